@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import machine, report
 from noetl.dsl import compile_playbook
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from tests.pace import slowness
 
 STEPS = 1_000

@@ -36,7 +36,7 @@ LAYERS: Final = (
         ("._send (noetl/store/direct", ".do_execute (sqlalchemy", ".do_commit (sqlalchemy"),
     ),
     ("waiting for Redis", ("._read_from_socket (redis/",)),
-    ("waiting for the user's code", ("select (selectors.py", "(noetl/tools/runner/")),
+    ("waiting for the user's code", ("select (selectors.py", "(noetl/tools/code/runner/")),
     ("SQLAlchemy and psycopg2", ("(sqlalchemy/", "(psycopg2/")),
     ("Redis client", ("(redis/",)),
     ("Celery and kombu", ("(celery/", "(kombu/", "(billiard/", "(amqp/", "(vine/")),

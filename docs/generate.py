@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 
 from noetl.dsl import json_schema
-from noetl.dsl.lessons.page import page
-from noetl.tools import manual
-from noetl.tools.registry import entry_points, is_built_in, load
-from noetl.tools.registry import kinds as installed_kinds
+from noetl.dsl.explain.lessons.page import page
+from noetl.tools.kit import manual
+from noetl.tools.kit.registry import entry_points, is_built_in, load
+from noetl.tools.kit.registry import kinds as installed_kinds
 
 FOLDER = Path(__file__).parent
 SCHEMA = FOLDER / "playbook.schema.json"

@@ -25,20 +25,21 @@ from noetl.store import exists, open_store
 from noetl.store.file_lock import Found, Lock, hold_lock, is_held
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
-from noetl.tools import opening
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.registry import Registry
-from noetl.tools.secret_keys import Keys
-from noetl.tools.secret_sources import Providers, SourceSettings
-from noetl.tools.secret_tokens import TokenSource
-from noetl.tools.vault import Vault
+from noetl.tools.code.quoting import CommandLine
+from noetl.tools.kit import opening
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.registry import Registry
+from noetl.tools.secrets.keys import Keys
+from noetl.tools.secrets.sources import Providers, SourceSettings
+from noetl.tools.secrets.tokens import TokenSource
+from noetl.tools.secrets.vault import Vault
 from noetl.usecases.directories import Directories
-from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
 from noetl.usecases.sweep import LATEST, end_leases
+from noetl.usecases.work.log_writer import LogWriter
 
 
 def now() -> datetime:
@@ -199,6 +200,7 @@ def runtime(
         seal=seal,
         encrypt=lambda data: held.vault().encrypt(data),
         logs=LogWriter(opened, results, now),
+        quoting=CommandLine,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from noetl.errors import ConfigError
-from noetl.tools.files import PROC, FilePolicy
+from noetl.tools.kit.files import PROC, FilePolicy
 
 PREFIX = "NOETL_"
 

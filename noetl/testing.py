@@ -29,20 +29,21 @@ from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
 from noetl.store.memory import MemoryStore
-from noetl.tools.base import Services
+from noetl.tools.code.quoting import CommandLine
+from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
-from noetl.usecases.abandoning import abandon
-from noetl.usecases.advance import advance
-from noetl.usecases.deliveries import End
-from noetl.usecases.lanes import run_lane
-from noetl.usecases.leases import Leases
+from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import CommandRow, Store
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
-from noetl.usecases.telling import tell
-from noetl.usecases.work import Worker, run_step
+from noetl.usecases.turn.advance import advance
+from noetl.usecases.work.abandon import abandon
+from noetl.usecases.work.deliveries import End
+from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.leases import Leases
+from noetl.usecases.work.run import Worker, run_step
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -230,6 +231,7 @@ class Simulation:
             entropy=self._draw,
             random=lambda: 0.5,
             limits=limits or Limits(slice_s=3600.0),
+            quoting=CommandLine,
         )
         self.leases = StillLeases(self.rt)
         self.worker = Worker(self.rt, "simulated", self.leases)

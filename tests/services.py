@@ -32,7 +32,7 @@ from kombu import Connection
 from sqlalchemy import URL, make_url
 
 from noetl.store.schema import metadata
-from noetl.tools.runner.processes import die_with_parent
+from noetl.tools.code.runner.processes import die_with_parent
 
 #: Seconds that a server may take to answer for the first time.
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from flask import Flask, Response, g, request
 
-from noetl.usecases.log_context import about_request
+from noetl.usecases.work.log_context import about_request
 
 log = logging.getLogger("noetl.access")
 

@@ -15,15 +15,15 @@ from noetl.cli.playbook_files import named
 from noetl.cli.problem_formats import FORMATS, Checked
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
-from noetl.dsl.lessons.page import section
+from noetl.dsl.explain.lessons.page import section
+from noetl.dsl.explain.rendering import listed
 from noetl.dsl.problems import shown
-from noetl.dsl.rendering import listed
 from noetl.errors import BadRequest
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
-from noetl.tools.registry import kinds as installed_kinds
-from noetl.tools.scripts import source_file
+from noetl.tools.kit.registry import kinds as installed_kinds
+from noetl.tools.kit.scripts import source_file
 
 
 def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:

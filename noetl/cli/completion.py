@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from noetl.dsl.problems import Code
-from noetl.tools import registry
+from noetl.tools.kit import registry
 
 
 def complete_file(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

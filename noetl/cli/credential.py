@@ -16,7 +16,7 @@ from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.tools.vault import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_fields
+from noetl.tools.secrets.vault import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_fields
 from noetl.usecases import credentials
 
 

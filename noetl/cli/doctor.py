@@ -21,11 +21,11 @@ from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
-from noetl.tools.registry import broken
-from noetl.tools.registry import kinds as installed_kinds
-from noetl.tools.runner.sandbox import trouble
+from noetl.tools.code.runner.sandbox import trouble
+from noetl.tools.kit.registry import broken
+from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.health import SEEN, Reachable
-from noetl.usecases.leases import measure_skew
+from noetl.usecases.work.leases import measure_skew
 
 _BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
 #: Dead letters that are looked at.

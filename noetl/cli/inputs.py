@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
-from noetl.dsl.scalars import ScalarFault, plain
-from noetl.dsl.source import read
+from noetl.dsl.read.scalars import ScalarFault, plain
+from noetl.dsl.read.source import read
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import nearest

@@ -16,7 +16,7 @@ from noetl.errors import BadRequest, ConfigError, NoetlError, PlaybookInvalid
 from noetl.facts.distribution import install_line
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import kinds as installed_kinds
 
 
 @click.command(epilog="Example: noetl migrate old.yaml > new.yaml")
@@ -81,7 +81,7 @@ def _compiled(content: bytes | str, file: Path, kinds: Mapping[str, KindInfo]) -
 def _text(compiled: Compiled) -> str:
     try:
         # ruamel.yaml is an extra.
-        from noetl.dsl.canonical_text import canonical_text
+        from noetl.dsl.read.canonical_text import canonical_text
     except ModuleNotFoundError as error:
         raise ConfigError(f"Rewriting needs ruamel.yaml: {install_line('migrate')}.") from error
     return canonical_text(compiled.source)

@@ -13,8 +13,8 @@ from noetl.cli.completion import complete_file
 from noetl.cli.inputs import json_out, overrides_of, payload_of
 from noetl.cli.plan_text import print_forecast
 from noetl.config import Settings
+from noetl.dsl.explain.rendering import render
 from noetl.dsl.problems import Problem
-from noetl.dsl.rendering import render
 from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
@@ -24,8 +24,9 @@ from noetl.forecast.model import Forecast
 from noetl.forecast.shape import as_json as forecast_as_json
 from noetl.forecast.tasks import Kinds
 from noetl.store.library import Files
-from noetl.tools.registry import kinds as installed_kinds
-from noetl.tools.registry import touches
+from noetl.tools.code.quoting import CommandLine
+from noetl.tools.kit.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import touches
 from noetl.usecases.provisions import Provisions, provided, unseen
 
 
@@ -91,7 +92,7 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
 def _given(payload: JsonMap, overrides: JsonMap) -> PlanInput:
     settings = Settings.from_env()
     return PlanInput(
-        Kinds(installed_kinds(), touches),
+        Kinds(installed_kinds(), touches, CommandLine),
         payload,
         overrides,
         settings.environment(),

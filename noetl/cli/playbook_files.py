@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.cli.inputs import STDIN
-from noetl.dsl.source import MAX_BYTES
+from noetl.dsl.read.source import MAX_BYTES
 from noetl.store.library import SUFFIXES
 
 _ROOT_KEYS: Final = (

@@ -18,7 +18,7 @@ from noetl.errors import PlaybookInvalid
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.store.envelope import from_json
-from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.ports import ENDED
 
 #: Between two questions, where the server does not let them wait.

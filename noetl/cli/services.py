@@ -22,7 +22,7 @@ from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.net.model import Net
-from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.results import collect
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep

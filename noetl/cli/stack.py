@@ -33,7 +33,7 @@ from noetl.facts.json import JsonMap
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, write_note
-from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.catalog import calls
 from noetl.usecases.health import Reachable
 

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from noetl.dispatch.titles import name_process
 from noetl.errors import Unavailable
-from noetl.tools.runner.processes import die_with_parent
+from noetl.tools.code.runner.processes import die_with_parent
 
 #: So many deaths within this many seconds are one too many.
 MAX_DEATHS = 5

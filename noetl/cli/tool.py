@@ -22,9 +22,9 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools import registry
-from noetl.tools.base import Tool
-from noetl.tools.manual import Key, Manual, default_of, manual_of, served
+from noetl.tools.kit import registry
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.manual import Key, Manual, default_of, manual_of, served
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 

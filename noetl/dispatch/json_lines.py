@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from noetl.dispatch.naming import parse_arguments
-from noetl.usecases.log_context import ids
+from noetl.usecases.work.log_context import ids
 
 #: Keys that may come with a record (`extra`), where its thread does not know what it is about.
 _EXTRAS: Final = ("execution", "command", "step")

@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from noetl.errors import NoetlError, Unavailable
-from noetl.usecases.abandoning import abandon
-from noetl.usecases.advance import advance
-from noetl.usecases.deliveries import End
-from noetl.usecases.lanes import run_lane
-from noetl.usecases.leases import Leases
-from noetl.usecases.log_context import about_command
+from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
-from noetl.usecases.telling import tell
-from noetl.usecases.work import Worker, run_step
+from noetl.usecases.turn.advance import advance
+from noetl.usecases.work.abandon import abandon
+from noetl.usecases.work.deliveries import End
+from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.leases import Leases
+from noetl.usecases.work.log_context import about_command
+from noetl.usecases.work.run import Worker, run_step
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from noetl.usecases.children import SCHEDULER
+from noetl.usecases.turn.children import SCHEDULER
 
 STEP = "noetl.step"
 LANE = "noetl.lane"

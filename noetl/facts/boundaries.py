@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Names that show a guard to be about how the step ended: it is asked after failures too.
+BOUNDARY = frozenset({"event", "outcome", "output", "error"})
+
 #: How a step ended, most specific name first.
 DONE = ("step.done", "call.done", "step.exit")
 LOOP_DONE = ("loop.done", "loop.finished", *DONE)

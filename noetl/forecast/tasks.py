@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json
 from noetl.facts.reference import as_items
 from noetl.forecast.known_names import AT_THE_END, KnownNames, decide_guard, fixed, render, render_all
@@ -32,10 +33,11 @@ _CALL: Final = "playbook"
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The installed kinds, and what each says of a configuration."""
+    """The installed kinds, what each says of a configuration, and how values are written into command lines."""
 
     infos: Mapping[str, KindInfo]
     touches: Touches
+    quoting: BeginQuoting = NoQuoting
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Views:
 def forecast_task(one: Written, views: Views, kinds: Kinds) -> TaskForecast:
     """A task of a step, with what `views` lets it see."""
     task, before, scope = one.task, views.before(one.task), views.item(one)
-    ready = prepared(task)
+    ready = prepared(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
     for stage in ready.stages:
         inputs |= {**as_written(stage.args), **render_all(stage.templates, scope(inputs))}

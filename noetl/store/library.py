@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from noetl.dsl.metadata import declared_path
-from noetl.dsl.source import MAX_BYTES
+from noetl.dsl.read.metadata import declared_path
+from noetl.dsl.read.source import MAX_BYTES
 from noetl.usecases.ports import Library, PlaybookFile
 
 SUFFIXES: Final = (".yaml", ".yml")

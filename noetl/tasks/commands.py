@@ -17,13 +17,13 @@ from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
 from noetl.facts.outcome import ErrorInfo
 from noetl.tasks.requests import BEGAN, ERROR, FAILED, WorkCancelled, WorkFailed
-from noetl.usecases.abandoning import abandon
-from noetl.usecases.advance import advance
-from noetl.usecases.deliveries import Delivery, End
-from noetl.usecases.lanes import run_lane
-from noetl.usecases.log_context import about_command
-from noetl.usecases.telling import tell
-from noetl.usecases.work import Worker, run_step
+from noetl.usecases.parent_notifications import tell
+from noetl.usecases.turn.advance import advance
+from noetl.usecases.work.abandon import abandon
+from noetl.usecases.work.deliveries import Delivery, End
+from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.log_context import about_command
+from noetl.usecases.work.run import Worker, run_step
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from pydantic import Field
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool, ToolConfig
 
 
 class NoopConfig(ToolConfig):

@@ -11,8 +11,8 @@ from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, deep_merge
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools import touching
-from noetl.tools.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.sql import effects as touching
 
 
 class PlaybookConfig(ToolConfig):

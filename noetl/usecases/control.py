@@ -10,11 +10,11 @@ from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavaila
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Keep
-from noetl.usecases.held import hold_draft
 from noetl.usecases.inspect import state_at
+from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work import wake
+from noetl.usecases.work.run import wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:

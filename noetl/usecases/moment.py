@@ -10,8 +10,8 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
-from noetl.usecases.advance import stored_state
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.turn.advance import stored_state
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:

@@ -14,8 +14,8 @@ from noetl.errors import Unavailable
 from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
-from noetl.usecases.reports import ask_for_turn
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.work.reports import ask_for_turn
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN
-from noetl.tools.runner.processes import die_with_parent
+from noetl.tools.code.runner.processes import die_with_parent
 from tests.services import spawn
 
 from .stack import environment, eventually

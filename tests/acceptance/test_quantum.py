@@ -12,9 +12,9 @@ import pytest
 
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.quantum.config import QuantumConfig
-from noetl.tools.quantum.tool import Quantum
+from noetl.quantum.config import QuantumConfig
+from noetl.quantum.tool import Quantum
+from noetl.tools.kit.base import Services
 from noetl.usecases.ports import ENDED
 from tests import services
 

@@ -26,7 +26,7 @@ OPEN = 3
 #: Jobs of an execution: a sweep of two points, and a submission of one.
 JOBS = 3
 #: What workers import before they fork, so that a process that comes in the place of another one has Cirq already.
-LOADED = ["-I", "noetl.tools.quantum.actions,noetl.tools.quantum.backends.ionq,cirq_ionq"]
+LOADED = ["-I", "noetl.quantum.actions,noetl.quantum.backends.ionq,cirq_ionq"]
 
 PLAYBOOK = (
     head("kills")

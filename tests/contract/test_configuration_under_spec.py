@@ -10,7 +10,7 @@ import pytest
 
 from noetl.dsl import compile_playbook
 from noetl.net.model import Task
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 #: Here it is about where keys stand: what a kind thinks of their values is left out.
 KINDS = {kind: replace(info, faults=lambda _: ()) for kind, info in kinds().items()}

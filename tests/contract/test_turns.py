@@ -11,7 +11,7 @@ import pytest
 
 from noetl.store import open_store
 from noetl.testing import Simulation
-from noetl.usecases.advance import advance
+from noetl.usecases.turn.advance import advance
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

@@ -10,7 +10,7 @@ from pages import HEADER, sections
 
 from noetl.dsl import document as parts
 from noetl.dsl.document import Document, Part, classic
-from noetl.dsl.source import read
+from noetl.dsl.read.source import read
 
 PAGE = "docs/playbooks.md"
 

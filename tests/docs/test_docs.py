@@ -21,8 +21,8 @@ from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dispatch.deployer import base
 from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
-from noetl.dsl.lessons import LESSONS, whole
-from noetl.dsl.lessons.page import problems
+from noetl.dsl.explain.lessons import LESSONS, whole
+from noetl.dsl.explain.lessons.page import problems
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
@@ -34,8 +34,9 @@ from noetl.forecast.tasks import Kinds
 from noetl.projection.tables import TABLES, ColumnType
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
-from noetl.tools.manual import manual_of
-from noetl.tools.registry import kinds, load, touches
+from noetl.tools.code.quoting import CommandLine
+from noetl.tools.kit.manual import manual_of
+from noetl.tools.kit.registry import kinds, load, touches
 from noetl.usecases.views import envelope
 
 # --- settings --------------------------------------------------------------------------------------
@@ -385,7 +386,11 @@ workflow:
 def planned() -> dict[str, Any]:
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: docs/p}\n"
     net = dsl.load_playbook(head + PLANNED, file="p.yaml", kinds=kinds())
-    return {"ok": True, **as_json(foresee(net, PlanInput(Kinds(kinds(), touches)))), "problems": []}
+    return {
+        "ok": True,
+        **as_json(foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine)))),
+        "problems": [],
+    }
 
 
 def test_plans_lists_every_key_of_the_json_in_its_order() -> None:

@@ -15,7 +15,7 @@ from pages import HEADER, ROOT, bare, blocks, files, page, playbooks, sections, 
 
 from noetl.dsl import Code, compile_playbook
 from noetl.net.model import KindInfo
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 # --- examples --------------------------------------------------------------------------------------
 

@@ -14,22 +14,13 @@ from pages import ROOT, page, playbooks, rows, sections
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.tools.quantum import (
-    compiling,
-    gatesets,
-    mitigation,
-    noise,
-    qasm,
-    qasm_gates,
-    qasm_parser,
-    qasm_program,
-    qasm_text,
-)
-from noetl.tools.quantum.config import CIRCUITS, LOCAL, REMOTE, Limits
-from noetl.tools.quantum.qasm_angles import FUNCTIONS
-from noetl.tools.quantum.qasm_gates import BASIC, LIBRARY
-from noetl.tools.quantum.qasm_program import UNKNOWN
-from noetl.tools.quantum.qasm_text import QasmError
+from noetl.quantum.circuits import compiling, gatesets, qasm, qasm_gates, qasm_parser, qasm_program, qasm_text
+from noetl.quantum.circuits.qasm_angles import FUNCTIONS
+from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY
+from noetl.quantum.circuits.qasm_program import UNKNOWN
+from noetl.quantum.circuits.qasm_text import QasmError
+from noetl.quantum.config import CIRCUITS, LOCAL, REMOTE, Limits
+from noetl.quantum.simulation import mitigation, noise
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -250,6 +241,6 @@ def test_every_gate_set_is_named() -> None:
 
 
 def test_the_errors_that_the_page_explains_are_raised_somewhere() -> None:
-    folder = ROOT / "noetl/tools/quantum"
+    folder = ROOT / "noetl/quantum"
     code = "".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
     assert [one for one in words("When something fails") if f'"{one}"' not in code] == []

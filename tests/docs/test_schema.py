@@ -12,11 +12,11 @@ import jsonschema
 import pytest
 
 from noetl.dsl import Code, compile_playbook, json_schema
-from noetl.dsl.lessons import LESSONS, whole
+from noetl.dsl.explain.lessons import LESSONS, whole
 from noetl.dsl.problems import Path, dotted
-from noetl.dsl.source import read
+from noetl.dsl.read.source import read
 from noetl.net.model import KindInfo
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from tests.playbooks.corpus import cases
 from tests.unit.dsl.test_problems import SAMPLES
 

@@ -19,7 +19,7 @@ from noetl.engine.state import State, initial_state
 from noetl.facts.events import SCHEMA, Draft, Event
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.usecases import snapshots
+from noetl.usecases.turn import snapshots
 
 FOLDER = Path(__file__).parent
 #: The fields of an envelope that a draft has besides its fact.

@@ -18,7 +18,7 @@ from noetl.engine.state import State, initial_state
 from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.store import codec
-from noetl.usecases import snapshots
+from noetl.usecases.turn import snapshots
 
 FILES = history.files()
 #: Facts of features that these histories do not use.

@@ -15,9 +15,9 @@ from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.registry import Registry
 from noetl.usecases.ports import Results
 
 

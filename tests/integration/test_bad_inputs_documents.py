@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from noetl.dsl import compile_playbook
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from tests.pace import within
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\n"

@@ -13,10 +13,10 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.duckdb import DuckDb, DuckDbConfig
-from noetl.tools.duckdb_attach import described
-from noetl.tools.files import FilePolicy
+from noetl.tools.duckdb.attach import described
+from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
 from tests.pace import within
 
 EVIL = "'; drop table t;--"

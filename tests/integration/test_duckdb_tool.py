@@ -18,9 +18,9 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
-from noetl.tools.base import Services
-from noetl.tools.duckdb import DuckDb, DuckDbConfig
-from noetl.tools.files import FilePolicy
+from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
 from tests.pace import within
 
 
@@ -337,7 +337,7 @@ def test_too_little_memory_is_a_limit(tool: DuckDb) -> None:
 
 
 def test_too_many_rows_are_a_limit(tool: DuckDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 1000)
+    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 1000)
 
     assert refused(tool, "from range(1001)").type == "TooManyRows"
     assert run(tool, "from range(1000)").result["row_count"] == 1000
@@ -358,9 +358,9 @@ WORKER = """
 import sys
 from pathlib import Path
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.duckdb import DuckDb, DuckDbConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
 tool = DuckDb(Services(files=FilePolicy(roots=(Path(sys.argv[1]),), directories=(Path(sys.argv[1]),)), scratch=Path(sys.argv[2])))
 config = DuckDbConfig.model_validate_json(sys.argv[3])
 print("begins", flush=True)

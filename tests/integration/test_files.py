@@ -20,9 +20,9 @@ from noetl.config import Settings
 from noetl.facts.outcome import ErrorInfo
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.registry import Registry
 from tests.pace import within
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: files, path: tests/files}\n"

@@ -19,13 +19,13 @@ from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.http import Http
-from noetl.tools.http_auth import OAuthClient
-from noetl.tools.http_request import HttpConfig
-from noetl.tools.http_tokens import Tokens, Way
-from noetl.tools.opening import opening
-from noetl.tools.transport import Client, Limits
+from noetl.tools.http.request import HttpConfig
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http.auth import OAuthClient
+from noetl.tools.kit.http.tokens import Tokens, Way
+from noetl.tools.kit.http.transport import Client, Limits
+from noetl.tools.kit.opening import opening
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped

@@ -14,11 +14,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.http import Http
-from noetl.tools.http_request import HttpConfig
-from noetl.tools.opening import opening
-from noetl.tools.transport import Client, Limits, Order
+from noetl.tools.http.request import HttpConfig
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http.transport import Client, Limits, Order
+from noetl.tools.kit.opening import opening
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 

@@ -15,11 +15,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools import addresses
-from noetl.tools.base import Services
-from noetl.tools.http import Http
-from noetl.tools.http_answer import retry_after
-from noetl.tools.http_request import HttpConfig
+from noetl.tools.http.request import HttpConfig
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http import addresses
+from noetl.tools.kit.http.answer import retry_after
 from tests.httpd import Handler, Route, Server, started, stopped
 from tests.pace import within
 

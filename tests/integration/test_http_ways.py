@@ -27,10 +27,10 @@ from noetl.config import Settings
 from noetl.errors import ConfigError, ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.http import Http
-from noetl.tools.http_request import HttpConfig, limits_of
+from noetl.tools.http.request import HttpConfig, limits_of
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
 from tests.httpd import Handler, Server, started, stopped
 
 LOGIN = {"username": "ann", "password": "pröxy:p@ss/word"}

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.config import Settings
 from noetl.dsl import Code, compile_playbook
-from noetl.tools import secret_sources
+from noetl.tools.secrets import sources as secret_sources
 from noetl.usecases import credentials, inspect
 from noetl.usecases.ports import CredentialRow
 from noetl.usecases.runtime import Runtime

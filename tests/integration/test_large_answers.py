@@ -16,13 +16,13 @@ from noetl.facts.reference import Keep, is_reference, opened
 from noetl.net.model import Keeping
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services, Tool
-from noetl.tools.duckdb import DuckDb
-from noetl.tools.files import FilePolicy
-from noetl.tools.postgres import Postgres
-from noetl.tools.postgres_read import Sink
-from noetl.tools.sql_values import Bounds
-from noetl.tools.sqlite import Sqlite
+from noetl.tools.duckdb.tool import DuckDb
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.postgres.read import Sink
+from noetl.tools.postgres.tool import Postgres
+from noetl.tools.sql.values import Bounds
+from noetl.tools.sqlite.tool import Sqlite
 
 ALL = 1 << 30
 

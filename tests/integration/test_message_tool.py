@@ -13,8 +13,8 @@ from kombu import Connection, Exchange, Queue
 
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 from tests.services import free_port
 
 BROKERS = [

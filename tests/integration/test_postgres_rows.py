@@ -17,8 +17,8 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.postgres import Postgres, PostgresConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.postgres.tool import Postgres, PostgresConfig
 
 pytestmark = pytest.mark.postgres
 
@@ -205,7 +205,7 @@ def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Postgres, mode: str)
 
 
 def test_what_is_too_much_is_not_read_to_its_end(tool: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 50_000)
+    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 50_000)
     before, began = peak(), time.monotonic()
 
     error = refused(
@@ -380,8 +380,8 @@ def test_each_iteration_of_a_playbook_has_an_entry_of_its_own(
 WORKER = """
 import sys
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.postgres import Postgres, PostgresConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.postgres.tool import Postgres, PostgresConfig
 tool = Postgres(Services())
 for number in range(int(sys.argv[2])):
     call = Call("postgres", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, f"loop {number}")

@@ -13,9 +13,9 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.postgres import Postgres, PostgresConfig
-from noetl.tools.postgres_errors import meaning
+from noetl.tools.kit.base import Services
+from noetl.tools.postgres.errors import meaning
+from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from tests.pace import within
 
 pytestmark = pytest.mark.postgres

@@ -20,9 +20,9 @@ from noetl.facts.outcome import Outcome
 from noetl.facts.reference import Keep, Lazy, is_reference
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.python_tables import PARQUET, SPILL_BYTES
-from noetl.tools.registry import Registry
+from noetl.tools.code.tables import PARQUET, SPILL_BYTES
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 from noetl.usecases.ports import Results
 
 INLINE = 4096
@@ -431,8 +431,8 @@ import json, resource, sys
 from pathlib import Path
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 registry = Registry(Services(scratch=Path({str(tmp_path)!r}), results=open_results("file://{tmp_path}/results")))

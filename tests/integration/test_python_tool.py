@@ -12,9 +12,9 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.python import Python
-from noetl.tools.registry import Registry
+from noetl.tools.code.python import Python
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 from tests.pace import within
 
 

@@ -14,14 +14,14 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call, Where
+from noetl.quantum.circuits import canonical
+from noetl.quantum.circuits.load import load
+from noetl.quantum.config import QuantumConfig
+from noetl.quantum.model import Loaded
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.quantum import canonical
-from noetl.tools.quantum.circuits import load
-from noetl.tools.quantum.config import QuantumConfig
-from noetl.tools.quantum.model import Loaded
-from noetl.tools.registry import Registry
-from noetl.tools.user_code import Runners
+from noetl.tools.code.user_code import Runners
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 
 Q = cirq.LineQubit.range(2)
 BELL = cirq.Circuit(cirq.H(Q[0]), cirq.CNOT(*Q))

@@ -16,13 +16,13 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
+from noetl.quantum.config import QuantumConfig
+from noetl.quantum.simulation import sweep
+from noetl.quantum.tool import Quantum
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.quantum import sweep
-from noetl.tools.quantum.config import QuantumConfig
-from noetl.tools.quantum.tool import Quantum
-from noetl.tools.registry import configured, touches
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.registry import configured, touches
 
 BELL = """OPENQASM 2.0;
 include "qelib1.inc";
@@ -712,8 +712,8 @@ def test_cirq_is_imported_by_the_first_call_and_not_before(tmp_path: Path) -> No
         f"for command in ('validate', 'plan'):\n"
         f"    try: main([command, {str(playbook)!r}])\n"
         "    except SystemExit as ended: assert not ended.code, command\n"
-        "from noetl.tools.base import Services\n"
-        "from noetl.tools.registry import load\n"
+        "from noetl.tools.kit.base import Services\n"
+        "from noetl.tools.kit.registry import load\n"
         "kind = load('quantum'); kind.info(); kind(Services())\n"
         "print([m for m in ('cirq', 'numpy', 'sympy', 'requests') if m in sys.modules])"
     )

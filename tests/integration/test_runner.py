@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from noetl.tools.runner import client, processes
-from noetl.tools.runner.client import Runner, RunnerSettings, shared_runner
-from noetl.tools.runner.requests import Limits, PythonRequest, RunnerReply, ShellRequest
+from noetl.tools.code.runner import client, processes
+from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
+from noetl.tools.code.runner.requests import Limits, PythonRequest, RunnerReply, ShellRequest
 from tests.pace import within
 
 
@@ -329,8 +329,8 @@ def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
     )
     script = (
         "from pathlib import Path\n"
-        "from noetl.tools.runner.client import Runner, RunnerSettings\n"
-        "from noetl.tools.runner.requests import PythonRequest\n"
+        "from noetl.tools.code.runner.client import Runner, RunnerSettings\n"
+        "from noetl.tools.code.runner.requests import PythonRequest\n"
         f"Runner(RunnerSettings(Path({str(tmp_path)!r}))).call(PythonRequest({code!r}), 300)\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", script])

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools import secret_sources
-from noetl.tools.secret_sources import Providers, SourceSettings
+from noetl.tools.secrets import sources as secret_sources
+from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.usecases.secrets import Secret
 from tests.httpd import Handler, Server, stopped
 

@@ -14,8 +14,8 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
-from noetl.tools import secret_sources
-from noetl.tools.vault import Vault, generate_key
+from noetl.tools.secrets import sources as secret_sources
+from noetl.tools.secrets.vault import Vault, generate_key
 from noetl.usecases import catalog, credentials, inspect
 from noetl.usecases.credentials import audience
 from noetl.usecases.ports import ENDED

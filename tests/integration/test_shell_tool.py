@@ -10,9 +10,9 @@ import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.registry import Registry
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 #: By kind: SQL that is none (and what stands where it is wrong), and SQL that is some, with tables that are not there.
 WRONG = {

@@ -14,9 +14,9 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.files import FilePolicy
-from noetl.tools.sqlite import Sqlite, SqliteConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from tests.pace import within
 
 EVIL = "'; drop table t;--"
@@ -226,7 +226,7 @@ def test_a_call_that_is_cancelled_ends(tool: Sqlite) -> None:
 
 
 def test_too_many_rows_are_a_limit(tool: Sqlite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 1000)
+    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 1000)
 
     assert refused(tool, ENDLESS.replace("count(*)", "x")).type == "TooManyRows"
 

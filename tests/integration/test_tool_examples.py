@@ -15,8 +15,8 @@ import pytest
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.tools.manual import manual_of
-from noetl.tools.registry import kinds, load
+from noetl.tools.kit.manual import manual_of
+from noetl.tools.kit.registry import kinds, load
 from noetl.usecases import catalog, credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Server, started, stopped

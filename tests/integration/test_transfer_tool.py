@@ -18,13 +18,13 @@ from noetl.facts.outcome import Outcome
 from noetl.facts.reference import opened
 from noetl.pipeline.model import Call, Later, Where
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.duckdb import DuckDb, DuckDbConfig
-from noetl.tools.files import FilePolicy
-from noetl.tools.postgres import Postgres, PostgresConfig
-from noetl.tools.sqlite import Sqlite, SqliteConfig
-from noetl.tools.transfer import Transfer
-from noetl.tools.transfer_config import TransferConfig
+from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.postgres.tool import Postgres, PostgresConfig
+from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
+from noetl.tools.transfer.config import TransferConfig
+from noetl.tools.transfer.tool import Transfer
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from noetl.config import Settings
 from noetl.errors import ConfigError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services
-from noetl.tools.registry import Registry
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.registry import Registry
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 #: True in a sandbox: there is no process but its own.

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from noetl.dsl.document import Document, Part, known_keys
-from noetl.dsl.report import Report
-from noetl.dsl.source import read
-from noetl.dsl.validation import to_document
+from noetl.dsl.document.validation import to_document
+from noetl.dsl.read.report import Report
+from noetl.dsl.read.source import read
 
 from .corpus import COVERAGE, cases
 from .running import head

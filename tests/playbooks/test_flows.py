@@ -9,7 +9,7 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.net.model import Net
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from noetl.usecases import inspect
 from noetl.usecases.runtime import Runtime
 

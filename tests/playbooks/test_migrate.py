@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from noetl.dsl import compile_playbook
-from noetl.dsl.canonical_text import canonical_text
+from noetl.dsl.read.canonical_text import canonical_text
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from tests.budget import budget
 
 from .corpus import cases

@@ -19,8 +19,9 @@ from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import catalog, snapshots
+from noetl.usecases import catalog
 from noetl.usecases.ports import ENDED
+from noetl.usecases.turn import snapshots
 
 ENDS = (e.StepDone, e.StepFailed, e.StepCancelled)
 ITERATION_ENDS = (e.IterationDone, e.IterationFailed)

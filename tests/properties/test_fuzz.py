@@ -16,11 +16,11 @@ import pytest
 from mutants import mutant
 
 from noetl.dsl import Compiled, compile_playbook
-from noetl.dsl.canonical_text import canonical_text
+from noetl.dsl.read.canonical_text import canonical_text
 from noetl.errors import PlaybookInvalid
 from noetl.net.codec import from_json, to_json
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 from tests.budget import budget
 from tests.pace import slowness
 from tests.playbooks.corpus import cases

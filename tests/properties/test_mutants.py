@@ -23,11 +23,14 @@ from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
-from noetl.usecases import advance as turns
-from noetl.usecases import children, lanes, reports, shares, sweep, work
-from noetl.usecases import orders as turn_orders
+from noetl.usecases import sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.turn import advance as turns
+from noetl.usecases.turn import children
+from noetl.usecases.turn import commands as turn_orders
+from noetl.usecases.work import lanes, reports, shares
+from noetl.usecases.work import run as work
 
 TOOLS = {"python": tool}
 

@@ -22,14 +22,14 @@ from noetl.pipeline.model import Call, Suspension, ToolPort
 from noetl.store.memory import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
-from noetl.usecases.advance import advance
-from noetl.usecases.deliveries import End
-from noetl.usecases.lanes import run_lane
+from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Cache, Limits, Runtime
 from noetl.usecases.sweep import sweep
-from noetl.usecases.telling import tell
-from noetl.usecases.work import Worker, run_step
+from noetl.usecases.turn.advance import advance
+from noetl.usecases.work.deliveries import End
+from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.run import Worker, run_step
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = Limits(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.tools.base import Services
-from noetl.tools.quantum.backends.ionq import IonQ
-from noetl.tools.quantum.config import Backend
-from noetl.tools.transport import Client
+from noetl.quantum.backends.ionq import IonQ
+from noetl.quantum.config import Backend
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http.transport import Client
 
 from .ionq import KEY, IonQServer, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cirq
 
 from noetl.pipeline.model import Call, Where
-from noetl.tools.quantum.model import Order
+from noetl.quantum.model import Order
 
 
 def bell(name: str = "p0", repetitions: int = 100, point: int = 0) -> Order:

@@ -10,10 +10,10 @@ from typing import Any
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
-from noetl.tools.quantum.config import Polling
-from noetl.tools.quantum.jobs import Desk, Done
-from noetl.tools.quantum.model import RemoteBackend
-from noetl.tools.quantum.tickets import Tickets
+from noetl.quantum.config import Polling
+from noetl.quantum.jobs.run import Desk, Done
+from noetl.quantum.jobs.tickets import Tickets
+from noetl.quantum.model import RemoteBackend
 
 from .orders import call
 from .vendor import Clock

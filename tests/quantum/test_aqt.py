@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.errors import ToolError
-from noetl.tools.base import Services
-from noetl.tools.quantum import jobs
-from noetl.tools.quantum.backends.aqt import Aqt, _circuit
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import MaybeSubmitted, Order
-from noetl.tools.quantum.stand import kept, restored
-from noetl.tools.transport import Client
+from noetl.quantum.backends.aqt import Aqt, _circuit
+from noetl.quantum.config import Backend
+from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs.stand import kept, restored
+from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http.transport import Client
 
 from .aqt import TOKEN, AqtServer, in_range, rebuilt
 from .ionq import serving

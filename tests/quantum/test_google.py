@@ -6,9 +6,9 @@ import cirq
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.quantum.backends.google import Google
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import Order
+from noetl.quantum.backends.google import Google
+from noetl.quantum.config import Backend
+from noetl.quantum.model import Order
 
 A, B = cirq.GridQubit(4, 1), cirq.GridQubit(4, 2)
 TURN = cirq.PhasedXPowGate(phase_exponent=0.5, exponent=0.5)

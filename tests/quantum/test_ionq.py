@@ -9,14 +9,14 @@ import cirq
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.base import Services
-from noetl.tools.opening import opening
-from noetl.tools.quantum.backends.ionq import IonQ
-from noetl.tools.quantum.backends.readout import counts_of
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.limiter import Throttled
-from noetl.tools.quantum.model import MaybeSubmitted, Order
-from noetl.tools.transport import Client
+from noetl.quantum.backends.ionq import IonQ
+from noetl.quantum.backends.readout import counts_of
+from noetl.quantum.config import Backend
+from noetl.quantum.jobs.limiter import Throttled
+from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.opening import opening
 
 from .ionq import CALIBRATION, KEY, IonQServer
 from .orders import bell, call, sweep

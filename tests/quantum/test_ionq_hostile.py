@@ -13,12 +13,12 @@ import urllib3
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Later, Where
-from noetl.tools.base import Services
-from noetl.tools.opening import opening
-from noetl.tools.quantum.backends.api import never_sent
-from noetl.tools.quantum.backends.ionq import IonQ
-from noetl.tools.quantum.config import QuantumConfig
-from noetl.tools.quantum.tool import Quantum
+from noetl.quantum.backends.api import never_sent
+from noetl.quantum.backends.ionq import IonQ
+from noetl.quantum.config import QuantumConfig
+from noetl.quantum.tool import Quantum
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.opening import opening
 
 from .ionq import KEY, IonQServer
 from .orders import bell
@@ -154,7 +154,7 @@ def test_answers_that_cannot_be_right_are_asked_for_again_and_their_error_says_w
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("noetl.tools.quantum.machine._PATIENCE_S", 0.5)
+    monkeypatch.setattr("noetl.quantum.jobs.machine._PATIENCE_S", 0.5)
     ionq.spoil("GET", path, how)
     one = {**asked, "params": {"t": 0}} if path == "jobs/job-...." else asked
     with pytest.raises(ToolError) as refused:

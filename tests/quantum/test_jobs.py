@@ -6,10 +6,10 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
-from noetl.tools.quantum import jobs
-from noetl.tools.quantum.jobs import Desk, Done
-from noetl.tools.quantum.limiter import Throttled
-from noetl.tools.quantum.model import Order
+from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs.limiter import Throttled
+from noetl.quantum.jobs.run import Desk, Done
+from noetl.quantum.model import Order
 
 from .orders import bell, sweep
 from .play import Play

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.quantum import jobs
-from noetl.tools.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.jobs import run as jobs
+from noetl.quantum.model import MaybeSubmitted, Order
 
 from .orders import bell, sweep
 from .play import Play

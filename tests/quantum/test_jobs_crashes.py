@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
-from noetl.tools.quantum import jobs
-from noetl.tools.quantum.jobs import Done
+from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs.run import Done
 
 from .orders import sweep
 from .play import Play

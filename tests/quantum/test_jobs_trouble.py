@@ -7,9 +7,9 @@ import pytest
 from noetl.errors import ToolError
 from noetl.pipeline.calls import LONGEST_WAIT_S
 from noetl.pipeline.model import Later
-from noetl.tools.quantum import jobs
-from noetl.tools.quantum.limiter import Throttled
-from noetl.tools.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs.limiter import Throttled
+from noetl.quantum.model import MaybeSubmitted, Order
 
 from .orders import bell, sweep
 from .play import Play

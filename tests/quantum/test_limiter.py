@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.tools.quantum.limiter import Bucket, Throttled
+from noetl.quantum.jobs.limiter import Bucket, Throttled
 
 
 class Seconds:
@@ -44,7 +44,7 @@ def test_processes_share_a_bucket_and_accounts_do_not(tmp_path: Path) -> None:
     clock = Seconds()
     bucket = Bucket(tmp_path, "vendor", 60, "a", clock)
     code = (
-        "import sys; from pathlib import Path; from noetl.tools.quantum.limiter import Bucket\n"
+        "import sys; from pathlib import Path; from noetl.quantum.jobs.limiter import Bucket\n"
         "for _ in range(4): Bucket(Path(sys.argv[1]), 'vendor', 60, 'a', lambda: 100.0).take()"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

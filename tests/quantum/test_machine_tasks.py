@@ -13,10 +13,10 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
+from noetl.quantum.config import QuantumConfig
+from noetl.quantum.tool import Quantum
 from noetl.results import open_results
-from noetl.tools.base import Services
-from noetl.tools.quantum.config import QuantumConfig
-from noetl.tools.quantum.tool import Quantum
+from noetl.tools.kit.base import Services
 
 from .ionq import IonQServer
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from noetl.tools.quantum.backends.readout import readout
-from noetl.tools.quantum.model import (
+from noetl.quantum.backends.readout import readout
+from noetl.quantum.model import (
     Capabilities,
     Estimate,
     JobState,

@@ -41,7 +41,7 @@ def expect(words: str) -> Discriminator:
 
 
 def older(alias: str | None = None) -> Any:
-    """A field that `noetl.dsl.lowering` rewrites: it is accepted, and the canonical form has another one for it."""
+    """A field that `noetl.dsl.dialects` rewrites: it is accepted, and the canonical form has another one for it."""
     return Field(None, alias=alias, json_schema_extra={"deprecated": True})
 
 

@@ -1,4 +1,4 @@
-"""The keys of the classic dialect: `case`, `sink` and `retry`, which `noetl.dsl.lowering` rewrites."""
+"""The keys of the classic dialect: `case`, `sink` and `retry`, which `noetl.dsl.dialects` rewrites."""
 
 from __future__ import annotations
 

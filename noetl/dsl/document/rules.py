@@ -1,4 +1,4 @@
-"""The rules dialect: what it has beside the canonical keys. `noetl.dsl.lowering.rules` rewrites it."""
+"""The rules dialect: what it has beside the canonical keys. `noetl.dsl.dialects.rules` rewrites it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from flask_openapi3.utils import run_validate_response
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.tools.vault import Vault, generate_key
+from noetl.tools.secrets.vault import Vault, generate_key
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2

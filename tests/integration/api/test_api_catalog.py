@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
-from noetl.tools.vault import Vault
+from noetl.tools.secrets.vault import Vault
 
 
 def test_yaml_is_registered_as_json_content_or_as_itself(client: FlaskClient, text: str) -> None:

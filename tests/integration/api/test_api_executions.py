@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.tools.vault import Vault
+from noetl.tools.secrets.vault import Vault
 from noetl.usecases import inspect
 
 Started = Callable[..., str]

@@ -22,7 +22,7 @@ from noetl.cli.printed import FamilyLog
 from noetl.cli.remote import Logs
 from noetl.client import Client
 from noetl.config import Settings
-from noetl.tools.runner import sandbox
+from noetl.tools.code.runner import sandbox
 
 from .conftest import Cli
 

@@ -14,7 +14,7 @@ import pytest
 from noetl.cli.tool_call import outcome_of
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension, Where
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 from .conftest import Cli
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from noetl.dsl import compile_playbook
-from noetl.dsl.canonical_text import canonical_text
+from noetl.dsl.read.canonical_text import canonical_text
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net

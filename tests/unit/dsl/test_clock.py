@@ -6,7 +6,7 @@ import pytest
 
 from noetl.dsl import Code, compile_playbook
 from noetl.testing import Simulation
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: clock, path: a/clock}\n"
 NOW = '"{{ now() }}"'

@@ -19,13 +19,13 @@ WORDS = frozenset(
     }
 )
 #: What reads them, and what writes them anew.
-KNOWING = ("dsl/document/", "dsl/lowering/")
+KNOWING = ("dsl/document/", "dsl/dialects/")
 #: SQL, Python and OpenQASM have such a word too.
 OTHER_LANGUAGES = (
-    "tools/sql.py",
+    "tools/sql/text.py",
     "store/commands.py",
-    "tools/runner/returns.py",
-    "tools/quantum/qasm_program.py",
+    "tools/code/runner/returns.py",
+    "quantum/circuits/qasm_program.py",
 )
 
 

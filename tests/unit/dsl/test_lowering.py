@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from noetl.dsl import Code, Compiled
-from noetl.dsl.origins import Moved, origin, settle
-from noetl.dsl.source import read
+from noetl.dsl.read.origins import Moved, origin, settle
+from noetl.dsl.read.source import read
 from noetl.net.model import Net
 from noetl.net.same import same_net
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
-from noetl.dsl.canonical_text import canonical_text
+from noetl.dsl.read.canonical_text import canonical_text
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: sample}\n"
 

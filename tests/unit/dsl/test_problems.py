@@ -17,8 +17,8 @@ from noetl.dsl import (
     json_schema,
     load_playbook,
 )
+from noetl.dsl.explain.rendering import listed, render
 from noetl.dsl.problems import dotted, severity_of
-from noetl.dsl.rendering import listed, render
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
 from tests.pace import within

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl import compile_playbook
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/test}\nworkflow:\n"
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from noetl.dsl.problems import Code
-from noetl.dsl.source import read
+from noetl.dsl.read.source import read
 from tests.pace import within
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
-from noetl.dsl.canonical_text import canonical_text
+from noetl.dsl.read.canonical_text import canonical_text
 from noetl.net.same import same_net
-from noetl.tools.registry import kinds
+from noetl.tools.kit.registry import kinds
 
 Compile = Callable[[str], Compiled]
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\n"

@@ -12,14 +12,15 @@ from noetl.facts.json import Json, JsonMap
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import ArcForecast, Forecast, StepForecast
 from noetl.forecast.tasks import Kinds
-from noetl.tools.registry import kinds, touches
+from noetl.tools.code.quoting import CommandLine
+from noetl.tools.kit.registry import kinds, touches
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/plan}\n"
 
 
 def ahead(body: str, payload: JsonMap | None = None, **given: Any) -> Forecast:
     net = load_playbook(HEAD + body, file="test.yaml", kinds=kinds())
-    return foresee(net, PlanInput(Kinds(kinds(), touches), payload or {}, **given))
+    return foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine), payload or {}, **given))
 
 
 def steps_of(forecast: Forecast) -> Mapping[str, StepForecast]:
@@ -444,7 +445,6 @@ HOSTILE = [
     "{{ ''.__class__.__mro__ }}",
     "{{ '{0.__class__}'.format(x) }}",
     "{{ x | attr('__class__') }}",
-    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "{{ keychain['no' ~ 'thing'] }}",
 ]
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools import addresses
-from noetl.tools.addresses import Guard, forbidden, normal_host, reachable
+from noetl.tools.kit.http import addresses
+from noetl.tools.kit.http.addresses import Guard, forbidden, normal_host, reachable
 
 
 @pytest.mark.parametrize(

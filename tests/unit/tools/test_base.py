@@ -8,7 +8,7 @@ from pydantic import Field
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Where
-from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool, ToolConfig
 
 
 class EchoConfig(ToolConfig):

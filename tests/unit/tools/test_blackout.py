@@ -11,8 +11,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.tools import opening
-from noetl.tools.blackout import MASK, Blackout, texts_of
+from noetl.tools.kit import opening
+from noetl.tools.kit.blackout import MASK, Blackout, texts_of
 
 SECRET = "Kanari/1+x\"y'z é"
 

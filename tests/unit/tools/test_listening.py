@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from noetl.tools.blackout import Blackout, texts_of
-from noetl.tools.listening import MaskedStream
+from noetl.tools.code.listening import MaskedStream
+from noetl.tools.kit.blackout import Blackout, texts_of
 
 PEM = (
     "-----BEGIN PRIVATE KEY-----\n"

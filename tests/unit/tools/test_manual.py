@@ -8,8 +8,8 @@ from pydantic import Field
 
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools.base import Tool, ToolConfig
-from noetl.tools.manual import default_of, manual_of, page
+from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.manual import default_of, manual_of, page
 
 
 class Pause(ToolConfig):

@@ -15,9 +15,9 @@ from pydantic import Field
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Where
-from noetl.tools import registry as registry_module
-from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.registry import Registry
+from noetl.tools.kit import registry as registry_module
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.registry import Registry
 
 
 class ProbeConfig(ToolConfig):
@@ -233,7 +233,7 @@ def test_the_built_in_kinds_need_no_heavy_driver_to_be_known() -> None:
 
     script = (
         "import sys\n"
-        "from noetl.tools.registry import load\n"
+        "from noetl.tools.kit.registry import load\n"
         "for kind in ('noop', 'python', 'shell'): load(kind).info()\n"
         "print([m for m in ('celery', 'sqlalchemy', 'duckdb', 'psycopg2', 'requests', 'flask') if m in sys.modules])"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import ConfigError
-from noetl.tools.secret_keys import Keys
-from noetl.tools.vault import Vault, generate_key
+from noetl.tools.secrets.keys import Keys
+from noetl.tools.secrets.vault import Vault, generate_key
 
 
 def printing(text: str, status: int = 0) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import ToolError
-from noetl.tools.sql import bind, split, tokens
+from noetl.tools.sql.text import bind, split, tokens
 
 
 def texts(sql: str) -> list[str]:

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
-from noetl.tools.sql import split
-from noetl.tools.sql_calls import Running
-from noetl.tools.sql_config import SqlConfig
-from noetl.tools.sql_rows import Write, batches, plan, quoted, write_of
-from noetl.tools.sql_values import Bounds, Gathered
+from noetl.tools.kit.calls import Running
+from noetl.tools.sql.config import SqlConfig
+from noetl.tools.sql.rows import Write, batches, plan, quoted, write_of
+from noetl.tools.sql.text import split
+from noetl.tools.sql.values import Bounds, Gathered
 
 
 def write(**config: Any) -> Write:
@@ -141,7 +141,7 @@ def test_a_key_that_a_row_lacks_is_null() -> None:
 
 
 def test_an_answer_is_refused_when_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 3)
+    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 3)
     rows = Gathered("The statement", ["a"], Bounds(20, set()))
     rows.add([[1], [["12345", {"k": "67890"}]]])
     wide = Gathered("The statement", ["a"], Bounds(20, set()))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.tools.registry import kinds, load, touches
+from noetl.tools.kit.registry import kinds, load, touches
 
 TOLD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("http", {"url": "https://a.example/x"}, ("GET https://a.example/x",)),

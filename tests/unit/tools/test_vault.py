@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, ToolError
-from noetl.tools.secret_keys import load_or_create_key
-from noetl.tools.vault import Vault, generate_key, postgres_dsn
+from noetl.tools.secrets.keys import load_or_create_key
+from noetl.tools.secrets.vault import Vault, generate_key, postgres_dsn
 
 SECRET = {"user": "ann", "password": "hunter22"}
 

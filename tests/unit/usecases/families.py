@@ -15,9 +15,10 @@ from noetl.facts import events as e
 from noetl.facts.json import Json, JsonMap
 from noetl.pipeline.model import Call
 from noetl.testing import Scripted, Simulation
-from noetl.usecases import catalog, snapshots
+from noetl.usecases import catalog
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Limits
+from noetl.usecases.turn import snapshots
 
 Kind = TypeVar("Kind")
 

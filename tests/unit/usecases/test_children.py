@@ -9,8 +9,9 @@ from noetl.errors import ToolError
 from noetl.facts import events as e
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.usecases import advance, catalog, control
+from noetl.usecases import catalog, control
 from noetl.usecases.runtime import Limits
+from noetl.usecases.turn import advance
 
 # --- what goes in and what comes out ------------------------------------------------------------------------
 

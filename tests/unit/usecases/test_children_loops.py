@@ -11,9 +11,9 @@ from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
 from noetl.usecases import control
-from noetl.usecases.lanes import run_lane
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Limits
+from noetl.usecases.work.lanes import run_lane
 
 BEST = "mode: parallel, max_in_flight: 2, policy: {failure: {mode: best_effort}}"
 STATS = {"total": 4, "completed": 4, "failed": 0}

@@ -10,9 +10,10 @@ from noetl.facts import events as e
 from noetl.facts.ids import child_id
 from noetl.pipeline.model import Call, Later
 from noetl.testing import START
-from noetl.usecases import advance, control
-from noetl.usecases.deliveries import End
-from noetl.usecases.work import run_step
+from noetl.usecases import control
+from noetl.usecases.turn import advance
+from noetl.usecases.work.deliveries import End
+from noetl.usecases.work.run import run_step
 
 
 def go(family: Family, child: str) -> None:

@@ -17,12 +17,13 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import advance, inspect, resolve
-from noetl.usecases.leases import Leases
+from noetl.usecases import inspect, resolve
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
-from noetl.usecases.work import Worker
+from noetl.usecases.turn import advance
+from noetl.usecases.work.leases import Leases
+from noetl.usecases.work.run import Worker
 
 HELLO = playbook("""
     - step: start
@@ -294,7 +295,7 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr("noetl.usecases.advance.decide", defective)
+        patch.setattr("noetl.usecases.turn.advance.decide", defective)
         sim.settle()
     other = sim.start()
     sim.settle()

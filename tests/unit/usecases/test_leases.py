@@ -16,12 +16,12 @@ from noetl.pipeline.model import Call
 from noetl.store.memory import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
-from noetl.usecases.advance import take_turns
-from noetl.usecases.deliveries import End
-from noetl.usecases.lanes import run_lane
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Limits
-from noetl.usecases.work import Worker, claim, run_step
+from noetl.usecases.turn.advance import take_turns
+from noetl.usecases.work.deliveries import End
+from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.run import Worker, claim, run_step
 
 ONE = lone("tool: {kind: http, url: http://x}")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.usecases.log_context import about_command, ids, set_claim
 from noetl.usecases.ports import CommandRow
+from noetl.usecases.work.log_context import about_command, ids, set_claim
 
 FIRST = CommandRow("7.s#1", "7", "s#1", "s", "pipeline", "-", "python", 1, attempt=2)
 

@@ -16,10 +16,11 @@ from noetl.facts.logs import LogFilter
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.store.memory import MemoryStore
-from noetl.usecases import log_bounds, logs
-from noetl.usecases.log_writer import LogWriter
+from noetl.usecases import logs
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.work import log_bounds
+from noetl.usecases.work.log_writer import LogWriter
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -11,8 +11,9 @@ from noetl.engine.slots import Slots
 from noetl.engine.state import LoopState, Run, State, initial_state
 from noetl.facts.outcome import ErrorInfo
 from noetl.testing import Simulation
-from noetl.usecases import inspect, snapshots
+from noetl.usecases import inspect
 from noetl.usecases.runtime import Limits
+from noetl.usecases.turn import snapshots
 
 
 def through_text(state: State) -> State:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.errors import ToolError
-from noetl.tools.quantum import builders, canonical
+from noetl.quantum.circuits import builders, canonical
 
 
 def build(**spec: Any) -> cirq.Circuit:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import ToolError
-from noetl.tools.quantum import builders, canonical
-from noetl.tools.quantum.model import Point
+from noetl.quantum.circuits import builders, canonical
+from noetl.quantum.model import Point
 
 QUBITS = cirq.LineQubit.range(4)
 A, B = sympy.symbols("a b")
@@ -83,7 +83,7 @@ def test_the_order_of_operations_in_a_moment_is_not_told(circuit: cirq.Circuit, 
 
 HASHES = """
 import cirq, sympy
-from noetl.tools.quantum import builders, canonical, qasm
+from noetl.quantum import builders, canonical, qasm
 specs = [
     {"name": "qaoa_maxcut", "edges": [[0, 1], [1, 2], [2, 0]], "layers": 2},
     {"name": "grover", "marked": ["101", "010"]},

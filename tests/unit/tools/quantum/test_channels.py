@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.channels import Ready, with_ready_channels
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import Order
-from noetl.tools.quantum.noise import noisy
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.config import Backend
+from noetl.quantum.model import Order
+from noetl.quantum.simulation.channels import Ready, with_ready_channels
+from noetl.quantum.simulation.noise import noisy
 
 A, B, C = cirq.LineQubit.range(3)
 DEPHASING = [np.sqrt(0.7) * np.eye(2), np.sqrt(0.3) * np.diag([1, -1])]

@@ -11,9 +11,9 @@ import pytest
 import sympy
 
 from noetl.errors import ToolError
-from noetl.tools.quantum import checks, params
-from noetl.tools.quantum.config import Limits
-from noetl.tools.quantum.model import Capabilities
+from noetl.quantum.circuits import checks, params
+from noetl.quantum.config import Limits
+from noetl.quantum.model import Capabilities
 
 QUBITS = cirq.LineQubit.range(40)
 ONE = QUBITS[0]

@@ -13,14 +13,14 @@ import sympy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.compiling import Compiled, compiled, counted
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.gatesets import gateset
-from noetl.tools.quantum.mitigation import decoupled
-from noetl.tools.quantum.model import Capabilities, Order
-from noetl.tools.quantum.observables import parse
-from noetl.tools.quantum.sampling import measured
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.circuits.compiling import Compiled, compiled, counted
+from noetl.quantum.circuits.gatesets import gateset
+from noetl.quantum.circuits.observables import parse
+from noetl.quantum.config import Backend
+from noetl.quantum.model import Capabilities, Order
+from noetl.quantum.simulation.mitigation import decoupled
+from noetl.quantum.simulation.sampling import measured
 
 LOCAL = Capabilities("simulator", local=True)
 # Their order as text is not that of their numbers.

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from noetl.errors import ToolError
-from noetl.tools.quantum.config import Limits
-from noetl.tools.quantum.limits import Need, Room, check_told, free_memory_mb, room
-from noetl.tools.quantum.model import Estimate
+from noetl.quantum.config import Limits
+from noetl.quantum.limits import Need, Room, check_told, free_memory_mb, room
+from noetl.quantum.model import Estimate
 
 
 @given(

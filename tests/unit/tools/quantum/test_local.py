@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.quantum.backends.local import PROVIDERS, simulator
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import LocalBackend, Order
-from noetl.tools.quantum.noise import noisy
-from noetl.tools.quantum.observables import parse
+from noetl.quantum.backends.local import PROVIDERS, simulator
+from noetl.quantum.circuits.observables import parse
+from noetl.quantum.config import Backend
+from noetl.quantum.model import LocalBackend, Order
+from noetl.quantum.simulation.noise import noisy
 
 # Names hash differently in each process.
 QUBITS = [cirq.NamedQubit(name) for name in ("alice", "bob", "carol", "dave")]

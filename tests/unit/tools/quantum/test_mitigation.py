@@ -8,9 +8,12 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.mitigation import (
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.circuits.observables import KEY, Basis, bases, from_samples, measured_in
+from noetl.quantum.circuits.observables import parse as observables_of
+from noetl.quantum.config import Backend
+from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.simulation.mitigation import (
     Calibrate,
     Mitigation,
     Readout,
@@ -20,11 +23,8 @@ from noetl.tools.quantum.mitigation import (
     mitigated,
     parse,
 )
-from noetl.tools.quantum.model import Measured, Order, Samples
-from noetl.tools.quantum.noise import noisy
-from noetl.tools.quantum.observables import KEY, Basis, bases, from_samples, measured_in
-from noetl.tools.quantum.observables import parse as observables_of
-from noetl.tools.quantum.sampling import seed_of
+from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.simulation.sampling import seed_of
 
 QUBITS = cirq.LineQubit.range(3)
 MISREAD = {"readout": {"p01": 0.08, "p10": 0.2}}

@@ -8,11 +8,11 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import LocalBackend, Order
-from noetl.tools.quantum.noise import noisy, parse
-from noetl.tools.quantum.observables import parse as observables_of
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.circuits.observables import parse as observables_of
+from noetl.quantum.config import Backend
+from noetl.quantum.model import LocalBackend, Order
+from noetl.quantum.simulation.noise import noisy, parse
 
 A, B, C = cirq.LineQubit.range(3)
 BELL = cirq.Circuit(cirq.H(A), cirq.CX(A, B))

@@ -11,10 +11,8 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import LocalBackend, Measured, Order, Samples
-from noetl.tools.quantum.observables import (
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.circuits.observables import (
     KEY,
     Basis,
     Mean,
@@ -25,6 +23,8 @@ from noetl.tools.quantum.observables import (
     more_repetitions,
     parse,
 )
+from noetl.quantum.config import Backend
+from noetl.quantum.model import LocalBackend, Measured, Order, Samples
 
 QUBITS = cirq.LineQubit.range(3)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.errors import ToolError
-from noetl.tools.quantum import params
+from noetl.quantum.circuits import params
 
 
 def values(given: Any, most: int | None = None) -> list[dict[str, float]]:

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ply import yacc
 
-from noetl.tools.quantum import qasm, qasm_parser
-from noetl.tools.quantum.qasm_text import QasmError
+from noetl.quantum.circuits import qasm, qasm_parser
+from noetl.quantum.circuits.qasm_text import QasmError
 
 HEAD = 'OPENQASM 2.0;\ninclude "qelib1.inc";\n'
 HEAD3 = 'OPENQASM 3.0;\ninclude "stdgates.inc";\n'

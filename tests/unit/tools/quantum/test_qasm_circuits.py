@@ -8,7 +8,7 @@ import cirq
 import numpy as np
 import pytest
 
-from noetl.tools.quantum import qasm
+from noetl.quantum.circuits import qasm
 
 HEAD = 'OPENQASM 2.0;\ninclude "qelib1.inc";\n'
 HEAD3 = 'OPENQASM 3.0;\ninclude "stdgates.inc";\n'

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.quantum.model import Measured, Samples
-from noetl.tools.quantum.sampling import (
+from noetl.quantum.model import Measured, Samples
+from noetl.quantum.simulation.sampling import (
     counted,
     drawn_seed,
     histogram,

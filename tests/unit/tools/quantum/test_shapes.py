@@ -8,9 +8,10 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.manual import manual_of
-from noetl.tools.quantum import builder_keys, builders, gatesets, noise, params, shapes
-from noetl.tools.quantum.tool import Quantum
+from noetl.quantum.circuits import builder_keys, builders, gatesets, params, shapes
+from noetl.quantum.simulation import noise
+from noetl.quantum.tool import Quantum
+from noetl.tools.kit.manual import manual_of
 
 
 def test_all_builders_gate_sets_and_forms_of_sweeps_are_told() -> None:

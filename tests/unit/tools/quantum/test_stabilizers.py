@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
-from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.config import Backend
-from noetl.tools.quantum.model import LocalBackend
-from noetl.tools.quantum.observables import parse
+from noetl.quantum.backends.local import simulator
+from noetl.quantum.circuits.observables import parse
+from noetl.quantum.config import Backend
+from noetl.quantum.model import LocalBackend
 
 GATES: dict[cirq.Gate, int] = {
     cirq.H: 1, cirq.S: 1, cirq.X**0.5: 1, cirq.Y**-0.5: 1, cirq.Z: 1,

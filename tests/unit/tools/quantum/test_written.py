@@ -6,10 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from noetl.tools.faults import faults
-from noetl.tools.quantum import params, written
-from noetl.tools.quantum.config import LOCAL, REMOTE
-from noetl.tools.quantum.tool import Quantum
+from noetl.quantum import written
+from noetl.quantum.circuits import params
+from noetl.quantum.config import LOCAL, REMOTE
+from noetl.quantum.tool import Quantum
+from noetl.tools.kit.faults import faults
 
 GHZ = {"name": "ghz", "qubits": 2}
 

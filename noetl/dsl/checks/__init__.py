@@ -1,0 +1,1 @@
+"""Findings about a playbook that can be compiled: names, code, templates, flow, secrets."""

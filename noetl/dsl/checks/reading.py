@@ -1,0 +1,184 @@
+"""Checks of names that there are, in places where they mean nothing: other than misspelt ones, which `templates` finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from noetl.dsl.checks.assigned import by_tasks, heads
+from noetl.dsl.checks.places import is_in_task
+from noetl.dsl.compile.context import Context
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.nearest import nearest
+from noetl.net.checks import descendants
+from noetl.net.dominators import Dominators
+from noetl.net.model import Net, Transition
+
+#: Built-ins that win over every other name wherever a template stands. Of those that only some places know (`result`,
+#: `error`...) nothing is said: a step that handles errors may well be called `error`.
+EVERYWHERE: Final = frozenset(
+    {
+        *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
+        "execution_id",
+    }
+)
+#: Those that only what is rendered before the first step knows. In steps a workload value of that name is read.
+AT_THE_START: Final = frozenset({"payload"})
+#: What `iter` has outside of loops: the iteration that called the playbook.
+_OF_THE_CALLER: Final = frozenset({"parent"})
+#: What it has in every loop, beside the item and what tasks assign.
+_OF_ITERATIONS: Final = frozenset({"index", "parent"})
+#: The parts of a step that are rendered once its loop is over.
+_BEHIND_LOOPS: Final = (("set",), ("next",))
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+
+Chain = tuple[str, ...]
+#: Code, message, hint.
+Fault = tuple[Code, str, str]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What is known of the net before templates are looked at. `tree` is None where steps or arcs were left out."""
+
+    context: Context
+    net: Net
+    tree: Dominators | None
+    _behind: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def faults(self, step: str, path: Path, chain: Chain, named: frozenset[str]) -> Iterator[Fault]:
+        """What is wrong with reading `chain` in a template of `step` at `path`. `named` are the names that something
+        else than a built-in or a step gives a value there."""
+        if chain[0] in named:
+            return
+        here = self.net.steps[step]
+        yield from self._iteration(here, path, chain)
+        if chain[0] == "_prev" and self._is_first(here, path):
+            message = "`_prev` is the result of the task before, and this is the first one"
+            yield Code.NOTHING_BEFORE, message, "read a step by its name, or args"
+        if chain[0] == "now" and "now" not in self.net.steps and self._is_in_task(here, path):
+            message = "now() is not there in a task: each attempt would see another instant"
+            hint = 'write input: {at: "{{ now() }}"} at the step, and read at'
+            yield Code.NO_CLOCK, message, hint
+        if chain[0] in self.net.steps:
+            yield from self._step(here, self.net.steps[chain[0]], chain)
+
+    def unreadable(self, text: str, unknown: frozenset[str]) -> str | None:
+        """The step or task with `-`, blanks or the like in its name that a template with `unknown` names means."""
+        for name in self._odd_names:
+            begin = _IDENTIFIER.match(name)
+            if begin is not None and begin[0] in unknown and name in text:
+                return name
+        return None
+
+    def sections(self, step: str | None) -> frozenset[str] | None:
+        """What the outcomes of the tasks of `step`, and so its own, have besides what all have; None where a tool does
+        not tell."""
+        if step is None or step not in self.net.steps:
+            return None
+        known = [self.context.kinds[task.kind].sections for task in self.net.steps[step].tasks]
+        return frozenset().union(*(some or () for some in known)) if None not in known else None
+
+    @cached_property
+    def _odd_names(self) -> tuple[str, ...]:
+        names = {task.name for step in self.net.transitions for task in step.tasks} | self.net.steps.keys()
+        return tuple(sorted(name for name in names if not _IDENTIFIER.fullmatch(name)))
+
+    def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
+        name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
+        if here.iteration or self._task_loops(path):
+            return
+        if is_behind_loops(path) and (here.loop is not None or chain[0] in iterators(here)):
+            if chain[0] in iterators(here) | {"loop_index"} or (
+                name is not None and name not in _OF_THE_CALLER
+            ):
+                message = f"the loop of step {shown(here.name)} is over here: {shown('.'.join(chain[:2]))} is undefined"
+                hint = f"read {here.name}.results, or assign to ctx in the loop"
+                yield Code.OUTSIDE_OF_LOOP, message, hint
+        elif here.loop is not None:
+            known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
+            if name is not None and name not in known:
+                hint = self.context.report.suggest(
+                    name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
+                )
+                yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
+        elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
+            message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
+            yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
+
+    def _is_in_task(self, here: Transition, path: Path) -> bool:
+        # Inputs of a step that read the item are those of its tasks.
+        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
+        return handed or is_in_task(self.context, path)
+
+    def _task_loops(self, path: Path) -> bool:
+        return any("loop" in self.context.raw(path[:size]) for size in range(4, len(path)))
+
+    def _is_first(self, here: Transition, path: Path) -> bool:
+        """Whether `path` stands in the first task of the step, and nothing jumps there."""
+        if path[:1] != ("workflow",) or path[2:3] != ("tool",) or not here.tasks:
+            return False
+        if any(isinstance(part, int) and part > 0 for part in path[3:4]):
+            return False
+        targets = {rule.then.to for task in here.tasks for rule in task.rules or ()}
+        return here.tasks[0].name not in targets
+
+    def _step(self, here: Transition, there: Transition, chain: Chain) -> Iterator[Fault]:
+        if self._is_later(here.name, there.name):
+            message = f"step {shown(there.name)} only runs after {shown(here.name)}: here it has no result"
+            yield Code.TOO_EARLY, message, "read it in a step behind it"
+        elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
+            tasks = [task.name for task in there.tasks]
+            # A result may have a key `results` of its own: only what looks like a task was meant to be one.
+            close = None if chain[2] in tasks else nearest(chain[2], tasks)
+            if close is not None:
+                message = f"step {shown(there.name)} has no task {shown(chain[2])}"
+                yield Code.UNKNOWN_RESULT, message, f"did you mean {close!r}?"
+
+    def _is_later(self, here: str, there: str) -> bool:
+        if self.tree is None or here == there or here == self.net.final_step:
+            return False
+        return self.tree.dominates(here, there) and here not in self._after(there)
+
+    def _after(self, step: str) -> frozenset[str]:
+        if step not in self._behind:
+            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].ways])
+        return self._behind[step]
+
+
+def is_behind_loops(path: Path) -> bool:
+    """Whether what stands at `path` is rendered once the loop of its step is over."""
+    return path[:1] == ("workflow",) and path[2:3] in _BEHIND_LOOPS
+
+
+def iterators(step: Transition) -> frozenset[str]:
+    """What the items of the step's loop and of those of its tasks are called."""
+    loops = (step.loop, *(task.loop for task in step.tasks))
+    return frozenset(loop.iterator for loop in loops if loop is not None)
+
+
+def check_built_in_names(
+    context: Context, net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
+) -> None:
+    """Warns of steps and iterators that a built-in hides, and of workload values that templates take for it. `read` has
+    the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
+    for index, transition in enumerate(net.transitions):
+        if transition.name in EVERYWHERE:
+            message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
+            context.report.add(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
+        if transition.loop is not None and (name := transition.loop.iterator) in EVERYWHERE:
+            message = f"templates that read {shown(name)} get the built-in, not the item"
+            place = ("workflow", index, "loop", "iterator")
+            context.report.add(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
+    by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
+    bare = {name: early.get(name, set()) for name in AT_THE_START}
+    bare |= {name: read.get(name, set()) for name in EVERYWHERE}
+    for key in (net.workload.keys() & bare.keys()) - by_its_path:
+        value = net.workload[key]
+        inner = value.keys() if isinstance(value, dict) else frozenset()
+        if any(len(chain) == 1 or chain[1] in inner for chain in bare[key]):
+            message = f"templates that read {shown(key)} get the built-in, not this value"
+            context.report.add(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)

@@ -1,0 +1,132 @@
+"""Text to Net: reads, validates, compiles and checks. All problems come back together."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from noetl.dsl.checks.code_checks import check_names_of_code
+from noetl.dsl.checks.flow import check_flow
+from noetl.dsl.checks.plain_secrets import check_plain_secrets
+from noetl.dsl.checks.templates import check_templates
+from noetl.dsl.checks.workload import check_circles
+from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.demands import check_inputs
+from noetl.dsl.compile.document import compile_document
+from noetl.dsl.dialects.lower import lower
+from noetl.dsl.document import Document
+from noetl.dsl.document.validation import to_document
+from noetl.dsl.problems import Problem
+from noetl.dsl.read.report import Report
+from noetl.dsl.read.source import Source, read
+from noetl.errors import PlaybookInvalid
+from noetl.net.model import KindInfo, Net
+from noetl.net.unfillable import dominators
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What became of a playbook. `net` is None where any problem is an error.
+
+    `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
+    warnings in the order of the text; `shown` is the text without the secrets that stand in it. `respelled` counts the
+    places that the canonical form says otherwise, besides those that a warning tells of.
+    """
+
+    net: Net | None
+    document: Document | None
+    problems: tuple[Problem, ...]
+    source: Source
+    shown: str
+    respelled: int = 0
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+
+def compile_playbook(
+    text: bytes | str,
+    *,
+    file: str,
+    kinds: Mapping[str, KindInfo],
+    strict: bool = False,
+    lenient: bool = False,
+    sources: Callable[[str], str] | None = None,
+    parse_sql: bool = False,
+) -> Compiled:
+    """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
+
+    `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a warning when they were
+    registered is no error now. `sources` yields the text of a source file by the name that the playbook has
+    for it, and raises NoetlError where there is none: with it such files are checked too. `parse_sql` looks at SQL, too,
+    whose parsers are slow to load.
+    """
+    with _without_collector():
+        report = Report(read(text, file), strict=strict, lenient=lenient)
+        return _compiled(report, kinds, sources, parse_sql)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Puts the garbage collector off: a compilation makes many objects that all stay until it ends, and to look
+    through them again and again takes a tenth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _compiled(
+    report: Report,
+    kinds: Mapping[str, KindInfo],
+    sources: Callable[[str], str] | None,
+    parse_sql: bool,
+) -> Compiled:
+    data = report.source.data
+    read_as = to_document(data, report) if data is not None else None
+    document = lower(*read_as, kinds, report) if read_as is not None else None
+    if document is None:
+        return Compiled(None, None, report.problems, report.source, report.shown)
+    context = Context(document, report, kinds, sources, parse_sql)
+    net = compile_document(context)
+    tree = None if net is None or context.graph_broken else dominators(net)
+    check_templates(context, net, tree)
+    check_circles(context)
+    check_plain_secrets(context)
+    if net is not None and tree is not None:
+        check_flow(net, report, tree, context.arc_paths)
+        check_inputs(context, net)
+        check_names_of_code(context, net)
+    found = None if report.failed else net
+    return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
+
+
+def load_playbook(
+    text: bytes | str,
+    *,
+    file: str,
+    kinds: Mapping[str, KindInfo],
+    strict: bool = False,
+    lenient: bool = False,
+) -> Net:
+    """The net of `text`. Raises PlaybookInvalid with every problem found where any is an error."""
+    return net_of(compile_playbook(text, file=file, kinds=kinds, strict=strict, lenient=lenient))
+
+
+def net_of(compiled: Compiled) -> Net:
+    """What was compiled. Raises PlaybookInvalid with every problem found where any is an error."""
+    if compiled.net is not None:
+        return compiled.net
+    errors = compiled.errors
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    raise PlaybookInvalid(f"The playbook cannot be run: {errors[0]}{more}", compiled.problems)

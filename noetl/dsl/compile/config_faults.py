@@ -1,0 +1,85 @@
+"""What of a tool's configuration its kind cannot take, as far as it is known before the tool runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from pydantic_core import ErrorDetails
+
+from noetl.dsl.compile.context import Context, holds_template
+from noetl.dsl.document.validation import by_place, real_path, report_fault, value_at
+from noetl.dsl.problems import Code, Path, shown
+from noetl.net.model import KindInfo, Template
+
+_Faults = Mapping[Path, list[ErrorDetails]]
+
+
+def check_config(
+    context: Context,
+    kind: KindInfo,
+    config: Mapping[str, Template],
+    paths: Mapping[str, Path],
+    verbatim: Collection[str],
+    task: Path,
+) -> None:
+    """Adds the faults of values that are no templates."""
+    rendered = {key for key, value in config.items() if key not in verbatim and holds_template(value)}
+    faults: dict[Path, list[ErrorDetails]] = {}
+    for error in kind.faults(config):
+        path = real_path(error["loc"], config)
+        # What concerns several keys may be well once they are rendered.
+        if path or not rendered or error["type"] == "missing":
+            faults.setdefault(path, []).append(error)
+    faults = {path: errors for path, errors in faults.items() if not _is_around(path, faults)}
+    unknown = _unknown(faults, config, rendered)
+    for path, errors in faults.items():
+        if not path or path[0] not in unknown or _is_sure(errors):
+            at = (*paths[str(path[0])], *path[1:]) if path else task
+            _report(context, kind, at, errors, config)
+
+
+def _unknown(faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]) -> set[str | int]:
+    """The keys of which templates are at fault. They may turn out to fit, and to be of another form than what is told
+    of the rest under that key."""
+    return {
+        path[0]
+        for path, errors in faults.items()
+        if path and path[0] in rendered and holds_template(value_at(config, path)) and not _is_sure(errors)
+    }
+
+
+def _is_sure(errors: Iterable[ErrorDetails]) -> bool:
+    """Whether no template can mend this: a key that no mapping there has."""
+    return any(
+        error["type"] == "extra_forbidden"
+        and error["loc"][-1] not in (error.get("ctx") or {}).get("known", ())
+        for error in errors
+    )
+
+
+def _is_around(path: Path, others: Iterable[Path]) -> bool:
+    """Whether a part of what stands at `path` is at fault: of the forms that it may have this is the likelier one."""
+    return bool(path) and any(other[: len(path)] == path and other != path for other in others)
+
+
+def _report(
+    context: Context, kind: KindInfo, at: Path, errors: list[ErrorDetails], config: Mapping[str, Template]
+) -> None:
+    first = errors[0]
+    name = str(first["loc"][-1]) if first["loc"] else ""
+    match first["type"]:
+        case "missing":
+            if all(first["loc"] != (key,) for group in kind.required for key in group):
+                message = f"{kind.kind} needs {shown(name)} here"
+                context.report.missing(at, name, message, f"add {name}:")
+        case "extra_forbidden":
+            message = f"the key {shown(name)} means nothing here to {kind.kind}"
+            known = (first.get("ctx") or {}).get("known", ())
+            hint = context.report.suggest(name, known, "remove it")
+            context.report.add(Code.VALUE, at, message, hint, at_key=True)
+        case "value_error":
+            reason = first["msg"].removeprefix("Value error, ")
+            context.report.add(Code.VALUE, at, f"{kind.kind} cannot take this: {reason}")
+        case _:
+            for path, fault in by_place(errors, config).items():
+                report_fault(context.report, at, fault, value_at(config, path), may_be_secret=True)

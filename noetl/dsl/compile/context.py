@@ -1,0 +1,156 @@
+"""What every part of a compilation shares, and where in the playbook a part stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl import expressions
+from noetl.dsl.document import Document, Tool
+from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.report import Report
+from noetl.errors import TemplateError
+from noetl.facts.json import Json, JsonMap
+from noetl.net.model import Demand, KindInfo, Template
+
+#: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
+WORKBOOK = ""
+#: The keychain, whose templates see less than those of the workload. No step can be called so.
+KEYCHAIN = "#keychain"
+
+#: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
+MAX_SHARED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the workload."""
+
+    path: Path
+    template: Template
+    step: str | None
+    guard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null;
+    `own` are those among them that the workbook does not know."""
+
+    path: Path
+    step: str
+    expects: tuple[Demand, ...]
+    given: Mapping[str, bool]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeUse:
+    """Python code of a task: `given` are the names that the task itself gives it. `file`: where it is that of a script."""
+
+    path: Path
+    step: str
+    code: str
+    given: frozenset[str]
+    file: str = ""
+
+
+@dataclass(slots=True)
+class Context:
+    """The document being compiled, the problems found, the templates met."""
+
+    document: Document
+    report: Report
+    kinds: Mapping[str, KindInfo]
+    #: The text of a file that a task names (see `compile_playbook`); None: such files are not looked at.
+    sources: Callable[[str], str] | None = None
+    #: Whether SQL is parsed.
+    parse_sql: bool = False
+    step_names: frozenset[str] = frozenset()
+    workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    #: Where each arc stands, by its id.
+    arc_paths: dict[str, Path] = field(default_factory=dict)
+    expecting: list[Expecting] = field(default_factory=list)
+    codes: list[CodeUse] = field(default_factory=list)
+    #: A step or an arc was left out because of an error: what follows from the graph is not known.
+    graph_broken: bool = False
+    _shared: int = 0
+    _sizes: dict[Path, int] = field(default_factory=dict)
+    _heads: dict[tuple[str, bool], frozenset[str]] = field(default_factory=dict)
+
+    def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
+        """Remembers a template; all are checked at the end, when every name is known."""
+        if isinstance(template, str | list | dict) and template:
+            self.uses.append(Use(path, template, step, guard))
+
+    def heads(self, text: str, *, guard: bool) -> frozenset[str]:
+        """The names that a template begins its chains with. Parsed once for each text."""
+        known = self._heads.get((text, guard))
+        if known is None:
+            try:
+                names = expressions.names_used(text, guard=guard)
+            except TemplateError:
+                # `check_templates` reports it, with its line.
+                names = frozenset()
+            known = self._heads[text, guard] = frozenset(chain[0] for chain in names)
+        return known
+
+    def raw(self, path: Path) -> JsonMap:
+        """The mapping at `path` as it was read; empty where there is none."""
+        value: Any = self.report.source.data
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return {}
+        return value if isinstance(value, dict) else {}
+
+    def may_share(self, paths: Iterable[Path], task: Path) -> bool:
+        """Whether one more task may have its own copy of the parts at `paths`; adds a problem where not."""
+        within = self._shared <= MAX_SHARED
+        self._shared += sum(self._size(path) for path in paths)
+        if within and self._shared > MAX_SHARED:
+            self.report.add(
+                Code.TOO_LARGE,
+                task,
+                f"specs and workbook tasks add up to more than {MAX_SHARED:,} characters over all tasks",
+                "shorten what all tasks share",
+            )
+        return self._shared <= MAX_SHARED
+
+    def _size(self, path: Path) -> int:
+        known = self._sizes.get(path)
+        if known is None:
+            known = self._sizes[path] = len(str(self.raw(path)))
+        return known
+
+    def line(self, path: Path) -> int:
+        """The line on which the content at `path` begins."""
+        return self.report.source.line_of_content(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a pipeline stands. `specs` are those around its tasks, outermost first.
+
+    `reduced` are the ctx names that the reducers of a parallel loop fold; None outside of such loops.
+    """
+
+    step: str | None
+    specs: tuple[Path, ...] = ()
+    iterating: bool = False
+    reduced: frozenset[str] | None = None
+
+
+def is_template(value: Json) -> bool:
+    """Whether a text may hold an expression."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def holds_template(value: Json) -> bool:
+    """Whether a template stands anywhere in `value`."""
+    if isinstance(value, Mapping):
+        return any(map(holds_template, value.values()))
+    return any(map(holds_template, value)) if isinstance(value, list) else is_template(value)

@@ -1,0 +1,172 @@
+"""`loop.cursor`: the call that claims rows, compiled like a task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from noetl.dsl.compile.code import as_written, check_code, warn_unknown_config
+from noetl.dsl.compile.config_faults import check_config
+from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.specs import effective_spec
+from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
+from noetl.dsl.document.misspelt import is_free
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.expressions import inside
+from noetl.net.model import Directive, KindInfo, Rule, Task, Template
+
+#: The task's name: what errors and events call it.
+NAME: Final = "claim"
+#: The key of the kind that the claim is handed over as. Kinds that bind `params` into it can be cursors.
+_COMMAND: Final = "command"
+MAX_ROWS: Final = 100
+#: What `:max_rows` is called in the templates of a claim.
+ROWS: Final = "__frame_max_rows"
+#: What can be bound besides `params`: name → template.
+_BOUND: Final[Mapping[str, Template]] = {
+    "execution_id": "{{ execution_id }}",
+    "run": "{{ _run }}",
+    "worker": "{{ _worker }}",
+}
+_RETRYABLE: Final = "{{ outcome.status == 'error' and outcome.error.retryable }}"
+#: A claim that may go well the next time is made three times in all. It never leaves its worker for that.
+_RULES: Final = (
+    Rule(_RETRYABLE, Directive("retry", attempts=3, backoff="exponential", delay=0.5)),
+    Rule("{{ outcome.status == 'error' }}", Directive("fail")),
+)
+_NO_CODE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_CHANGES: Final = re.compile(r"\b(update|delete|insert|merge|call)\b", re.IGNORECASE)
+_ROUTINE: Final = re.compile(r"\b(?:from|select)\s+[\w.]+\s*\(", re.IGNORECASE)
+_YIELDS: Final = re.compile(r"\breturning\b|(?:^|;)\s*(?:select|with|call)\b", re.IGNORECASE)
+_LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
+
+
+def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameSpec | None) -> Task | None:
+    """The claim of the cursor at `path`; None where it cannot be made."""
+    kind = _kind(context, part, path)
+    if part.claim is None or not part.claim.strip():
+        hint = "add claim: UPDATE ... RETURNING *"
+        context.report.missing(path, "claim", "the cursor does not say how rows are claimed", hint)
+    if kind is None or part.claim is None:
+        return None
+    at = (*path, "claim")
+    if not is_template(part.claim):
+        _check_claim(context, part.claim, at)
+    spec_path = (*path, "spec")
+    warn_unknown(part.spec or ClaimSpec(), spec_path, context.report)
+    config, paths = _config(context, part, path, kind)
+    for key, value in config.items():
+        context.use(paths[key], value, site.step)
+    rows = _rows_per_claim(context, frame, site)
+    params = {**_bound(part.claim, rows), **(part.params or {})}
+    for name, value in (part.params or {}).items():
+        context.use((*path, "params", name), value, site.step)
+    spec = effective_spec(context, kind, site, [path])
+    verbatim = as_written(kind, {_COMMAND: part.claim, "params": part.params}, spec)
+    args: dict[str, Template] = {}
+    if not verbatim:
+        context.use(at, part.claim, site.step)
+        args = _read(part.claim, rows)
+    paths |= {_COMMAND: at, "params": (*path, "params")}
+    config |= {_COMMAND: part.claim, **({"params": params} if params else {})}
+    check_code(context, kind, config, paths, verbatim, spec, path)
+    check_config(context, kind, config, paths, verbatim, path)
+    return Task(
+        name=NAME,
+        kind=kind.kind,
+        config=config,
+        args=args,
+        rules=_RULES,
+        spec=spec,
+        line=context.report.source.mark(path).line,
+        lines={key: context.line(where) for key, where in paths.items()},
+        verbatim=verbatim,
+    )
+
+
+def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
+    able = sorted(name for name, kind in context.kinds.items() if _COMMAND in kind.verbatim_with_params)
+    if part.kind is None:
+        context.report.missing(
+            path, "kind", "the cursor has no kind", f"add kind: with one of {', '.join(able)}"
+        )
+        return None
+    if part.kind in able:
+        return context.kinds[part.kind]
+    hint = context.report.suggest(part.kind, able, f"one of {', '.join(able)}")
+    message = f"rows cannot be claimed with kind {shown(part.kind)}"
+    context.report.add(Code.UNKNOWN_KIND, (*path, "kind"), message, hint)
+    return None
+
+
+def _config(
+    context: Context, part: Cursor, path: Path, kind: KindInfo
+) -> tuple[dict[str, Template], dict[str, Path]]:
+    """The kind's own keys: where to connect to, and how."""
+    config: dict[str, Template] = {}
+    for key, value in (part.model_extra or {}).items():
+        if key in kind.verbatim_with_params:
+            hint = "write it under claim:"
+            context.report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a cursor", hint, at_key=True)
+            continue
+        if not is_free(key):
+            config[key] = value
+    paths: dict[str, Path] = {key: (*path, key) for key in config}
+    warn_unknown_config(context, kind, paths, Cursor)
+    return config, paths
+
+
+def _bound(claim: str, rows: Template) -> dict[str, Template]:
+    """What the claim asks for by name. A parameter that no statement uses would be an error of the tool."""
+    given: dict[str, Template] = {**_BOUND, "max_rows": rows}
+    bare = _NO_CODE.sub(" ", claim)
+    return {name: value for name, value in given.items() if re.search(rf"(?<![\w:]):{name}\b", bare)}
+
+
+def _read(claim: str, rows: Template) -> dict[str, Template]:
+    """What the templates of a claim that is rendered may read besides: a number, whatever a template comes to."""
+    if ROWS not in claim:
+        return {}
+    inner = inside(rows) if isinstance(rows, str) else None
+    return {ROWS: f"{{{{ ({inner}) | int }}}}" if inner else rows}
+
+
+def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
+    """`frame.max_rows`."""
+    if frame is None:
+        return MAX_ROWS
+    at = (*site.specs[-1], "frame")
+    warn_unknown(frame, at, context.report)
+    return _max_rows(context, frame, (*at, "max_rows"), site.step)
+
+
+def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) -> Template:
+    value = frame.max_rows
+    if value is None:
+        return MAX_ROWS
+    if is_template(value):
+        context.use(at, value, step)
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    context.report.add(
+        Code.VALUE, at, f"max_rows is {shown(value)}", "write a whole number from 1, or a template"
+    )
+    return MAX_ROWS
+
+
+def _check_claim(context: Context, claim: str, at: Path) -> None:
+    bare = _NO_CODE.sub(" ", claim).strip()
+    if not bare:
+        return
+    changes = _CHANGES.search(_LOCKS.sub(" ", bare)) or _ROUTINE.search(bare)
+    if not changes:
+        message = "the claim changes nothing: it yields the same rows for ever"
+        hint = "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *"
+    elif not _YIELDS.search(bare):
+        message, hint = "the claim returns no rows", "end it with RETURNING *"
+    else:
+        return
+    context.report.add(Code.CLAIM, at, message, hint)

@@ -1,0 +1,287 @@
+"""The canonical dialect: document to Net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from noetl.dsl.checks.requirements import check_requirements
+from noetl.dsl.compile.assignments import assignments, step_level
+from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.entries import workbook_entries
+from noetl.dsl.compile.identifiers import usable
+from noetl.dsl.compile.keeping import warn_of_output
+from noetl.dsl.compile.keychain import keychain
+from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
+from noetl.dsl.compile.policies import admission
+from noetl.dsl.compile.routes import has_targets, routes
+from noetl.dsl.compile.specs import check_spec, queue_of
+from noetl.dsl.compile.tools import pipeline, workbook_tasks
+from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec, Tool
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
+from noetl.net.model import Loop as NetLoop
+
+MAX_STEPS = 1_000
+#: Steps that may do nothing and lead nowhere: people write them by habit.
+_BARE = frozenset({"start", "end"})
+_EXECUTOR_SPEC: Path = ("executor", "spec")
+_TOOL_KEYS = frozenset(
+    {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
+)
+
+
+def compile_document(context: Context) -> Net | None:
+    """The net; None where there is no step to begin with. Problems are in the context's report."""
+    document = context.document
+    _check_root(context, document)
+    steps = list(_named_steps(context, document))
+    # Steps that are left out because of their own faults are no unknown targets.
+    context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
+    context.workbook = workbook_entries(context)
+    spec = (document.executor or Executor()).spec or ExecutorSpec()
+    failure = failure_of(context, spec, _EXECUTOR_SPEC) or Failure()
+    transitions = tuple(_transition(context, name, step, path, failure) for name, step, path in steps)
+    workload = document.workload or {}
+    ctx = document.ctx or {}
+    for root, values in (("workload", workload), ("ctx", ctx)):
+        for key, value in values.items():
+            context.use((root, key), value, None)
+    if not transitions:
+        return None
+    entry = _special_step(context, spec.entry_step, "entry_step")
+    metadata = document.metadata or Metadata()
+    name = metadata.name or (metadata.path or context.report.source.file).rstrip("/").rpartition("/")[2]
+    return Net(
+        name=name,
+        path=metadata.path or name,
+        entry=entry or ("start" if "start" in context.step_names else transitions[0].name),
+        transitions=transitions,
+        workload=workload,
+        workbook=workbook_tasks(context),
+        keychain=keychain(context),
+        final_step=_special_step(context, spec.final_step, "final_step"),
+        failure=failure,
+        no_next_is_error=bool(spec.no_next_is_error),
+        description=_text(metadata.description),
+        file=context.report.source.file,
+        ctx=ctx,
+    )
+
+
+def _check_root(context: Context, document: Document) -> None:
+    report = context.report
+    warn_unknown(document, (), report)
+    if document.metadata is not None:
+        # Whoever keeps playbooks may note there what they like.
+        warn_unknown(document.metadata, ("metadata",), report)
+    if document.executor is not None:
+        warn_unknown(document.executor, ("executor",), report)
+    check_requirements(context, document.executor or Executor())
+    for key, value, wanted in (
+        ("apiVersion", document.api_version, "noetl.io/v2"),
+        ("kind", document.kind, "Playbook"),
+    ):
+        if value is None and not report.is_faulty((key,)):
+            report.add(Code.HEADER, (), f"the document has no {key}", f"add {key}: {wanted}")
+    if not document.workflow:
+        report.missing((), "workflow", "the document has no steps", "add workflow: with a list of steps")
+
+
+def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, Step, Path]]:
+    """Steps whose names can be used, each once, with their paths."""
+    seen: dict[str, int] = {}
+    workflow = document.workflow or []
+    if len(workflow) > MAX_STEPS:
+        message = f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}"
+        context.report.add(
+            Code.TOO_MANY_STEPS, ("workflow",), message, "move parts into playbooks of their own"
+        )
+        workflow = workflow[:MAX_STEPS]
+        context.graph_broken = True
+    for index, step in enumerate(workflow):
+        path: Path = ("workflow", index)
+        if _is_named_once(context, step, path, seen):
+            name = step.step or ""
+            seen[name] = context.report.source.mark((*path, "step")).line
+            yield name, step, path
+        else:
+            context.graph_broken = True
+
+
+def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, int]) -> bool:
+    if step.step is None:
+        warn_unknown(step, path, context.report)
+        hint = "write step: instead of name:" if "name" in (step.model_extra or {}) else "add step: <name>"
+        context.report.missing(path, "step", "the step has no name", hint)
+        return False
+    at = (*path, "step")
+    if step.step in seen:
+        message = f"a step {shown(step.step)} is already in line {seen[step.step]}"
+        context.report.add(Code.DUPLICATE_NAME, at, message, "give each step its own name")
+        return False
+    return usable(context.report, step.step, at, "step")
+
+
+def _transition(context: Context, name: str, step: Step, path: Path, around: Failure) -> Transition:
+    _check_step(context, name, step, path)
+    site = _site(name, step, path)
+    for spec_path in site.specs:
+        check_spec(context, spec_path)
+    spec = step.spec or StepSpec()
+    own_failure = failure_of(context, spec, (*path, "spec"))
+    made_loop = None
+    if step.loop is not None:
+        made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
+    tasks = pipeline(context, step.tool, (*path, "tool"), site)
+    onwards = routes(context, step.next, (*path, "next"), name)
+    args, iterated = _inputs(context, step, path, name, made_loop)
+    return Transition(
+        name=name,
+        tasks=tuple(_given(context, task, step, path, iterated) for task in tasks),
+        arcs=onwards.arcs,
+        router=onwards.mode,
+        no_next_is_error=onwards.no_next_is_error,
+        loop=made_loop,
+        admit=_admission(context, spec, path, name),
+        join=_join(context, spec, (*path, "spec", "join")),
+        iteration=_iteration(context, step, (*path, "iteration")),
+        args=args,
+        set=assignments(context, step, path, step_level(site)),
+        failure=own_failure or around,
+        queue=_queue(context, step, site, tasks, made_loop),
+        description=_text(step.desc),
+        line=context.report.source.mark(path).line,
+    )
+
+
+def _elsewhere(context: Context, step: Step) -> Mapping[str, str]:
+    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong; none
+    where all keys are those of a step."""
+    if not step.model_extra:
+        return {}
+    kind = step.tool.kind if isinstance(step.tool, Tool) else None
+    info = context.kinds.get(kind) if kind is not None else None
+    of_tool = info.schema.get("properties", {}) if info is not None else {}
+    hints = dict.fromkeys(of_tool, "put it under tool:")
+    return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
+
+
+def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
+    report = context.report
+    # `tool: python` names no task: what the tool needs stands beside it.
+    bare = step.tool is None or (isinstance(step.tool, str) and step.tool in context.kinds)
+    misplaced = _TOOL_KEYS & (step.model_extra or {}).keys() if bare else frozenset()
+    for key in sorted(misplaced):
+        beside = "which has no tool" if step.tool is None else "beside its tool"
+        message = f"`{key}` stands at step {shown(name)}, {beside}"
+        report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
+    warn_unknown(step, path, report, except_for=misplaced, elsewhere=_elsewhere(context, step))
+    warn_of_output(context, step, path, "step")
+    has_tool = step.tool is not None and step.tool != []
+    if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
+        return
+    report.missing(
+        path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"
+    )
+
+
+def _site(name: str, step: Step, path: Path) -> Site:
+    specs: tuple[Path, ...] = (_EXECUTOR_SPEC, (*path, "spec"))
+    if step.loop is None:
+        return Site(name, specs)
+    reduced = reduced_names(step.loop) if is_parallel(step.loop) else None
+    return Site(name, (*specs, (*path, "loop", "spec")), iterating=True, reduced=reduced)
+
+
+def _admission(context: Context, spec: StepSpec, path: Path, name: str) -> Admission | None:
+    admit = (spec.policy or Policy()).admit
+    if admit is None:
+        return None
+    return admission(context, admit, (*path, "spec", "policy", "admit"), name)
+
+
+def _join(context: Context, spec: StepSpec, at: Path) -> Join:
+    given = spec.join
+    if given is None:
+        return Join()
+    if isinstance(given, str):
+        return Join(given)
+    warn_unknown(given, at, context.report)
+    mode = given.mode or ("auto" if given.count is None else "count")
+    if mode == "count" and (given.count is None or given.count < 1):
+        context.report.add(
+            Code.VALUE,
+            (*at, "count"),
+            f"the join's count is {shown(given.count)}",
+            "write a whole number from 1",
+        )
+    return Join(mode, given.count or 0 if mode == "count" else 0, bool(given.cancel_rest))
+
+
+def _iteration(context: Context, step: Step, at: Path) -> str:
+    name = (step.iteration or "").removeprefix("ctx.")
+    if name and not name.isidentifier():
+        hint = "write the name of a variable in ctx that holds {<iterator>, index, parent}"
+        context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
+        return ""
+    return name
+
+
+def _inputs(
+    context: Context, step: Step, path: Path, name: str, around: NetLoop | None
+) -> tuple[dict[str, Template], dict[str, Template]]:
+    """What the step is given when it begins, and what each of its iterations is."""
+    args = _step_args(context, step, path, name)
+    if around is None:
+        return args, {}
+    names = inputs_of_iterations(around, args, inner=step.iteration is not None)
+    return (
+        {key: value for key, value in args.items() if key not in names},
+        {key: value for key, value in args.items() if key in names},
+    )
+
+
+def _given(context: Context, task: Task, step: Step, path: Path, inputs: Mapping[str, Template]) -> Task:
+    """`task` with `inputs` of its step for inputs of its own, and where they stand."""
+    if not inputs:
+        return task
+    keys = {name: "input" if name in (step.input or {}) else "args" for name in inputs}
+    lines = {f"input.{name}": context.line((*path, key, name)) for name, key in keys.items()}
+    return replace(task, given={**inputs, **task.given}, lines={**lines, **task.lines})
+
+
+def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:
+    args: dict[str, Template] = {}
+    for key, given in (("args", step.args), ("input", step.input)):
+        for handed, value in (given or {}).items():
+            context.use((*path, key, handed), value, name)
+        args |= given or {}
+    return args
+
+
+def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], around: NetLoop | None) -> str:
+    if around is not None and around.cursor is not None:
+        # What is called first decides, as it does among tasks.
+        tasks = (around.cursor, *tasks)
+    if not tasks:
+        return "default"
+    asked = queue_of(context, site, step.tool)
+    if asked is not None:
+        return asked
+    first = next((task for task in tasks if task.kind != "noop"), tasks[0])
+    return context.kinds[first.kind].queue
+
+
+def _special_step(context: Context, name: str | None, key: str) -> str | None:
+    if name is None or name in context.step_names:
+        return name
+    hint = context.report.suggest(name, context.step_names, "name a step of this workflow")
+    context.report.add(Code.UNKNOWN_STEP, (*_EXECUTOR_SPEC, key), f"there is no step {shown(name)}", hint)
+    context.graph_broken = True
+    return None
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,186 @@
+"""All forms of `tool` and `workbook`, to entries: named, but not yet compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.identifiers import usable
+from noetl.dsl.document import NamedTask, Tool
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.json import JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task before it is compiled. `parts` overlay each other: a workbook's task, then its call."""
+
+    name: str
+    name_path: Path
+    parts: tuple[tuple[Tool, Path], ...]
+
+    @property
+    def path(self) -> Path:
+        """Where the task stands in the workflow; one of the workbook by itself, where it stands there."""
+        path = self.parts[-1][1]
+        # Whom a step calls by nothing but a name says nothing of its own.
+        return self.name_path if path[0] == "workbook" else path
+
+
+def inputs_of(tool: Tool) -> dict[str, JsonMap]:
+    """What a task says of its inputs, by key; the later one wins."""
+    return {"args": tool.args or {}, "input": tool.input or {}}
+
+
+def entries_of(context: Context, form: Any, path: Path) -> Iterator[Entry]:
+    """The tasks of `tool`, which stands at `path`: those whose names can be used and are given once."""
+    seen: set[str] = set()
+    for entry in _entries(context, form, path):
+        if entry is None or not usable(context.report, entry.name, entry.name_path, "task"):
+            continue
+        if entry.name in seen:
+            context.report.add(
+                Code.DUPLICATE_NAME,
+                entry.name_path,
+                f"two tasks of this step are called {shown(entry.name)}",
+                "give each its own name",
+            )
+            continue
+        seen.add(entry.name)
+        yield entry
+
+
+def workbook_entries(context: Context) -> dict[str, tuple[Tool, Path]]:
+    """The tasks of the document's workbook by name."""
+    book: dict[str, tuple[Tool, Path]] = {}
+    for name, entry, path, name_path in _workbook_items(context):
+        tool = entry.tool if isinstance(entry, NamedTask) else entry
+        at = (*path, "tool") if isinstance(entry, NamedTask) else path
+        if name is None or tool is None:
+            key = "name" if name is None else "tool"
+            context.report.missing(path, key, f"the workbook task has no {key}", f"add {key}:")
+        elif name in book:
+            context.report.add(Code.DUPLICATE_NAME, name_path, f"two workbook tasks are called {shown(name)}")
+        elif usable(context.report, name, name_path, "workbook task"):
+            book[name] = (tool, at)
+    return book
+
+
+def _workbook_items(context: Context) -> Iterator[tuple[str | None, NamedTask | Tool, Path, Path]]:
+    book = context.document.workbook
+    if isinstance(book, Mapping):
+        for name, entry in book.items():
+            yield name, entry, ("workbook", name), ("workbook", name)
+        return
+    for index, entry in enumerate(book or []):
+        path: Path = ("workbook", index)
+        yield entry.name, entry, path, (*path, "name")
+
+
+def _entries(context: Context, form: Any, path: Path) -> Iterator[Entry | None]:
+    match form:
+        case str():
+            yield _call(context, form, "", path, None)
+        case list():
+            for index, item in enumerate(form):
+                yield _item(context, item, (*path, index), index)
+        case Tool():
+            yield _entry(context, form, path, form.label or form.name, "task_0")
+
+
+def _item(context: Context, item: Any, path: Path, index: int) -> Entry | None:
+    if isinstance(item, str):
+        return _call(context, item, "", path, None)
+    if isinstance(item, Tool):
+        return _entry(context, item, path, item.label or item.name, f"task_{index}")
+    label, tool = next(iter(item.items()))
+    return _entry(context, tool, (*path, label), label, label)
+
+
+def _entry(context: Context, tool: Tool, path: Path, label: str | None, default: str) -> Entry | None:
+    if tool.kind == "workbook":
+        return _workbook_call(context, tool, path, label)
+    name_path = (*path, "label" if tool.label else "name")
+    return Entry(label or default, name_path, ((tool, path),))
+
+
+def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) -> Entry | None:
+    callee = _callee(context, tool, path)
+    if callee is None:
+        return None
+    name, at = callee
+    # Where `name` is the callee's it is no name of the call.
+    own = label if at[-1] == "task" or label != tool.name else None
+    return _call(context, name, own or "", at, (tool, path))
+
+
+def _callee(context: Context, tool: Tool, path: Path) -> tuple[str, Path] | None:
+    """Which workbook task a `kind: workbook` names, and where it does."""
+    task = (tool.model_extra or {}).get("task")
+    if isinstance(task, str):
+        return task, (*path, "task")
+    if tool.name is None:
+        context.report.missing(path, "name", "the call does not say which workbook task", "add name:")
+        return None
+    return tool.name, (*path, "name")
+
+
+def _call(
+    context: Context, name: str, label: str, path: Path, caller: tuple[Tool, Path] | None
+) -> Entry | None:
+    known = context.workbook.get(name)
+    if known is None:
+        hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
+        if name in context.kinds:
+            hint = f"write tool: {{kind: {name}, ...}} with what the tool needs"
+        context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
+        return None
+    parts = _chain(context, *known)
+    if parts[0][0].kind == "workbook":
+        return None  # told where it stands in the workbook, once
+    return Entry(label or name, path, (*parts, caller) if caller else parts)
+
+
+def workbook_entry(context: Context, name: str) -> Entry | None:
+    """The workbook's task `name` by itself; tells what is wrong with whom it calls."""
+    tool, path = context.workbook[name]
+    parts = _chain(context, tool, path)
+    if parts[0][0].kind != "workbook":
+        return Entry(name, path, parts)
+    callee = _callee(context, tool, path)
+    if callee is None:
+        return None
+    inner, at = callee
+    if inner not in context.workbook:
+        return _call(context, inner, "", at, None)
+    if _named(parts[0][0]) in context.workbook:
+        context.report.add(
+            Code.UNKNOWN_TASK,
+            at,
+            f"workbook task {shown(name)} leads in a circle through {shown(inner)}",
+            "one of them has to be of another kind",
+        )
+    return None
+
+
+def _chain(context: Context, tool: Tool, path: Path) -> tuple[tuple[Tool, Path], ...]:
+    """A task of the workbook behind those that it calls, the innermost first: of another kind than workbook unless
+    that leads to nothing, or in a circle."""
+    chain = [(tool, path)]
+    while chain[0][0].kind == "workbook":
+        inner = context.workbook.get(_named(chain[0][0]))
+        if inner is None or inner in chain:
+            break
+        chain.insert(0, inner)
+    return tuple(chain)
+
+
+def _named(tool: Tool) -> str:
+    task = (tool.model_extra or {}).get("task")
+    return task if isinstance(task, str) else tool.name or ""
+
+
+def _listing(names: Mapping[str, object]) -> str:
+    return f"the workbook has {', '.join(names)}" if names else "the playbook has no workbook"

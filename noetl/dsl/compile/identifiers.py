@@ -1,0 +1,40 @@
+"""What steps, tasks and iterators may be called."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.read.report import Report
+
+MAX_LENGTH = 128
+# `#`, `/` and `->` separate the parts of ids.
+_RESERVED = re.compile(r"[#/\x00-\x1f\x7f-\x9f\u2028\u2029]|->")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+def usable(report: Report, name: str, path: Path, what: str) -> bool:
+    """Whether `name` may name a step or a task (`what`); adds a problem where not."""
+    if not name.strip() or len(name) > MAX_LENGTH:
+        message = f"the name of a {what} has {len(name):,} characters"
+        report.add(Code.NAME, path, message, f"1 to {MAX_LENGTH} are allowed")
+        return False
+    bad = _RESERVED.search(name)
+    if bad is not None:
+        message = f"the name {shown(name)} of a {what} contains {shown(bad.group())}"
+        report.add(Code.NAME, path, message, "#, /, -> and control characters are not allowed in names")
+        return False
+    return True
+
+
+def readable(report: Report, name: str, path: Path, what: str = "an iterator") -> bool:
+    """Whether templates can read `name`, that of `what`, bare; adds a problem where not."""
+    if len(name) <= MAX_LENGTH and _IDENTIFIER.fullmatch(name):
+        return True
+    report.add(
+        Code.NAME,
+        path,
+        f"templates cannot read {what} called {shown(name)}",
+        "use letters, digits and _",
+    )
+    return False

@@ -1,0 +1,304 @@
+"""The keychain of a playbook: named secrets, and where each comes from."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from noetl.dsl.compile.context import KEYCHAIN, Context, holds_template, is_template
+from noetl.dsl.compile.keychain_data import ENDPOINT, FROM_ENDPOINT, brought, mapping, texts
+from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.problems import Code, Path, shown
+from noetl.errors import TemplateError
+from noetl.expressions import names_used
+from noetl.facts.durations import seconds
+from noetl.facts.json import Json, JsonMap
+
+#: What people call the kinds, and what they are called here.
+KINDS: Final[Mapping[str, str]] = {
+    "credential": "credential",
+    "secret": "secret",
+    "secrets": "secrets",
+    "token": "token",
+    "oauth2": "token",
+    "bearer": "bearer",
+    "static": "static",
+    "data": "static",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`needs` are groups of keys of which one must be there; `may` are further ones. Values at `own` are what the entry
+    brings itself, and may be made of other entries."""
+
+    needs: tuple[tuple[str, ...], ...]
+    may: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (*(key for group in self.needs for key in group), *self.may, "name", "kind", "description")
+
+
+#: Form → its keys. Most kinds have one form.
+FORMS: Final[Mapping[str, Form]] = {
+    "credential": Form((("credential",),)),
+    "secret": Form((("provider",),), ("path", "field", "version", "ttl", "auth")),
+    "secrets": Form((("provider",), ("map",)), ("version", "ttl", "auth")),
+    "token": Form((("auth", "credential"),), ("ttl", "auto_renew")),
+    FROM_ENDPOINT: Form(
+        (ENDPOINT, ("data",)), ("method", "headers", "ttl", "auto_renew"), (*ENDPOINT, "data", "headers")
+    ),
+    "bearer": Form((("token",),), own=("token",)),
+    "map": Form((("map",),), own=("map",)),
+    "static": Form(()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The form of a kind that an entry has with one of the keys `having` and none of `lacking`."""
+
+    kind: str
+    form: str
+    having: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
+
+
+#: Of the kinds with several forms all but the first, which is called as the kind is.
+VARIANTS: Final = (
+    Variant("static", "map", ("map",)),
+    Variant("secret", "secrets", ("map",)),
+    Variant("token", FROM_ENDPOINT, ENDPOINT, ("auth", "credential")),
+)
+#: Where the secret of one field is.
+_PLACE: Final = ("path", "field", "version")
+#: What templates see only once steps run, and secrets, which would get into the log.
+_LATER: Final = frozenset(
+    {
+        *(
+            "keychain",
+            "ctx",
+            "vars",
+            "args",
+            "input",
+            "iter",
+            "step",
+            "loop_index",
+            "_prev",
+            "_task",
+            "_attempt",
+        ),
+        *("event", "outcome", "output", "result", "response", "error"),
+    }
+)
+#: Fields of a token's `auth` that are secrets.
+SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
+
+
+def keychain(context: Context) -> tuple[JsonMap, ...]:
+    """The entries, each with `name`, its `kind` (credential, secret, token, or static, which nobody gets), and what that
+    kind needs. What an entry brings itself is its `data`: the fields of a credential of one execution alone."""
+    found: dict[str, JsonMap] = {}
+    for path, name, entry in _given(context):
+        if name in found:
+            message = f"the keychain has two entries {shown(name)}"
+            context.report.add(Code.DUPLICATE_NAME, path, message, "give each a name of its own")
+        for made in _entries(context, path, name, entry):
+            found[str(made["name"])] = made
+    _check_circles(context, found)
+    return tuple(found.values())
+
+
+def _given(context: Context) -> Iterator[tuple[Path, str, JsonMap]]:
+    given = context.document.keychain
+    if isinstance(given, Mapping):
+        for key, entry in given.items():
+            yield ("keychain", key), key, entry
+        return
+    for index, entry in enumerate(given or ()):
+        path: Path = ("keychain", index)
+        name = entry.get("name")
+        if is_template(name):
+            message = f"the name {shown(name)} of an entry is no template"
+            context.report.add(Code.VALUE, (*path, "name"), message, "write it out")
+        elif isinstance(name, str) and name:
+            yield path, name, {key: value for key, value in entry.items() if key != "name"}
+        else:
+            context.report.missing(path, "name", "the keychain's entry has no name", "add name: <name>")
+
+
+def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterable[JsonMap]:
+    """What one entry comes to: itself, and the secrets that it is made of. One that is faulty has its name all the same,
+    so that nobody is told of each use of it."""
+    said = entry.get("kind", "secret" if "provider" in entry else "credential")
+    kind = KINDS.get(said) if isinstance(said, str) else None
+    if kind is None:
+        known = [word for word, means in KINDS.items() if means != "static"]
+        hint = context.report.suggest(str(said), known, f"the kinds are {', '.join(known)}")
+        message = f"the keychain has no kind {shown(said)}"
+        context.report.add(Code.VALUE, (*path, "kind"), message, hint)
+        return [{"name": name, "kind": "static"}]
+    form = form_of(kind, entry)
+    if form == "static" or (not FORMS[form].own and _holds_plain_text(entry)):
+        _refuse_plain_text(context, path, name, entry)
+        return [{"name": name, "kind": "static"}]
+    _check_keys(context, path, form, entry, str(said))
+    _check_values(context, path, form, entry)
+    kept = {key: value for key, value in entry.items() if key in FORMS[form].keys}
+    match form:
+        case "secrets":
+            return _each(context, path, name, kept)
+        case "bearer" | "map" | "endpoint":
+            return [{**brought(context, path, name, kept), **_lasting(kept), "name": name}]
+        case _:
+            return [{**_settled(form, name, kept), "name": name, "kind": form}]
+
+
+def form_of(kind: str, entry: JsonMap) -> str:
+    """Which of FORMS an entry of `kind` has."""
+    fits = (
+        variant.form
+        for variant in VARIANTS
+        if variant.kind == kind
+        and _has(entry, variant.having)
+        and not any(entry.get(key) for key in variant.lacking)
+    )
+    return next(fits, kind)
+
+
+def _has(entry: JsonMap, keys: Iterable[str]) -> bool:
+    return any(key in entry for key in keys)
+
+
+def _refuse_plain_text(context: Context, path: Path, name: str, entry: JsonMap) -> None:
+    message = f"the secret {shown(name)} stands in the playbook as plain text, and will not be used"
+    hint = f"store it (`noetl credential set {name} ...`), and make the entry kind: credential"
+    context.report.add(Code.IN_PLAIN_TEXT, path, message, hint)
+    for key in entry.keys() - {"name", "kind", "description"}:
+        context.report.hide((*path, key))
+
+
+def _each(context: Context, path: Path, name: str, entry: dict[str, Json]) -> Iterator[JsonMap]:
+    """A secret for each field of `map`, as `<name>.<field>`, and the entry that has them all."""
+    fields = mapping(context, (*path, "map"), entry.get("map"))
+    shared: dict[str, Json] = {
+        **_lasting(entry),
+        **{key: entry[key] for key in ("provider", "version", "auth") if key in entry},
+    }
+    for field, place in fields.items():
+        own = place if isinstance(place, Mapping) else {"path": place}
+        for key in own.keys() - set(_PLACE):
+            message = f"`{key}` means nothing in a field of a keychain entry of kind secrets"
+            add_unknown_key(context.report, (*path, "map", field, key), message, "remove it", _PLACE)
+        kept = {key: own[key] for key in _PLACE if key in own}
+        yield {**shared, "path": field, **kept, "name": f"{name}.{field}", "kind": "secret"}
+    data: dict[str, Json] = {field: f"{{{{ keychain[{f'{name}.{field}'!r}] }}}}" for field in fields}
+    yield {"name": name, "kind": "credential", "data": data}
+
+
+def _settled(kind: str, name: str, entry: dict[str, Json]) -> dict[str, Json]:
+    """One spelling of what may be written in several ways."""
+    entry |= _lasting(entry)
+    if kind == "token" and "credential" in entry:
+        entry.setdefault("auth", entry.pop("credential"))
+    if kind == "secret":
+        # In the mapping form `name` is free to be what the provider calls it.
+        entry.setdefault("path", entry.get("name", name))
+    return entry
+
+
+def _lasting(entry: JsonMap) -> dict[str, Json]:
+    """How long it is good for: `ttl` in seconds, and `auto_renew`."""
+    kept = {key: entry[key] for key in ("ttl", "auto_renew") if key in entry}
+    if "ttl" in kept:
+        with contextlib.suppress(ValueError):  # it has been reported
+            kept["ttl"] = seconds(kept["ttl"])
+    return kept
+
+
+def _check_keys(context: Context, path: Path, form: str, entry: JsonMap, said: str) -> None:
+    """`said` is what the entry calls its kind."""
+    keys = FORMS[form].keys
+    for group in FORMS[form].needs:
+        # What an entry brings itself may turn out empty: that matters to who opens it.
+        if not any(entry.get(key) or (key in entry and key in FORMS[form].own) for key in group):
+            message = f"a keychain entry of kind {said} needs `{group[0]}`"
+            context.report.missing(path, group[0], message, f"add {group[0]}:")
+    for key in entry:
+        if key not in keys:
+            hint = context.report.suggest(key, keys, "remove it")
+            message = f"`{key}` means nothing in a keychain entry of kind {said}"
+            add_unknown_key(context.report, (*path, key), message, hint, keys)
+
+
+def _check_values(context: Context, path: Path, form: str, entry: JsonMap) -> None:
+    for key, value in entry.items():
+        if holds_template(value) and key == "name":
+            # Only where the entry has its name before it: there `name` is that of the provider.
+            context.report.add(Code.VALUE, (*path, key), "`name` is no template here", "write path: instead")
+        elif holds_template(value):
+            context.use((*path, key), value, KEYCHAIN)
+            _check_early(
+                context, (*path, key), value, _LATER - ({"keychain"} if key in FORMS[form].own else set())
+            )
+    if "ttl" in entry and not is_template(entry["ttl"]):
+        _check_ttl(context, (*path, "ttl"), entry["ttl"])
+    if form in ("secret", "secrets"):
+        _check_provider(context, (*path, "provider"), entry.get("provider"))
+
+
+def _check_early(context: Context, path: Path, value: Json, later: frozenset[str]) -> None:
+    """Entries are rendered before the first step: of what comes later they can hold nothing."""
+    known = (context.document.workload or {}).keys()
+    for text in filter(is_template, texts(value)):
+        for name in sorted(context.heads(text, guard=False) & (later | context.step_names) - known):
+            message = (
+                f"an entry of the keychain is rendered before the first step, and cannot read {shown(name)}"
+            )
+            hint = "name workload, payload, env or execution_id"
+            context.report.add(Code.VALUE, path, message, hint)
+
+
+def _check_ttl(context: Context, path: Path, value: Json) -> None:
+    try:
+        seconds(value)
+    except ValueError as error:
+        context.report.add(Code.VALUE, path, f"`ttl`: {str(error).rstrip('.')}")
+
+
+def _check_provider(context: Context, path: Path, value: Json) -> None:
+    """Who looks for secrets knows whom to ask."""
+    seeker = context.kinds.get("secrets")
+    if seeker is None or not isinstance(value, str) or is_template(value):
+        return
+    for fault in seeker.faults({"provider": value, "path": "any"}):
+        context.report.add(Code.VALUE, path, fault["msg"].removeprefix("Value error, "))
+
+
+def _check_circles(context: Context, entries: Mapping[str, JsonMap]) -> None:
+    named = {name: set(_named(entry.get("data"))) for name, entry in entries.items()}
+    try:
+        TopologicalSorter(named).prepare()
+    except CycleError as error:
+        # From who is named to who names it, the first once more at the end.
+        circle = " → ".join(reversed(error.args[1]))
+        message = f"entries of the keychain refer to each other in a circle: {circle}"
+        context.report.add(Code.VALUE, ("keychain",), message, "write one of them out, or store it")
+
+
+def _named(data: Json) -> Iterator[str]:
+    """The entries that `data` reads."""
+    with contextlib.suppress(TemplateError):  # it is reported with its line
+        yield from (chain[1] for chain in names_used(data) if chain[0] == "keychain" and len(chain) > 1)
+
+
+def _holds_plain_text(entry: JsonMap) -> bool:
+    auth = entry.get("auth")
+    if isinstance(auth, Mapping) and not SECRET.isdisjoint(auth):
+        return True
+    return any(isinstance(entry.get(key), str) and not is_template(entry[key]) for key in SECRET)

@@ -1,0 +1,190 @@
+"""`loop`, and what failure means for loops, steps and executions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.cursors import cursor
+from noetl.dsl.compile.identifiers import readable
+from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.expressions import names_used
+from noetl.net.model import Failure, Reducer, Template
+from noetl.net.model import Loop as NetLoop
+
+#: Names that every iteration has beside its item.
+_OF_ITERATIONS = frozenset({"index", "parent"})
+#: What the inputs of a step are called.
+_ARGS = frozenset({"args", "input"})
+
+
+def loop(
+    context: Context, part: Loop, path: Path, site: Site, step_failure: Failure | None
+) -> NetLoop | None:
+    """The loop at `path`; None where it cannot be one."""
+    warn_unknown(part, path, context.report)
+    iterator = iterator_of(context, part, path)
+    spec = part.spec or LoopSpec()
+    at = (*path, "spec")
+    claim = None
+    if part.cursor is not None:
+        claim = cursor(context, part.cursor, (*path, "cursor"), site, spec.frame)
+    _check_source(context, part, path, spec)
+    if iterator is None or (part.cursor is not None and claim is None):
+        return None
+    step = site.step or ""
+    context.use((*path, "in"), part.in_, step)
+    return NetLoop(
+        collection=part.in_,
+        iterator=iterator,
+        mode=_mode(context, part, spec, (*at, "mode")),
+        max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
+        failure=failure_of(context, spec, at) or step_failure or Failure(),
+        reduce=reducers(context, part, path),
+        commit=spec.commit,
+        cursor=claim,
+        process=(spec.frame.process if spec.frame is not None else None) or "row",
+    )
+
+
+def _mode(
+    context: Context, part: Loop, spec: LoopSpec, at: Path
+) -> Literal["sequential", "parallel", "cursor"]:
+    """Of a loop over a cursor `mode: cursor` is left where its width is known when it runs."""
+    if spec.mode == "cursor" and part.cursor is None:
+        message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
+        context.report.add(Code.VALUE, at, message, hint)
+        return "parallel"
+    return spec.mode or "sequential"
+
+
+def _check_source(context: Context, part: Loop, path: Path, spec: LoopSpec) -> None:
+    """A loop runs over a collection or over what a cursor claims."""
+    report = context.report
+    if part.cursor is None and spec.frame is not None:
+        message = "`frame` has no effect: the loop has no cursor"
+        report.add(Code.IGNORED, (*path, "spec", "frame"), message, "remove it", at_key=True)
+    given = "in_" in part.model_fields_set
+    if given and part.cursor is not None:
+        message = "the loop has both `in` and `cursor`"
+        report.add(Code.MISPLACED, (*path, "cursor"), message, "keep one of them", at_key=True)
+    elif not given and part.cursor is None and not report.is_faulty((*path, "cursor")):
+        hint = 'add in: "{{ ... }}" or a list'
+        report.missing(path, "in", "the loop does not say what to loop over", hint)
+
+
+def is_parallel(part: Loop) -> bool:
+    """Whether iterations run side by side."""
+    return part.spec is not None and part.spec.mode == "parallel"
+
+
+def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
+    """ctx name (without `ctx.`) → reducer."""
+    made: dict[str, Reducer] = {}
+    if part.spec is not None and part.spec.reduce and part.spec.mode in (None, "sequential"):
+        message = (
+            "`reduce` has no effect: the loop is sequential, and its iterations see what earlier ones wrote"
+        )
+        hint = "remove it, or write mode: parallel"
+        context.report.add(Code.IGNORED, (*path, "spec", "reduce"), message, hint, at_key=True)
+    for key, reducer in ((part.spec and part.spec.reduce) or {}).items():
+        head, dot, rest = key.partition(".")
+        if dot and head in ("iter", "step", "workload", "args"):
+            context.report.add(
+                Code.SCOPE,
+                (*path, "spec", "reduce", key),
+                f"{shown(key)} cannot be reduced",
+                "reducers fold ctx.<name>",
+                at_key=True,
+            )
+            continue
+        made[rest if dot and head in ("ctx", "vars") else key] = reducer
+    return made
+
+
+def reduced_names(part: Loop) -> frozenset[str]:
+    """The ctx names that have a reducer."""
+    keys = ((part.spec and part.spec.reduce) or {}).keys()
+    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
+
+
+def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
+    """`policy.failure` of the spec at `path`; None where it has none."""
+    policy = spec.policy if spec is not None and spec.policy is not None else Policy()
+    given = policy.failure
+    if given is None:
+        return None
+    at = (*path, "policy", "failure")
+    warn_unknown(given, at, context.report)
+    return _failure(context, given, at)
+
+
+def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
+    tolerate = given.tolerate or Tolerate()
+    warn_unknown(tolerate, (*at, "tolerate"), context.report)
+    if tolerate.count is not None and tolerate.count < 0:
+        context.report.add(
+            Code.VALUE, (*at, "tolerate", "count"), f"count is {tolerate.count}", "write 0 or more"
+        )
+    if tolerate.percent is not None and not 0 <= tolerate.percent <= 100:
+        context.report.add(
+            Code.VALUE,
+            (*at, "tolerate", "percent"),
+            f"percent is {shown(tolerate.percent)}",
+            "write 0 to 100",
+        )
+    # Who tolerates some failures wants the rest to run.
+    mode = given.mode or ("fail_fast" if given.tolerate is None else "best_effort")
+    percent = None if tolerate.percent is None else float(tolerate.percent)
+    return Failure(mode, tolerate.count, percent)
+
+
+def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | None:
+    """What the items are called; None where they cannot be called so."""
+    if part.iterator is None:
+        context.report.missing(path, "iterator", "the loop has no iterator", "add iterator: item")
+        return None
+    at = (*path, "iterator")
+    if part.iterator in _OF_ITERATIONS:
+        message = f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}"
+        context.report.add(Code.NAME, at, message, "call it item")
+        return None
+    return part.iterator if readable(context.report, part.iterator, at) else None
+
+
+def _max_in_flight(context: Context, value: int | str | None, at: Path, step: str) -> Template:
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
+        value = int(value)
+    if value is None or is_template(value):
+        context.use(at, value, step)
+        return value
+    if isinstance(value, int) and value >= 1:
+        return value
+    context.report.add(
+        Code.VALUE, at, f"max_in_flight is {shown(value)}", "write a whole number from 1, or a template"
+    )
+    return None
+
+
+def inputs_of_iterations(loop: NetLoop, args: Mapping[str, Template], *, inner: bool) -> frozenset[str]:
+    """Those of a step's `args` that read the item or its index: they are inputs of every iteration. What the loop itself
+    is told by is not among them. `inner` says that `iter` is another iteration where the step begins."""
+    asked = names_used([loop.collection, loop.max_in_flight])
+    kept = {chain[0] for chain in asked} | {
+        chain[1] for chain in asked if chain[0] in _ARGS and len(chain) > 1
+    }
+    return frozenset(
+        name
+        for name, value in args.items()
+        if name not in kept
+        and any(_is_of_iteration(chain, loop.iterator, inner) for chain in names_used(value))
+    )
+
+
+def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool:
+    if chain[0] == iterator or chain[:2] == ("iter", iterator):
+        return True
+    return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))

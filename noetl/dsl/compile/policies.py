@@ -1,0 +1,181 @@
+"""Rules of task policies and of admission, in all their forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from noetl.dsl.compile.after import Siblings
+from noetl.dsl.compile.assignments import assignments, task_level
+from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.document import Admit, AdmitRule, Allow, Part, PolicyRule, Then
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.durations import seconds
+from noetl.net.model import Admission, Directive, Rule, Template
+from noetl.net.model import AdmitRule as NetAdmitRule
+
+# Words by which a guard shows that it has errors in mind.
+_OF_ERRORS = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
+
+
+def branches(
+    context: Context, rules: Sequence[PolicyRule | AdmitRule], path: Path, step: str | None
+) -> Iterator[tuple[Template, Part, Path]]:
+    """(`when`, what follows, its path) of every rule; one with `else` of its own gives two."""
+    for index, rule in enumerate(rules):
+        at = (*path, index)
+        warn_unknown(rule, at, context.report)
+        if rule.when is not None:
+            context.use((*at, "when"), rule.when, step, guard=True)
+        if rule.then is not None and (rule.when is not None or not isinstance(rule.else_, Part)):
+            yield rule.when, rule.then, (*at, "then")
+        elif not isinstance(rule.else_, Part) or rule.when is not None:
+            context.report.missing(at, "then", "the rule does not say what follows", "add then: {...}")
+        if isinstance(rule.else_, Part):
+            yield from _otherwise(context, rule.else_, (*at, "else"))
+
+
+def _otherwise(context: Context, part: Part, at: Path) -> Iterator[tuple[Template, Part, Path]]:
+    if isinstance(part, Then | Allow):
+        yield None, part, at
+        return
+    warn_unknown(part, at, context.report)
+    inner = getattr(part, "then", None)
+    if inner is None:
+        context.report.missing(at, "then", "`else` does not say what follows", "add then: {...}")
+    else:
+        yield None, inner, (*at, "then")
+
+
+def policy(
+    context: Context, rules: Sequence[PolicyRule], path: Path, task: str, tasks: Siblings, site: Site
+) -> tuple[Rule, ...]:
+    """The rules of `task`, which is one of the pipeline's `tasks`."""
+    made = []
+    for when, then, at in branches(context, rules, path, site.step):
+        if isinstance(then, Then):
+            made.append(Rule(when, _directive(context, then, at, task, tasks, site)))
+    if made and not any(_covers_errors(rule.when) for rule in made):
+        context.report.add(
+            Code.ERRORS_UNCOVERED,
+            path,
+            "no rule of this policy covers errors: after one the pipeline goes on",
+            "add - else: {then: {do: fail}} as the last rule",
+        )
+    return tuple(made)
+
+
+def admission(context: Context, admit: Admit, path: Path, step: str) -> Admission:
+    """Whether tokens may enter `step`."""
+    warn_unknown(admit, path, context.report)
+    made = []
+    for when, then, at in branches(context, admit.rules or [], (*path, "rules"), step):
+        if not isinstance(then, Allow):
+            continue
+        warn_unknown(then, at, context.report)
+        if then.allow is None:
+            context.report.missing(
+                at, "allow", "the rule does not say whether to allow", "add allow: true or false"
+            )
+        else:
+            made.append(NetAdmitRule(when, then.allow))
+    return Admission(tuple(made), admit.on_deny or "pending")
+
+
+def _directive(context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: Site) -> Directive:
+    warn_unknown(then, at, context.report)
+    default = Directive()
+    delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
+    # A delay without a word on how it grows is meant to be waited.
+    backoff = then.backoff or ("none" if then.delay is None else "fixed")
+    made = Directive(
+        do=then.do or "continue",
+        attempts=default.attempts
+        if then.attempts is None
+        else _attempts(context, then.attempts, (*at, "attempts")),
+        backoff=backoff,
+        delay=delay,
+        jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
+        to=_target(context, then, at, task, tasks),
+        set=assignments(context, then, at, task_level(site)),
+    )
+    for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
+        context.use((*at, key), value, site.step)
+    if made.do == "retry" and made.attempts == 1 and not context.report.is_faulty((*at, "attempts")):
+        message = "attempts: 1 counts the first try: nothing is tried again"
+        context.report.add(
+            Code.RETRY_ONCE, (*at, "attempts"), message, "write attempts: 2 or more, or do: fail"
+        )
+    return made
+
+
+def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) -> str | None:
+    if then.do != "jump":
+        return None
+    if then.to is not None and tasks.may_lead(task, then.to):
+        return then.to
+    near = tasks.around(task)
+    listed = ", ".join(near)
+    if then.to is None:
+        context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
+        return None
+    if then.to in tasks.names:
+        message = f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks with spec.after run"
+        context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
+        return None
+    if then.to == "previous":
+        return _previous(context, at, task, tasks)
+    hint = context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}")
+    context.report.add(
+        Code.UNKNOWN_TASK, (*at, "to"), f"there is no task {shown(then.to)} in this step", hint
+    )
+    return None
+
+
+def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | None:
+    near = tasks.around(task)
+    index = near.index(task)
+    if index:
+        return near[index - 1]
+    place = "behind the end of its pipeline" if task in tasks.after else "of its step"
+    context.report.add(
+        Code.NO_PREVIOUS,
+        (*at, "to"),
+        f"task {shown(task)} is the first {place}: there is no previous one",
+        "name a task, or use do: retry",
+    )
+    return None
+
+
+def _attempts(context: Context, value: int | str, at: Path) -> Template:
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
+        value = int(value)
+    if is_template(value) or (isinstance(value, int) and value >= 1):
+        return value
+    context.report.add(
+        Code.VALUE,
+        at,
+        f"attempts is {shown(value)}",
+        "all tries are counted: a whole number from 1, or a template",
+    )
+    return 1
+
+
+def seconds_at(context: Context, value: float | str, at: Path) -> Template:
+    if is_template(value):
+        return value
+    try:
+        return seconds(value)
+    except ValueError:
+        context.report.add(
+            Code.VALUE,
+            at,
+            f"{shown(value)} is not a duration",
+            "write seconds, 500ms, 10s, 5m, 2h, 1d, or a template",
+        )
+        return 0.0
+
+
+def _covers_errors(when: Template) -> bool:
+    return when is None or when is True or (isinstance(when, str) and bool(_OF_ERRORS.search(when)))

@@ -1,0 +1,131 @@
+"""All forms of `next`, to arcs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noetl.dsl.compile.assignments import assignments, step_level
+from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.document import Arc, NextSpec, Router
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.boundaries import BOUNDARY
+from noetl.net.model import Arc as NetArc
+from noetl.net.model import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The arcs of a step and how its router chooses among them."""
+
+    arcs: tuple[NetArc, ...] = ()
+    mode: Literal["exclusive", "inclusive", "first"] = "exclusive"
+    no_next_is_error: bool | None = None
+
+
+def routes(context: Context, form: Any, path: Path, source: str) -> Routes:
+    """What `next`, which stands at `path`, means for the step `source`."""
+    match form:
+        case Router():
+            return _router(context, form, path, source)
+        case list():
+            return Routes(tuple(_arcs(context, form, path, source)), "inclusive")
+        case str() | Arc():
+            return Routes(tuple(_arcs(context, [form], path, source, single=True)))
+        case _:
+            return Routes()
+
+
+def has_targets(form: Any) -> bool:
+    """Whether `next` names any step at all."""
+    return bool(form.arcs) if isinstance(form, Router) else bool(form)
+
+
+def boundary_guard(context: Context, when: Template) -> bool:
+    """Whether a guard mentions how the step ended."""
+    return isinstance(when, str) and not BOUNDARY.isdisjoint(context.heads(when, guard=True))
+
+
+def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
+    warn_unknown(router, path, context.report)
+    spec = router.spec or NextSpec()
+    warn_unknown(spec, (*path, "spec"), context.report)
+    strict = spec.no_next_is_error
+    if strict is None and spec.on_no_match is not None:
+        strict = spec.on_no_match == "error"
+    arcs = tuple(_arcs(context, router.arcs or [], (*path, "arcs"), source))
+    return Routes(arcs, spec.mode or "exclusive", strict)
+
+
+def _arcs(
+    context: Context, forms: list[Any], path: Path, source: str, *, single: bool = False
+) -> Iterator[NetArc]:
+    count: Counter[str] = Counter()
+    for index, form in enumerate(forms):
+        at = path if single else (*path, index)
+        also = False
+        for named, arc_path, target_path in _choice(context, form, at):
+            target = _target(context, named, arc_path, target_path)
+            if target is None:
+                context.graph_broken = True
+                continue
+            count[target] += 1
+            suffix = f"#{count[target]}" if count[target] > 1 else ""
+            yield _arc(context, named, arc_path, f"{source}->{target}{suffix}", source, also=also)
+            also = True
+
+
+def _choice(context: Context, form: Any, at: Path) -> Iterator[tuple[Arc, Path, Path]]:
+    """The arcs of one choice, each with where it stands and where its target does."""
+    forms = (
+        [(one, (*at, index)) for index, one in enumerate(form)] if isinstance(form, list) else [(form, at)]
+    )
+    for arc, path in forms:
+        named, target_path = (Arc(step=arc), path) if isinstance(arc, str) else (arc, (*path, "step"))
+        warn_unknown(named, path, context.report)
+        yield named, path, target_path
+
+
+def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | None:
+    """The step that the arc leads to; empty where it only assigns."""
+    step = arc.step
+    if step is None:
+        if _only_assigns(arc) and not any(map(context.report.is_faulty, (at, target_path))):
+            return ""
+        context.report.missing(
+            at, "step", "the arc does not say which step it leads to", "add step:, or set: alone to assign"
+        )
+        return None
+    if step in context.step_names:
+        return step
+    hint = context.report.suggest(step, context.step_names, "every target must be a step of this workflow")
+    context.report.add(Code.UNKNOWN_STEP, target_path, f"there is no step {shown(step)}", hint)
+    return None
+
+
+def _only_assigns(arc: Arc) -> bool:
+    return bool(arc.set) and not (arc.args or arc.input)
+
+
+def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
+    context.arc_paths[name] = at
+    context.use((*at, "when"), arc.when, source, guard=True)
+    args: dict[str, Template] = {}
+    for key, given in (("args", arc.args), ("input", arc.input)):
+        for handed, value in (given or {}).items():
+            context.use((*at, key, handed), value, source)
+        args |= given or {}
+    return NetArc(
+        id=name,
+        source=source,
+        step=arc.step or "",
+        when=arc.when,
+        boundary=boundary_guard(context, arc.when),
+        args=args,
+        set=assignments(context, arc, at, step_level(Site(source))),
+        line=context.report.source.mark(at).line,
+        also=also,
+    )

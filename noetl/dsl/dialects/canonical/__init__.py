@@ -1,0 +1,1 @@
+"""Other spellings of canonical keys, and names from elsewhere."""

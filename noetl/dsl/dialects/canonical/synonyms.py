@@ -1,0 +1,135 @@
+"""Other spellings of canonical keys: `with`, `set_ctx`, `set_iter`, `mode` beside `in`, older `apiVersion`s."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.document import Document, Loop, Part
+from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.origins import Origins
+from noetl.dsl.read.report import Report
+from noetl.facts.json import Json
+
+VERSION: Final = "noetl.io/v2"
+_SCOPED: Final = ("ctx.", "vars.", "iter.", "step.")
+
+
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without them; None where it has none."""
+    found = [
+        (key, path)
+        for part, path in parts
+        if not _FIELDS.isdisjoint(part.model_fields_set)
+        for key, field in _SPELLINGS.items()
+        if field in part.model_fields_set and _is_synonym(part, key, field)
+    ]
+    if not found:
+        return None
+    written = copy.deepcopy(data)
+    origins: dict[Path, Path] = {}
+    # Inner ones first: what stands around them keeps its path.
+    for key, path in found:
+        _REWRITES[key](_at(written, path), path, origins)
+        report.add(Code.DEPRECATED, (*path, key), *_words(key), at_key=True)
+    return written, origins
+
+
+def _is_synonym(part: Part, key: str, field: str) -> bool:
+    # What a part does not know may be called the same.
+    if field not in type(part).model_fields:
+        return False
+    match key:
+        case "mode":
+            return isinstance(part, Loop)
+        case "apiVersion":
+            return isinstance(part, Document) and part.api_version not in (None, VERSION)
+        case _:
+            return True
+
+
+def _words(key: str) -> tuple[str, str]:
+    new = _NEW_SPELLING[key]
+    return f"`{key}` is an older spelling", f"write {new}; `noetl migrate` does"
+
+
+def _at(data: Any, path: Path) -> dict[str, Any]:
+    for part in path:
+        data = data[part]
+    found: dict[str, Any] = data
+    return found
+
+
+def _inputs(part: dict[str, Any], path: Path, origins: dict[Path, Path]) -> None:
+    given = part["with"] or {}
+    known = part.get("args") or {}, part.get("input") or {}
+    added = {name: value for name, value in given.items() if not any(name in names for names in known)}
+    _put(part, "with", "input", {**added, **known[1]}, path, origins)
+    for name in added:
+        origins[(*path, "input", name)] = (*path, "with", name)
+
+
+def _assignments(key: str, scope: str) -> Callable[[dict[str, Any], Path, dict[Path, Path]], None]:
+    def rewrite_set(part: dict[str, Any], path: Path, origins: dict[Path, Path]) -> None:
+        names = part[key] or {}
+        targets = dict(part.get("set") or {})
+        for name, value in names.items():
+            target = name if name.startswith(_SCOPED) else f"{scope}.{name}"
+            targets[target] = value
+            origins[(*path, "set", target)] = (*path, key, name)
+        _put(part, key, "set", targets, path, origins)
+
+    return rewrite_set
+
+
+def _put(part: dict[str, Any], old: str, new: str, value: Any, path: Path, origins: dict[Path, Path]) -> None:
+    """Takes `old` out. `new` stands where it stood, unless there is one already."""
+    there = new in part
+    if not there:
+        origins[(*path, new)] = (*path, old)
+    items = list(part.items())
+    part.clear()
+    for key, known in items:
+        if key == new or (key == old and not there):
+            part[new] = value
+        elif key != old:
+            part[key] = known
+
+
+def _mode(part: dict[str, Any], path: Path, origins: dict[Path, Path]) -> None:
+    spec = dict(part.get("spec") or {})
+    if spec.get("mode") is None:
+        spec["mode"] = part["mode"]
+        origins[(*path, "spec", "mode")] = (*path, "mode")
+    _put(part, "mode", "spec", spec, path, origins)
+
+
+def _version(part: dict[str, Any], _path: Path, _origins: dict[Path, Path]) -> None:
+    part["apiVersion"] = VERSION
+
+
+#: Key → the field of the parts that have it.
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "with": "with_",
+    "set_ctx": "set_ctx",
+    "set_iter": "set_iter",
+    "mode": "mode",
+    "apiVersion": "api_version",
+}
+_FIELDS: Final = frozenset(_SPELLINGS.values())
+_NEW_SPELLING: Final[Mapping[str, str]] = {
+    "with": "input:",
+    "set_ctx": "set: {ctx.<name>: ...}",
+    "set_iter": "set: {iter.<name>: ...}",
+    "mode": "spec: {mode: ...}",
+    "apiVersion": VERSION,
+}
+_REWRITES: Final[Mapping[str, Callable[[dict[str, Any], Path, dict[Path, Path]], None]]] = {
+    "with": _inputs,
+    "set_ctx": _assignments("set_ctx", "ctx"),
+    "set_iter": _assignments("set_iter", "iter"),
+    "mode": _mode,
+    "apiVersion": _version,
+}

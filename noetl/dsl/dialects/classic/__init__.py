@@ -1,0 +1,1 @@
+"""The classic dialect to the canonical one."""

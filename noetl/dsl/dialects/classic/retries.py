@@ -1,0 +1,200 @@
+"""`retry` of the classic dialect: after errors it is a policy, after successes a `repeat`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, get_args
+
+from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
+from noetl.dsl.dialects.guards import Guards
+from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.problems import Code, shown
+from noetl.dsl.read.origins import Moved, Tree, plain
+from noetl.dsl.read.report import Report
+from noetl.facts.outcome import ErrorKind
+
+#: Seconds between two tries after an error, unless given.
+_DELAY_S: Final = 1
+_KINDS: Final = get_args(ErrorKind)
+#: What says the delay, the first that is there.
+_DELAYS: Final = ("delay", "initial_delay", "backoff_seconds")
+#: By how much a delay grows → what the canonical form calls it.
+_GROWTH: Final = {1: "fixed", 2: "exponential"}
+
+
+class Entry:
+    """One entry of `retry`; what stands under `then` is laid over what stands beside it."""
+
+    def __init__(self, spot: Spot, guards: Guards) -> None:
+        self.path = spot.path
+        self._guards = guards
+        then = spot.get("then")
+        self._keys = {key: one for key, one in spot.entries().items() if one.value is not None}
+        if then is not None:
+            self._keys |= {key: one for key, one in then.entries().items() if one.value is not None}
+        if (backoff := self._keys.get("backoff")) is not None and not isinstance(backoff.value, str):
+            self._keys.setdefault("delay", self._keys.pop("backoff"))
+
+    def get(self, *keys: str) -> Spot | None:
+        """What stands under the first of `keys` that is given."""
+        return next((self._keys[key] for key in keys if key in self._keys), None)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is about successes."""
+        return "next_call" in self._keys
+
+    def when(self, *, unless: Spot | None = None) -> Spot:
+        """The guard; where `unless` holds it does not."""
+        given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
+        given += [self._guards.some(*listed)] if (listed := self._listed()) else []
+        stop = [] if unless is None else [self._guards.no(unless)]
+        return self._guards.every(*given, *stop, Spot(None, self.path))
+
+    def _listed(self) -> list[Spot]:
+        """Guards for the errors that are named by kind or status."""
+        guards = (
+            ("retry_on", "error.kind in {}", self.kinds()),
+            ("retry_on_status", "outcome.http.status in {}", self.statuses()),
+        )
+        return [
+            Spot(f"{{{{ {asks.format(values)} }}}}", self._keys[key].path)
+            for key, asks, values in guards
+            if values
+        ]
+
+    def kinds(self) -> list[str]:
+        """The kinds of errors that are tried again: `connection_error` is `connection`."""
+        names = [one for one in self._list("retry_on") if isinstance(one, str)]
+        return [one if one in _KINDS else one.removesuffix("_error") for one in names]
+
+    def statuses(self) -> list[int]:
+        """The statuses of answers that are asked for again."""
+        return [one for one in self._list("retry_on_status") if isinstance(one, int)]
+
+    def odd(self) -> Iterator[tuple[str, Any]]:
+        """What is listed and is neither: below `then` nothing has looked at their types."""
+        for key, sort in (("retry_on", str), ("retry_on_status", int)):
+            yield from ((key, one) for one in self._list(key) if not isinstance(one, sort))
+
+    def _list(self, key: str) -> list[Any]:
+        given = self._keys[key].value if key in self._keys else []
+        return given if isinstance(given, list) else [given]
+
+
+def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
+    """The rules of a policy that tries again after errors; None where no entry is about errors."""
+    rules: list[Tree] = []
+    for entry in entries:
+        if entry.repeats:
+            continue
+        stop = entry.get("stop_when")
+        if stop is not None:
+            rules.append({"when": stop.moved, "then": {"do": "fail"}})
+        rules.append(Moved(_error_rule(entry, report), entry.path))
+    if not rules:
+        return None
+    last = [] if "else" in plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
+    return [{"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue"}}, *rules, *last]
+
+
+def repetition(entries: Iterable[Entry], labels: Labels, report: Report) -> Tree:
+    """`repeat` for the entries that are about successes; None where there is none. `labels` are those of the step."""
+    found = [entry for entry in entries if entry.repeats]
+    if not found:
+        return None
+    made: dict[str, Tree] = {}
+    calls = [_next(entry) for entry in found]
+    made["next"] = calls if len(calls) > 1 else calls[0]
+    for entry in found:
+        for key, value in _settings(entry, labels, report).items():
+            if key in made and plain(made[key]) != plain(value):
+                _said_twice(entry, key, report)
+            made.setdefault(key, value)
+    return Moved(made, found[0].path)
+
+
+# --- after errors ---
+
+
+def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
+    then: dict[str, Tree] = {"do": "retry"}
+    for key, spot in (
+        ("attempts", entry.get("max_attempts", "attempts")),
+        ("delay", entry.get(*_DELAYS)),
+        ("jitter", entry.get("jitter")),
+    ):
+        if spot is not None:
+            then[key] = spot.moved
+    then.setdefault("delay", _DELAY_S)
+    backoff = _backoff(entry, report)
+    if backoff is not None:
+        then["backoff"] = backoff
+    for key in ("collect", "per_iteration"):
+        _means_nothing(entry, key, "after an error", "it belongs to an entry with next_call", report)
+    for kind in entry.kinds():
+        if kind not in _KINDS:
+            hint = report.suggest(kind, _KINDS, f"kinds are {', '.join(_KINDS)}")
+            report.add(Code.VALUE, (*entry.path, "retry_on"), f"{shown(kind)} is no kind of error", hint)
+    for key, one in entry.odd():
+        hint = "list kinds of errors" if key == "retry_on" else "list numbers, such as 503"
+        report.add(Code.VALUE, (*entry.path, key), f"{shown(one)} cannot stand in {key}", hint)
+    when = entry.when()
+    return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
+
+
+def _backoff(entry: Entry, report: Report) -> Tree:
+    backoff, factor = entry.get("backoff"), entry.get("backoff_multiplier")
+    if factor is not None:
+        meant = _GROWTH.get(factor.value)
+        if meant is None or (backoff is not None and backoff.value != meant):
+            message = f"backoff_multiplier is {shown(factor.value)}"
+            hint = "delays double with backoff: exponential, or stay with backoff: fixed"
+            report.add(Code.VALUE, factor.path, message, hint)
+        backoff = backoff or Spot(meant, factor.path)
+    if backoff is not None and backoff.value in ("linear", "exponential"):
+        hint = "delays grow up to an hour, or to the first one where that is longer"
+        _means_nothing(entry, "max_delay", f"beside backoff: {backoff.value}", hint, report)
+    return None if backoff is None else backoff.moved
+
+
+# --- after successes ---
+
+
+def _next(entry: Entry) -> Tree:
+    call = entry.get("next_call")
+    assert call is not None  # an entry that repeats has one
+    when = entry.when(unless=entry.get("stop_when"))
+    changed = {key: spot.moved for key, spot in call.entries().items() if key != "when"}
+    return Moved({"when": when.moved, **changed}, call.path)
+
+
+def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
+    given = {
+        "max": entry.get("max_attempts", "attempts"),
+        "delay": entry.get(*_DELAYS),
+        "collect": entry.get("collect"),
+    }
+    made: dict[str, Tree] = {key: spot.moved for key, spot in given.items() if spot is not None}
+    backoff = _backoff(entry, report)
+    if backoff is not None:
+        made["backoff"] = backoff
+    follows = entry.get("per_iteration")
+    sink = follows.get("sink") if follows is not None else None
+    if sink is not None:
+        made["each"] = Moved(sink_tasks(sink, labels), sink.path)
+    _means_nothing(entry, "jitter", "between calls that went well", "leave it out", report)
+    return made
+
+
+def _said_twice(entry: Entry, key: str, report: Report) -> None:
+    message = f"another `{key}` for the same calls has no effect"
+    report.add(
+        Code.IGNORED, entry.path, message, "all entries with next_call are one repetition: say it once"
+    )
+
+
+def _means_nothing(entry: Entry, key: str, where: str, hint: str, report: Report) -> None:
+    found = entry.get(key)
+    if found is not None:
+        report.add(Code.IGNORED, found.path, f"`{key}` has no effect {where}", hint, at_key=True)

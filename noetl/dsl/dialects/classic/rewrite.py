@@ -1,0 +1,239 @@
+"""The classic dialect: `vars`, `case`, `sink` and `retry`, of steps and of tools."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from noetl.dsl.compile.identifiers import readable
+from noetl.dsl.dialects.classic import after_loops, cases
+from noetl.dsl.dialects.classic.retries import Entry, error_rules, repetition
+from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
+from noetl.dsl.dialects.classic.ways import Router, behind, router
+from noetl.dsl.dialects.guards import Guards
+from noetl.dsl.dialects.parts import Parts, Spot
+from noetl.dsl.dialects.tools import Item, items_of
+from noetl.dsl.document import Classic, Part, Sink, Step, Tool
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.origins import Moved, Origins, Tree, settle
+from noetl.dsl.read.report import Report
+from noetl.facts.json import Json
+
+#: Key → what the canonical form has for it.
+_CANONICAL: Final[Mapping[str, str]] = {
+    "vars": "set: {ctx.<name>: ...}",
+    "case": "next: {spec: {mode: first}, arcs: [{step, when, set}]}",
+    "sink": "a task with spec.after behind the others",
+    "retry": "spec.policy.rules with do: retry after errors, and repeat: after successes",
+}
+_SCOPED: Final = ("ctx.", "vars.")
+
+
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without this dialect; None where it has none of it."""
+    found = [_of_this_dialect(part, path, report) for part, path in parts]
+    if not any(found):
+        return None
+    root = Spot(data, ())
+    rewriter = _Rewriter(report)
+    tree: dict[str, Tree] = dict(data)
+    if (workbook := root.get("workbook")) is not None:
+        tree["workbook"] = rewriter.workbook(workbook)
+    if (workflow := root.get("workflow")) is not None:
+        tree["workflow"] = [step for one in workflow.items() for step in rewriter.steps(one)]
+    return settle(tree)
+
+
+def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
+    """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside of them."""
+    if isinstance(part, Classic):
+        warn_unknown(part, path, report)
+    if isinstance(part, Sink):
+        for key in _CANONICAL.keys() & (part.model_extra or {}).keys():
+            hint = "say it in the canonical form" if key == "retry" else "put it at the step"
+            report.add(Code.MISPLACED, (*path, key), f"`{key}` stands inside of a sink", hint, at_key=True)
+    if not isinstance(part, Step | Tool):
+        return False
+    found = _CANONICAL.keys() & part.model_fields_set & type(part).model_fields.keys()
+    if ("repeat", "each") in itertools.pairwise(path):
+        # What is rewritten are the tasks of steps.
+        for key in sorted(found):
+            hint = "make it a further task of each" if key == "sink" else "say it in the canonical form"
+            report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a task of `each`", hint, at_key=True)
+        return False
+    for key in found:
+        message, hint = (
+            f"`{key}` belongs to the classic dialect",
+            f"write {_CANONICAL[key]}; `noetl migrate` does",
+        )
+        report.add(Code.DEPRECATED, (*path, key), message, hint, at_key=True)
+    misplaced = _CANONICAL.keys() & (part.model_extra or {}).keys()
+    for key in misplaced:
+        report.add(
+            Code.MISPLACED, (*path, key), f"`{key}` is said of a step", "put it beside tool:", at_key=True
+        )
+    return bool(found or misplaced)
+
+
+class _Rewriter:
+    """Rewrites what has a key of this dialect; everything else stays as it is."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._guards = Guards(report)
+
+    def workbook(self, book: Spot) -> Tree:
+        if isinstance(book.value, list):
+            return [self._of_workbook(one) for one in book.items()]
+        return {name: self._of_workbook(one) for name, one in book.entries().items()}
+
+    def _of_workbook(self, entry: Spot) -> Tree:
+        inner = entry.get("tool") if "kind" not in entry.value else None
+        tool = entry if inner is None else inner
+        if (sink := tool.get("sink")) is not None:
+            message = "a sink takes the result of a step, and this task belongs to none"
+            self._report.add(Code.MISPLACED, sink.path, message, "put it at the steps that call the task")
+        made = self._item(Item("", None, tool), None, Labels(iter(())))
+        return made if inner is None else Moved({**entry.value, "tool": made}, entry.path)
+
+    def steps(self, step: Spot) -> list[Tree]:
+        """A step, and the one that it takes besides."""
+        items = items_of(step.get("tool"))
+        if not (
+            _CANONICAL.keys() & step.value.keys() or any(_CANONICAL.keys() & item.keys for item in items)
+        ):
+            return [step.moved]
+        routes, found, further = self._routes(step)
+        made: dict[str, Tree] = {key: value for key, value in step.value.items() if key not in _CANONICAL}
+        labels = Labels(item.name for item in items)
+        behind_it, assigned = self._behind(step, items, found, labels)
+        if behind_it or items:
+            made["tool"] = self._tool(step, items, behind_it, labels)
+        elif (retry := step.get("retry")) is not None:
+            self._report.add(
+                Code.MISPLACED, retry.path, "there is no tool that could be called again", "add tool:"
+            )
+        if assigned:
+            made["set"] = assigned | _mapping(step, "set")
+        if routes is not None:
+            made["next"] = routes.tree
+        return [Moved(made, step.path), *further]
+
+    # --- tasks ---
+
+    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree], labels: Labels) -> Tree:
+        retry = step.get("retry")
+        trees = [self._item(item, retry if item is items[-1] else None, labels) for item in items]
+        if retry is not None and trees:
+            self._refuse_second(step, ("spec", "policy", "rules"), retry.path)
+        form = step.get("tool")
+        if form is not None and not isinstance(form.value, list) and not behind_it:
+            return trees[0]
+        return [*trees, *behind_it]
+
+    def _item(self, item: Item, of_step: Spot | None, labels: Labels) -> Tree:
+        """A task, with what its own `retry` says, and the one of its step."""
+        found = [
+            entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
+        ]
+        entries = [Entry(entry, self._guards) for entry in found]
+        changes: dict[str, Tree] = {}
+        if (rules := error_rules(entries, self._report)) is not None:
+            self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
+            spec = item.mapping("spec")
+            policy = {**(spec.get("policy") or {}), "rules": Moved(rules, found[0].path)}
+            changes["spec"] = {**spec, "policy": policy}
+        if (repeat := repetition(entries, labels, self._report)) is not None:
+            self._refuse_second(item.tool, ("repeat",), found[0].path)
+            changes["repeat"] = repeat
+        return item.tree(changes, _CANONICAL.keys())
+
+    def _refuse_second(self, part: Spot, keys: tuple[str, ...], retry: Path) -> None:
+        value = part.value
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            name = ".".join(keys)
+            message = f"`{name}` stands beside a retry, and says the same"
+            self._report.add(Code.MISPLACED, retry, message, f"keep {name}, which is the canonical form")
+
+    def _behind(
+        self, step: Spot, items: list[Item], found: list[cases.Rule], labels: Labels
+    ) -> tuple[list[Tree], dict[str, Tree]]:
+        """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come first."""
+        assigned = _variables(step)
+        given: list[Tree] = []
+        sinks = list(self._sinks(step, items, found))
+        if assigned and sinks and step.get("loop") is None:
+            given.append({labels.new("vars"): _assigning(assigned, step)})
+            assigned = {}
+        for sink, data, after in sinks:
+            given += sink_tasks(sink, labels, data, after)
+        return given, assigned
+
+    def _sinks(
+        self, step: Spot, items: list[Item], found: list[cases.Rule]
+    ) -> Iterator[tuple[Spot, str, Tree]]:
+        """Each sink, what it takes, and when it runs."""
+        for item in items:
+            if (own := item.get("sink")) is None:
+                continue
+            if item is items[-1]:
+                yield own, "{{ result }}", cases.SUCCEEDED
+            elif readable(self._report, item.name, own.path, "a task"):
+                yield own, f"{{{{ {item.name} }}}}", cases.SUCCEEDED
+        if (sink := step.get("sink")) is not None:
+            yield sink, "{{ result }}", cases.SUCCEEDED
+        for rule in found:
+            for sink in rule.sinks:
+                # After a failure there is none, which nobody is to be warned of.
+                yield sink, "{{ result | default(none) }}", cases.after(rule, self._guards).moved
+
+    # --- routes ---
+
+    def _routes(self, step: Spot) -> tuple[Router | None, list[cases.Rule], list[Tree]]:
+        """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a step behind it."""
+        case = step.get("case")
+        found = cases.rules(case, self._report) if case is not None else []
+        once = [rule for rule in found if rule.sinks and rule.of_the_whole and step.get("loop") is not None]
+        routes = cases.routed(found, self._guards)
+        if not routes.choices and not once:
+            return None, found, []
+        default, name = router(step.get("next")), step.get("step")
+        if not once or name is None:
+            return behind(routes, default, self._guards), found, []
+        routes, further = after_loops.step_behind(name.value, once, routes, default, self._guards)
+        return routes, [rule for rule in found if rule not in once], [further]
+
+
+def _variables(step: Spot) -> dict[str, Tree]:
+    """What `vars` assigns."""
+    given = step.get("vars")
+    found = given.entries() if given is not None else {}
+    return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
+
+
+def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
+    """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the step."""
+    names = {target: target.partition(".")[2] for target in assigned}
+    return Moved(
+        {
+            "kind": "noop",
+            "result": {names[target]: value for target, value in assigned.items()},
+            "set": {target: f"{{{{ output{_subscript(name)} }}}}" for target, name in names.items()},
+            "spec": {"after": cases.SUCCEEDED},
+        },
+        (*step.path, "vars"),
+    )
+
+
+def _subscript(name: str) -> str:
+    return f".{name}" if name.isidentifier() else f"[{json.dumps(name)}]"
+
+
+def _mapping(spot: Spot, key: str) -> dict[str, Tree]:
+    given = spot.get(key)
+    return {} if given is None else {name: one.moved for name, one in given.entries().items()}

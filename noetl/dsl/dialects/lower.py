@@ -1,0 +1,49 @@
+"""The passes, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from noetl.dsl.dialects import rules
+from noetl.dsl.dialects.canonical import ends, entries, frames, names, results, scripts, spellings, synonyms
+from noetl.dsl.dialects.classic import rewrite as classic
+from noetl.dsl.dialects.parts import Parts, parts_of
+from noetl.dsl.document import Document
+from noetl.dsl.document.validation import to_document
+from noetl.dsl.read.origins import Origins
+from noetl.dsl.read.report import Report
+from noetl.facts.json import Json
+from noetl.net.model import KindInfo
+
+#: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
+Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
+
+
+def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
+    """What the classic pass makes tasks of may be spelled in other ways, too."""
+    spelled = partial(spellings.rewrite, kinds)
+    return (
+        *(entries.rewrite, rules.rewrite, synonyms.rewrite, frames.rewrite, spelled, scripts.rewrite),
+        *(classic.rewrite, synonyms.rewrite, spelled, scripts.rewrite),
+        *(partial(names.rewrite, kinds), ends.rewrite, partial(results.rewrite, kinds)),
+    )
+
+
+def lower(
+    document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: Report
+) -> Document | None:
+    """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
+    source is that form; problems still point at the text. Of `kinds` those are asked that the document names."""
+    parts = parts_of(document)
+    for rewrite in _passes(kinds):
+        rewritten = rewrite(parts, data, report)
+        if rewritten is None:
+            continue
+        report.source = report.source.rewritten(*rewritten)
+        read_as = to_document(rewritten[0], report)
+        if read_as is None:
+            return None
+        document, data = read_as
+        parts = parts_of(document)
+    return document

@@ -1,0 +1,11 @@
+"""The rules dialect: steps with rules that run steps, tasks and actions; branches; loops around several steps.
+
+`rewrite` is the pass. It parses every `next` into arcs that can be changed (`drafts`, `transitions`), puts what rules run
+behind their step (`sequence`, `choosing`, `pipelines`), and writes loops that enclose steps as cycles (`brackets`, `cycles`).
+"""
+
+from __future__ import annotations
+
+from noetl.dsl.dialects.rules.rewrite import rewrite
+
+__all__ = ["rewrite"]

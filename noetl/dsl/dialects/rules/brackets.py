@@ -1,0 +1,210 @@
+"""`loop` on a step without tool, `end_loop` on a later one: which of them belong together, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.dsl.dialects.rules.drafts import names_of
+from noetl.dsl.dialects.rules.setting import Setting
+from noetl.dsl.problems import Code, Path, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """A loop and where it ends; positions in the workflow as written."""
+
+    begin: int
+    end: int
+    begin_name: str
+    end_name: str
+    path: Path
+    end_path: Path
+    loop: Mapping[str, Any]
+    outer: Bracket | None
+    result: Mapping[str, Any]
+    #: What its names in ctx begin with.
+    key: str
+
+    @property
+    def state(self) -> str:
+        """Where the loop stands: its items, and the index."""
+        return f"ctx.{self.key}_loop"
+
+    @property
+    def scope(self) -> str:
+        """What an iteration of it has as `iter`."""
+        return f"ctx.{self.key}_iter"
+
+    @property
+    def iterator(self) -> str:
+        return str(self.loop["iterator"])
+
+
+def opened(raws: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The steps whose loop another one ends, or should: they have no tool, and nothing else that could be repeated
+    unless an `end_loop` names them."""
+    ended = {raw.get("end_loop") for raw in raws}
+    return [
+        index
+        for index, raw in enumerate(raws)
+        if raw.get("loop") is not None
+        and not raw.get("tool")
+        and (raw.get("step") in ended or not any(raw.get(key) for key in ("rules", "cases", "run")))
+    ]
+
+
+def brackets(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> Iterator[Bracket]:
+    """Those that are whole, outer ones first; problems for the others."""
+    loops = opened(raws)
+    ends = {
+        begin: end for end in range(len(raws)) if (begin := _begin(setting, raws, end, loops)) is not None
+    }
+    for begin in loops:
+        if all(raw.get("end_loop") != raws[begin].get("step") for raw in raws):
+            repeats_nothing(setting, begin, raws[begin])
+    made: list[Bracket] = []
+    for begin, end in sorted(ends.items()):
+        crossed = [one for one in made if one.begin < begin < one.end < end]
+        if crossed:
+            _crossing(setting, crossed[-1], raws[begin])
+            continue
+        around = [one for one in made if end < one.end]
+        name = str(raws[begin].get("step"))
+        # A loop that can be read by its own name is.
+        others = {str(raws[other].get("step")) for other in loops} - {name}
+        key = _key(name, others | {one.key for one in made})
+        bracket = _bracket(setting, raws, begin, end, around[-1] if around else None, key)
+        if bracket is not None:
+            made.append(bracket)
+            yield bracket
+
+
+def _key(name: str, taken: Collection[str]) -> str:
+    """`name` as templates can read it, unlike those of other loops."""
+    key = wanted = re.sub(r"\W", "_", name)
+    number = 1
+    while key in taken:
+        number += 1
+        key = f"{wanted}_{number}"
+    return key
+
+
+def _begin(
+    setting: Setting, raws: Sequence[Mapping[str, Any]], index: int, loops: Sequence[int]
+) -> int | None:
+    """The step that the `end_loop` of a step names; None where it has none, or a faulty one."""
+    name = raws[index].get("end_loop")
+    if name is None:
+        return None
+    position = next((i for i, raw in enumerate(raws) if raw.get("step") == name), None)
+    if position is not None and position in loops and position < index:
+        if all(raw.get("end_loop") != name for raw in raws[:index]):
+            return position
+        code, message, hint = (
+            Code.DUPLICATE_NAME,
+            f"the loop of step {shown(name)} has ended before",
+            "end it once",
+        )
+    elif position is None:
+        names = [str(raws[i].get("step")) for i in loops]
+        code, message = Code.UNKNOWN_STEP, f"there is no step {shown(name)} whose loop could end here"
+        hint = setting.report.suggest(name, names, "name the step that has the loop")
+    elif position not in loops:
+        why = "has no loop" if raws[position].get("loop") is None else "repeats its own tool"
+        code, message = Code.MISPLACED, f"step {shown(name)} {why}: nothing ends here"
+        hint = "name a step with loop: and without tool:"
+    else:
+        code, message = Code.MISPLACED, f"the loop of step {shown(name)} begins only further down"
+        hint = "put its end behind it"
+    setting.report.add(code, ("workflow", index, "end_loop"), message, hint)
+    return None
+
+
+def repeats_nothing(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
+    """The loop of the step at `index` is neither around a tool nor around other steps."""
+    setting.report.add(
+        Code.MISSING,
+        ("workflow", index, "loop"),
+        f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step ends the loop",
+        f"add end_loop: {raw.get('step')} to the step behind those that repeat, or give the step a tool",
+    )
+
+
+def _crossing(setting: Setting, outer: Bracket, raw: Mapping[str, Any]) -> None:
+    name = raw.get("step")
+    setting.report.add(
+        Code.MISPLACED,
+        (*outer.end_path, "end_loop"),
+        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which began in it",
+        f"end the loop of {name} first",
+    )
+
+
+def _bracket(
+    setting: Setting,
+    raws: Sequence[Mapping[str, Any]],
+    begin: int,
+    end: int,
+    outer: Bracket | None,
+    key: str,
+) -> Bracket | None:
+    loop = raws[begin]["loop"]
+    path: Path = ("workflow", begin)
+    report = setting.report
+    if loop.get("iterator") is None or "in" not in loop:
+        key = "iterator" if loop.get("iterator") is None else "in"
+        report.missing((*path, "loop"), key, f"the loop has no {key}", f"add {key}:")
+        return None
+    made = Bracket(
+        begin,
+        end,
+        raws[begin]["step"],
+        raws[end].get("step") or "",
+        path,
+        ("workflow", end),
+        loop,
+        outer,
+        names_of(raws[end].get("result")),
+        key,
+    )
+    if not _usable_iterator(setting, made):
+        return None
+    mode = loop.get("mode") or names_of(loop.get("spec")).get("mode")
+    if mode == "parallel":
+        report.add(
+            Code.MISPLACED,
+            (*path, "loop"),
+            "the steps between a loop and its end run for one item after another",
+            "for mode: parallel put the loop on the step that has the tool",
+        )
+    if raws[begin].get("pass") is not None:
+        report.add(
+            Code.MISPLACED,
+            (*path, "pass"),
+            "a loop that is passed cannot end",
+            "put pass: on a step before it",
+            at_key=True,
+        )
+    return made
+
+
+def _usable_iterator(setting: Setting, bracket: Bracket) -> bool:
+    name, at = bracket.iterator, (*bracket.path, "loop", "iterator")
+    around = bracket.outer
+    while around is not None:
+        if around.iterator == name:
+            message = f"the loop of step {shown(around.begin_name)} around this one has the iterator {shown(name)} too"
+            setting.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
+            return False
+        around = around.outer
+    if name in setting.steps:
+        message = f"a step is called {shown(name)} as well, and templates would read that"
+        setting.report.add(Code.NAME, at, message, "rename the iterator")
+        return False
+    if name in ("index", "parent") or re.fullmatch(r"[^\W\d]\w*", name) is None:
+        setting.report.add(Code.NAME, at, f"no iterator can be called {shown(name)}", "call it item")
+        return False
+    return bool(bracket.end_name)

@@ -1,0 +1,215 @@
+"""`rules`, `cases` and `run` of a step: to guards on its arcs where they only route, else to one pipeline.
+
+That pipeline is what the step's `tool` says, then the actions of the first rule, those of the second... Who decides is
+the last task of the tool, or a noop behind it: its policy jumps to the first action of the rule that acts, and keeps the
+number of the rule in `step.rule`, over which the arcs are guarded. The last action of each rule breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from noetl.dsl.dialects.guards import heads
+from noetl.dsl.dialects.rules.actions import Branch, Work, branches, has_rules
+from noetl.dsl.dialects.rules.brackets import repeats_nothing
+from noetl.dsl.dialects.rules.drafts import Choice, Draft, Guard, Mode, Onward, names_of
+from noetl.dsl.dialects.rules.pipelines import Decision, pipeline, plain_pipeline
+from noetl.dsl.dialects.rules.sequence import Arranger, Course
+from noetl.dsl.dialects.rules.setting import Setting
+from noetl.dsl.dialects.rules.transitions import both, onward
+from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.origins import Moved, Tree
+
+_SCOPES: Final = ("ctx.", "vars.", "step.", "iter.")
+
+
+@dataclass(slots=True)
+class _Rule:
+    when: Guard
+    path: Path
+    branches: Sequence[Branch]
+    onward: Onward | None
+    assigned: dict[str, Tree]
+    course: Course = field(default_factory=lambda: Course((), None))
+
+    @property
+    def always(self) -> bool:
+        return self.when is None or self.when is True
+
+    @property
+    def only_routes(self) -> bool:
+        tail = self.course.tail
+        if self.course.head or tail is None or len(tail.choices) != 1:
+            return False
+        return all(way.when is None and way.step is not None for way in tail.ways)
+
+
+def choose(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> list[Draft]:
+    """Rewrites `draft`, whose step was `raw`; the steps that it takes besides."""
+    rules = list(_rules(setting, draft, raw))
+    arranger_steps: list[Draft] = []
+    for rule in rules:
+        arranger = Arranger(setting, draft, rule.path)
+        after = rule.onward if rule.onward is not None else draft.onward
+        rule.course = arranger.arranged(rule.branches, after, parallel=raw.get("parallel") is True)
+        arranger_steps += arranger.added
+    if not rules or (draft.body.get("loop") is not None and not _fits_loop(setting, rules)):
+        return arranger_steps
+    if len(rules) == 1 and rules[0].always and not rules[0].assigned:
+        _run_always(draft, rules[0])
+    elif all(rule.only_routes for rule in rules):
+        _route(draft, rules)
+    else:
+        _decide(setting, draft, rules)
+    if draft.body.get("loop") is not None and not draft.body.get("tool"):
+        # What it runs are steps, and those are behind the loop.
+        repeats_nothing(setting, draft.place, raw)
+    return arranger_steps
+
+
+def _rules(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
+    given = [key for key in ("rules", "cases", "run") if raw.get(key) is not None]
+    if len(given) > 1:
+        message = f"`{given[1]}` stands beside `{given[0]}`: which of them acts is not clear"
+        setting.report.add(Code.MISPLACED, (*draft.path, given[1]), message, "write one of them", at_key=True)
+        return
+    key = given[0]
+    if key == "run":
+        yield _Rule(None, draft.path, _branches(setting, raw["run"], (*draft.path, "run")), None, {})
+        return
+    for index, form in enumerate(raw[key]):
+        at = (*draft.path, key, index)
+        yield _rule(setting, form, at)
+        if form.get("when") in (None, True) and index + 1 < len(raw[key]):
+            setting.report.add(
+                Code.IGNORED,
+                (*draft.path, key, index + 1),
+                "this rule never acts: the one before it always does",
+                "give that one a when:, or put it last",
+            )
+            return
+
+
+def _rule(setting: Setting, form: Mapping[str, Any], at: Path) -> _Rule:
+    if form.keys().isdisjoint({"run", "next", "set"}):
+        setting.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
+    assigned = {name: Moved(value, (*at, "set", name)) for name, value in names_of(form.get("set")).items()}
+    found = _branches(setting, form.get("run"), (*at, "run"))
+    after = onward(form.get("next"), (*at, "next"), setting.report)
+    return _Rule(form.get("when"), at, found, after, assigned)
+
+
+def _branches(setting: Setting, run: Any, path: Path) -> list[Branch]:
+    return branches(run, path, setting.steps, setting.book, setting.tasks, setting.report)
+
+
+def _fits_loop(setting: Setting, rules: Sequence[_Rule]) -> bool:
+    """In a loop rules that run actions act for each iteration: they cannot route."""
+    acting = any(isinstance(branch, Work) for rule in rules for branch in rule.branches)
+    for rule in rules:
+        forks = any(isinstance(branch, Work) and branch.parallel for branch in rule.branches)
+        routes = rule.onward is not None or any(not isinstance(branch, Work) for branch in rule.branches)
+        if forks or (acting and routes):
+            what = "runs a task with parallel: true" if forks else "routes"
+            setting.report.add(
+                Code.MISPLACED,
+                rule.path,
+                f"this rule {what}, but it acts for each iteration of the step's loop",
+                "put it on a step behind the loop",
+            )
+            return False
+    return True
+
+
+def _run_always(draft: Draft, rule: _Rule) -> None:
+    if rule.course.head:
+        draft.body["tool"] = plain_pipeline(draft, rule.course.head)
+    draft.onward = rule.course.tail
+
+
+def _route(draft: Draft, rules: Sequence[_Rule]) -> None:
+    made = Onward(draft.path)
+    for rule in rules:
+        assert rule.course.tail is not None
+        (choice,) = rule.course.tail.choices
+        ways = [way.guarded(None if rule.always else rule.when, (*rule.path, "when")) for way in choice]
+        if rule.assigned:
+            ways[0].body["set"] = {**rule.assigned, **(ways[0].body.get("set") or {})}
+        made.choices.append(ways)
+    if draft.onward is not None and not rules[-1].always:
+        made.choices += _choices(draft.onward)
+        made.mode = _mode([draft.onward])
+    draft.onward = made
+
+
+def _decide(setting: Setting, draft: Draft, rules: Sequence[_Rule]) -> None:
+    _refuse_events(setting, rules)
+    looping = draft.body.get("loop") is not None
+    same = all(rule.course.tail is draft.onward for rule in rules)
+    numbered = not looping and not same
+    decisions = [
+        Decision(
+            rule.when,
+            rule.path,
+            rule.course.head,
+            ({"step.rule": number} if numbered else {}) | _in_ctx(rule.assigned),
+        )
+        for number, rule in enumerate(rules)
+    ]
+    ruled = (
+        setting.ruled
+        or has_rules(draft.body.get("spec"))
+        or has_rules(names_of(draft.body.get("loop")).get("spec"))
+    )
+    draft.body["tool"] = pipeline(setting, draft, decisions, ruled=ruled)
+    if not numbered:
+        return
+    tails = [rule.course.tail for rule in rules]
+    made = Onward(draft.path, _mode([tail for tail in [*tails, draft.onward] if tail is not None]))
+    for number, (rule, tail) in enumerate(zip(rules, tails, strict=True)):
+        if tail is not None:
+            made.choices += _under(setting, f"{{{{ step.rule == {number} }}}}", tail, rule.path)
+    if draft.onward is not None and not rules[-1].always:
+        made.choices += _under(setting, "{{ step.rule is not defined }}", draft.onward, draft.onward.path)
+    draft.onward = made
+
+
+def _refuse_events(setting: Setting, rules: Sequence[_Rule]) -> None:
+    for rule in rules:
+        if "event" in heads(rule.when):
+            setting.report.add(
+                Code.VALUE,
+                (*rule.path, "when"),
+                "`event` is not known where rules run actions: the step has not ended",
+                "ask for outcome.status or error",
+            )
+
+
+def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
+    """At rules of steps, as at arcs, a plain name means ctx."""
+    return {name if name.startswith(_SCOPES) else f"ctx.{name}": value for name, value in assigned.items()}
+
+
+def _mode(onwards: Sequence[Onward]) -> Mode:
+    return "first" if any(one.mode == "first" for one in onwards) else "exclusive"
+
+
+def _choices(tail: Onward) -> list[Choice]:
+    """As choices of which the first counts: where all ways count, they are one."""
+    copies = [[way.guarded(way.when, way.when_path) for way in choice] for choice in tail.choices]
+    if tail.mode != "inclusive" or not copies:
+        return copies
+    return [[way for choice in copies for way in choice]]
+
+
+def _under(setting: Setting, guard: str, tail: Onward, path: Path) -> list[Choice]:
+    made = _choices(tail)
+    for choice in made:
+        for way in choice:
+            own = way.when
+            at = way.when_path if own is not None else path
+            way.when = both(setting.report, at, guard, own)
+            way.when_path = at
+    return made

@@ -1,0 +1,178 @@
+"""The pass: a document with keys of the rules dialect to one without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
+from noetl.dsl.dialects.rules.brackets import opened
+from noetl.dsl.dialects.rules.choosing import choose
+from noetl.dsl.dialects.rules.cycles import bracket_loops
+from noetl.dsl.dialects.rules.drafts import Draft, Workflow, names_of
+from noetl.dsl.dialects.rules.gates import close_gates
+from noetl.dsl.dialects.rules.setting import Setting
+from noetl.dsl.dialects.rules.transitions import onward
+from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
+from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.read.origins import Moved, Origins, Tree, settle
+from noetl.dsl.read.report import Report
+from noetl.facts.json import Json
+
+#: Keys of each part, and what the canonical form writes instead.
+_WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
+    Document: {
+        "environment": "write workload: {<name>: ...}",
+        "variables": "write ctx: {<name>: ...}",
+        "tasks": "write the actions into tool: of the steps that run them",
+    },
+    Step: {
+        "rules": "write next: {arcs: [{step, when}]}, and spec.policy.rules where tasks are run",
+        "cases": "write next: {arcs: [{step, when}]}, and spec.policy.rules where tasks are run",
+        "run": "write tool: for actions and next: for steps",
+        "pass": "write spec.policy.admit with on_deny: pass",
+        "parallel": "write one arc for each branch in next: {arcs: [[...]]}",
+        "end_loop": "write loop: {in, iterator} on the step that repeats",
+        "result": "write set: {ctx.<name>: ...}",
+    },
+    Arc: {
+        "then": "write a list of arcs {step, when} as one item of next.arcs",
+        "else": "write a last item of next.arcs without when",
+    },
+}
+#: Of a step, what is rewritten.
+_TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
+
+
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without the dialect; None where it has none of it."""
+    found = [(key, path) for part, path in parts for key in _foreign(part)]
+    workflow: Any = data.get("workflow") or []
+    if not found and not opened(workflow):
+        return None
+    for part, path in parts:
+        if isinstance(part, Rule | NamedActions):
+            warn_unknown(part, path, report)
+    for key, path in found:
+        hint = f"{_hint(key)}; `noetl migrate` does"
+        report.add(Code.DEPRECATED, (*path, key), f"`{key}` is of the rules dialect", hint, at_key=True)
+    return settle(_rewritten(data, report))
+
+
+def _foreign(part: Part) -> list[str]:
+    """The keys of `part` that are of the dialect, as documents write them."""
+    if isinstance(part, Action) and part.kind is None:
+        given = [key for key in ("action", "type") if key in part.model_fields_set]
+        return list(given[:1])
+    words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), None)
+    if words is None:
+        return []
+    fields = type(part).model_fields
+    names = {fields[name].alias or name for name in part.model_fields_set if name in fields}
+    return [key for key in words if key in names]
+
+
+def _hint(key: str) -> str:
+    return next((words[key] for words in _WORDS.values() if key in words), "write kind:")
+
+
+def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
+    raws: list[Mapping[str, Any]] = list(data.get("workflow") or [])
+    steps = {raw["step"] for raw in raws if isinstance(raw.get("step"), str)}
+    setting = Setting(
+        data,
+        report,
+        steps,
+        _book(data),
+        tasks_of(data, steps, report),
+        Workflow(taken=set(steps)),
+        ruled=has_rules(names_of(data.get("executor")).get("spec")),
+    )
+    drafts = [_draft(raw, index, report) for index, raw in enumerate(raws)]
+    for index in opened(raws):
+        del drafts[index].body["loop"]
+    setting.workflow.drafts.extend(drafts)
+    for draft, raw in zip(drafts, raws, strict=True):
+        if not {"rules", "cases", "run"}.isdisjoint(key for key, value in raw.items() if value is not None):
+            setting.workflow.behind(draft, choose(setting, draft, raw))
+        _pass(setting, draft, raw)
+    bracket_loops(setting, raws)
+    close_gates(setting)
+    for name in setting.tasks.works.keys() - setting.tasks.used:
+        path = setting.tasks.works[name].path
+        report.add(
+            Code.IGNORED,
+            path,
+            f"no step runs the task {shown(name)}",
+            "name it in run:, or remove it",
+            at_key=True,
+        )
+    return _roots(data, [draft.tree() for draft in setting.workflow.drafts])
+
+
+def _book(data: Mapping[str, Any]) -> set[str]:
+    book = data.get("workbook")
+    if isinstance(book, dict):
+        return set(book)
+    return {entry["name"] for entry in book or [] if isinstance(entry.get("name"), str)}
+
+
+def _draft(raw: Mapping[str, Any], index: int, report: Report) -> Draft:
+    path: Path = ("workflow", index)
+    body = {key: value for key, value in raw.items() if key not in _TAKEN}
+    if raw.get("result") is not None and raw.get("end_loop") is None:
+        report.add(
+            Code.IGNORED,
+            (*path, "result"),
+            "`result` has no effect on a step that ends no loop",
+            "assign with set:",
+            at_key=True,
+        )
+    after = onward(raw.get("next"), (*path, "next"), report)
+    return Draft(raw.get("step") or "", path, body, after, place=index)
+
+
+def _pass(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> None:
+    """`pass: expr` to an admission that denies and passes on."""
+    if raw.get("pass") is None:
+        return
+    at = (*draft.path, "pass")
+    spec = names_of(draft.body.get("spec"))
+    policy = names_of(spec.get("policy"))
+    if policy.get("admit") is not None:
+        setting.report.add(
+            Code.MISPLACED, at, "`pass` stands beside spec.policy.admit", "write one of them", at_key=True
+        )
+        return
+    rules = [{"when": Moved(raw["pass"], at), "then": {"allow": False}}, {"else": {"then": {"allow": True}}}]
+    admit = Moved({"rules": rules, "on_deny": "pass"}, at)
+    draft.body["spec"] = {**spec, "policy": {**policy, "admit": admit}}
+
+
+def _roots(data: Mapping[str, Any], workflow: list[Tree]) -> Tree:
+    """The other root keys: `environment` goes below `workload`, `variables` are what ctx begins with."""
+    made: dict[str, Tree] = {}
+    for key, value in data.items():
+        match key:
+            case "tasks":
+                continue
+            case "environment" | "workload":
+                made["workload"] = _merged(data, "environment", "workload")
+            case "variables" | "ctx":
+                made["ctx"] = _merged(data, "variables", "ctx")
+            case "workflow":
+                made[key] = workflow
+            case _:
+                made[key] = value
+    return made
+
+
+def _merged(data: Mapping[str, Any], lower: str, upper: str) -> Tree:
+    """Both mappings; what stands in `upper` wins."""
+    below, above = names_of(data.get(lower)), names_of(data.get(upper))
+    return {
+        **{name: Moved(value, (lower, name)) for name, value in below.items()},
+        **{name: Moved(value, (upper, name)) for name, value in above.items()},
+    }

@@ -1,0 +1,175 @@
+"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named steps, then `next`.
+
+Named steps run one after another: between two of them stands a gate, a step without a tool whose `auto` join waits for
+all that the branch before it can still send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from noetl.dsl.dialects.rules.actions import Action, Branch, Work
+from noetl.dsl.dialects.rules.drafts import Choice, Draft, Onward, Way
+from noetl.dsl.dialects.rules.setting import Gate, Setting
+from noetl.dsl.problems import Path
+from noetl.dsl.read.origins import Moved, Tree
+
+#: Keys of a step that hold for the steps made of its tasks as well.
+_SHARED: Final = ("input", "args", "spec")
+#: What of a step's `spec` is about how it is entered.
+_OF_ENTRY: Final = frozenset({"join"})
+
+
+@dataclass(slots=True)
+class Course:
+    """`head` runs in the step itself; `tail` is where its router leads then."""
+
+    head: tuple[Action, ...]
+    tail: Onward | None
+
+
+@dataclass(slots=True)
+class Arranger:
+    """Puts what is run behind the step `source`. Steps that it makes are in `added`."""
+
+    setting: Setting
+    source: Draft
+    path: Path
+    added: list[Draft] = field(default_factory=list)
+
+    def arranged(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
+        """`onward` comes after all of it."""
+        if parallel and len(branches) > 1:
+            return Course((), self._side_by_side(branches, onward))
+        works = [branch for branch in branches if isinstance(branch, Work)]
+        tail = self._one_after_another([branch for branch in branches if isinstance(branch, Way)], onward)
+        segments = list(_segments(works))
+        head: tuple[Action, ...] = ()
+        if segments and not isinstance(first := segments[0], Work):
+            head, segments = first, segments[1:]
+        for segment in reversed(segments):
+            entry = (
+                self._fork(segment, tail) if isinstance(segment, Work) else [self._serial(segment, "", tail)]
+            )
+            tail = Onward(self.path, choices=[entry])
+        return Course(head, tail)
+
+    def _one_after_another(self, ways: list[Way], onward: Onward | None) -> Onward | None:
+        tail = onward
+        for way in reversed(ways):
+            if tail is None or not tail.choices:
+                tail = Onward(self.path, choices=[[way]])
+                continue
+            gate = self._gate(f"{self.source.name}.after.{way.step}", tail, way.path)
+            self._waits_for(gate, way)
+            tail = Onward(self.path, choices=[[way, Way(way.path, gate.name, way.path)]])
+        return tail
+
+    def _side_by_side(self, branches: Sequence[Branch], onward: Onward | None) -> Onward:
+        gate = None
+        if onward is not None and onward.choices:
+            gate = self._gate(f"{self.source.name}.after", onward, self.path)
+        entry: Choice = []
+        behind = None if gate is None else Onward(self.path, choices=[[Way(self.path, gate.name, self.path)]])
+        for branch in branches:
+            match branch:
+                case Way():
+                    entry.append(branch)
+                    if gate is not None:
+                        self._waits_for(gate, branch)
+                case Work(parallel=True):
+                    entry.extend(self._fork(branch, behind))
+                case Work():
+                    entry.append(self._serial(branch.actions, branch.name, behind))
+        if gate is not None and all(isinstance(branch, Way) for branch in branches):
+            entry.append(Way(self.path, gate.name, self.path))
+        return Onward(self.path, choices=[entry])
+
+    def _gate(self, name: str, tail: Onward, path: Path) -> Draft:
+        return self._add(Draft(self.setting.workflow.fresh(name), path, {}, copied(tail), name_path=path))
+
+    def _waits_for(self, gate: Draft, way: Way) -> None:
+        self.setting.gates.append(Gate(gate.name, way.step or "", self.source.name, way.path))
+
+    def _serial(self, actions: Sequence[Action], name: str, tail: Onward | None) -> Way:
+        """A step that runs `actions` as its pipeline."""
+        path = actions[0].path if actions else self.path
+        name = name or next((one.name for one in actions if one.name), "then")
+        body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
+        made = Draft(
+            self.setting.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
+        )
+        self._add(made)
+        return Way(path, made.name, path)
+
+    def _fork(self, work: Work, tail: Onward | None) -> Choice:
+        """A step for each action, and one that all of them lead to. Its result, and ctx.<task>, is a mapping from
+        the names of the actions to their results."""
+        prefix = f"{self.source.name}.{work.name}"
+        keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
+        join = Draft(
+            self.setting.workflow.fresh(prefix),
+            work.path,
+            {"spec": {"join": "all"}, "set": keep},
+            copied(tail),
+            work.path,
+        )
+        if join.onward is None:
+            join.body["tool"] = {"kind": "noop"}
+        entry: Choice = []
+        for number, one in enumerate(work.actions):
+            args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
+            way = Way(one.path, join.name, one.path, body={"args": args})
+            onward = Onward(one.path, choices=[[way]])
+            name = self.setting.workflow.fresh(f"{prefix}.{number}")
+            self._add(Draft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
+            entry.append(Way(one.path, name, one.path))
+        self._add(join)
+        return entry
+
+    def _shared(self) -> dict[str, Tree]:
+        """What the step says for all that it runs."""
+        shared = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
+        if isinstance(spec := _plain(shared.get("spec")), dict):
+            shared["spec"] = {key: value for key, value in spec.items() if key not in _OF_ENTRY}
+            if isinstance(policy := spec.get("policy"), dict):
+                shared["spec"]["policy"] = {key: value for key, value in policy.items() if key != "admit"}
+        return {
+            key: Moved(value, (*self.source.path, key)) for key, value in shared.items() if value is not None
+        }
+
+    def _add(self, draft: Draft) -> Draft:
+        draft.place = self.source.place
+        self.added.append(draft)
+        return draft
+
+
+def _plain(value: Tree) -> Tree:
+    while isinstance(value, Moved):
+        value = value.value
+    return value
+
+
+def copied(onward: Onward | None) -> Onward | None:
+    """The same arcs once more: each copy is changed by itself."""
+    if onward is None:
+        return None
+    choices = [[way.guarded(way.when, way.when_path) for way in choice] for choice in onward.choices]
+    return replace(onward, choices=choices, spec=dict(onward.spec))
+
+
+def _segments(works: Sequence[Work]) -> Iterator[tuple[Action, ...] | Work]:
+    """Actions that run in one pipeline, and tasks whose actions run side by side."""
+    serial: list[Action] = []
+    for work in works:
+        if not work.parallel or len(work.actions) < 2:
+            serial.extend(work.actions)
+            continue
+        if serial:
+            yield tuple(serial)
+            serial = []
+        yield work
+    if serial:
+        yield tuple(serial)

@@ -1,0 +1,227 @@
+"""Plain data to the document model. Type faults become problems; what is faulty is taken out and the
+rest is still read, so that everything is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.read.report import Report
+from noetl.facts.json import Json
+
+_WORDS: Mapping[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "list_type": "a list",
+}
+
+#: How keys are written whose form has to be known.
+_WRITTEN: Mapping[str | int, str] = {
+    "loop": "write loop: {in: ..., iterator: item}",
+    "arcs": "write arcs: [{step: name}]",
+    "set": "write set: {ctx.name: value}",
+    "input": "write input: {name: value}",
+    "args": "write args: {name: value}",
+    "workload": "write workload: {name: value}",
+    "metadata": "write metadata: {name: ..., path: ...}",
+    "params": "write params: {name: value}",
+    "headers": "write headers: {Name: value}",
+    "workflow": "write workflow: [{step: start, ...}]",
+}
+#: Taking faulty parts out may uncover others (a union's other branch); it settles in two rounds.
+_MAX_ROUNDS = 4
+
+
+@dataclass(slots=True)
+class TypeFault:
+    """What pydantic says about one place, all branches together."""
+
+    expected: list[str] = field(default_factory=list)
+    choices: list[str] = field(default_factory=list)
+
+
+def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[str, Json]] | None:
+    """The document without its faulty parts, and the data that it was made of; None where nothing could be made."""
+    for _ in range(_MAX_ROUNDS):
+        try:
+            return Document.model_validate(data), data
+        except ValidationError as error:
+            faults = by_place(error.errors(include_url=False, include_context=True), data)
+        for path, fault in faults.items():
+            report_fault(report, path, fault, value_at(data, path))
+        for path in sorted(faults, key=lambda p: (len(p), str(p)), reverse=True):
+            data = _without(data, path)
+    return None
+
+
+def warn_unknown(
+    part: Part,
+    path: Path,
+    report: Report,
+    *,
+    except_for: Set[str] = frozenset(),
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
+    belong to another part, with the hint that says to which."""
+    model = type(part)
+    known = canonical_keys(model)
+    for key in (*(part.model_extra or {}), *_meaningless(part)):
+        if key in except_for:
+            continue
+        misplaced = "put it under spec:" if key in _keys_of_spec(model) else elsewhere.get(key)
+        hint = misplaced or report.suggest(key, known, f"known here: {', '.join(known)}")
+        message = f"the key {shown(key)} means nothing here"
+        near = () if misplaced else keys_near(model)
+        add_unknown_key(report, (*path, key), message, hint, near, _keys_of(part))
+
+
+def _keys_of(part: Part) -> frozenset[str]:
+    """The keys that the part has, as the document writes them."""
+    fields = type(part).model_fields
+    return frozenset(
+        (fields[name].alias or name) if name in fields else name for name in part.model_fields_set
+    )
+
+
+def _meaningless(part: Part) -> Iterator[str]:
+    """The keys that mean something with other values than this one: those that do were rewritten."""
+    spelled = spellings_of(type(part))
+    for name in part.model_fields_set & type(part).model_fields.keys():
+        key = type(part).model_fields[name].alias or name
+        if key in spelled:
+            yield key
+
+
+@cache
+def _keys_of_spec(model: type[Part]) -> frozenset[str]:
+    """The keys that the `spec` of such a part has; none where it has no spec."""
+    field = model.model_fields.get("spec")
+    models = get_args(field.annotation) if field is not None else ()
+    return frozenset(key for one in models if isinstance(one, type(Part)) for key in canonical_keys(one))
+
+
+def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:
+    """The faults that pydantic found in `data`, by the path of what is faulty."""
+    places: dict[Path, TypeFault] = {}
+    for error in errors:
+        path = real_path(error["loc"], data)
+        fault = places.setdefault(path, TypeFault())
+        context = error.get("ctx") or {}
+        if error["type"] == "literal_error":
+            fault.choices.append(str(context.get("expected", "")))
+            continue
+        words = _WORDS.get(error["type"], error["msg"].removeprefix("Input should be "))
+        if error["type"] == "string_pattern_mismatch":
+            words = f"text that matches {context['pattern']}"
+        if words not in fault.expected:
+            fault.expected.append(words)
+    return places
+
+
+def real_path(loc: tuple[int | str, ...], data: Json) -> Path:
+    """`loc` without the names of union branches that pydantic puts in."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(data, dict) and part in data:
+            data = data[str(part)]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def report_fault(
+    report: Report, path: Path, fault: TypeFault, value: Json, *, may_be_secret: bool = False
+) -> None:
+    """Adds the problem of `value`, which stands at `path`. Of what may be a secret only the type is told."""
+    name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
+    if fault.choices and isinstance(value, str):
+        choices = _choices(fault.choices)
+        hint = report.suggest(value, choices, "")
+        report.add(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
+        return
+    expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
+    told = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
+    if may_be_secret and not set(fault.expected) <= set(_WORDS.values()):
+        # It is of the right type.
+        told = ""
+    hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
+    hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
+    report.add(
+        Code.TYPE,
+        path,
+        f"{name} must be {expected}{told}",
+        hint or _WRITTEN.get(path[-1] if path else "", ""),
+    )
+
+
+def _choices(texts: list[str]) -> list[str]:
+    return [word.strip(" '") for text in texts for word in text.replace(" or ", ",").split(",")]
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _kind_of(value: Json) -> str:
+    return shown(value) if isinstance(value, bool | int | float | str) else _type_of(value)
+
+
+def _type_of(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def value_at(data: Json, path: Path) -> Json:
+    """The part of `data` at `path`, which is there."""
+    for part in path:
+        data = data[part]
+    return data
+
+
+def _without(data: Any, path: Path) -> Any:
+    """A copy without what is at `path`; in lists an empty mapping takes its place, so that paths stay true."""
+    if not path:
+        return {}
+    head, rest = path[0], path[1:]
+    if isinstance(data, list) and isinstance(head, int):
+        items = list(data)
+        items[head] = _without(items[head], rest)
+        return items
+    if not rest:
+        return {key: value for key, value in data.items() if key != head}
+    return {**data, head: _without(data[head], rest)} if head in data else data

@@ -1,0 +1,1 @@
+"""Problems and lessons: what they are called, say and look like."""

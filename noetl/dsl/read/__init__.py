@@ -1,0 +1,1 @@
+"""Text to plain data with positions, and back."""

@@ -1,0 +1,218 @@
+"""The canonical form of a document as YAML: what was not rewritten stays as it was written, comments included.
+
+Uses ruamel.yaml (the extra `migrate`), whose round-trip tree knows comments, quotes, anchors and styles.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedBase, CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import LiteralScalarString
+from ruamel.yaml.tokens import CommentToken
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from noetl.dsl.problems import Path
+from noetl.dsl.read.lost_comments import with_lost
+from noetl.dsl.read.origins import origin
+from noetl.dsl.read.scalars import plain
+from noetl.dsl.read.source import Source, read
+from noetl.errors import PlaybookInvalid
+from noetl.facts.json import Json
+
+#: Lines are never folded.
+_WIDTH: Final = 100_000
+#: Characters of JSON up to which something that was written in one line stays so.
+_ONE_LINE: Final = 200
+_NOWHERE: Final = object()
+_MAPPING: Final = re.compile(r"^\w+:[ \t]*(?:#.*)?\n( +)[^\s#-]", re.MULTILINE)
+
+
+def canonical_text(source: Source) -> str:
+    """`source`, which was rewritten, as text; as it was written where it was not. Lines end as they did.
+
+    Raises PlaybookInvalid where the text cannot be read with its comments.
+    """
+    if not source.origins:
+        return source.text
+    written = replace(source, text=source.text.replace("\r\n", "\n"))
+    try:
+        yaml = _yaml(written.text)
+        texts = _texts(yaml, written)
+        text = next(text for text in texts if _same(read(text, source.file).data, source.data))
+    except YAMLError as error:
+        message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
+        raise PlaybookInvalid(message) from error
+    found = with_lost(written.text, text)
+    # Half of the line ends and more decide.
+    windows = 2 * source.text.count("\r\n") > source.text.count("\n")
+    return found.replace("\n", "\r\n") if windows else found
+
+
+def _texts(yaml: Any, source: Source) -> Iterator[str]:
+    """The text with all its comments; without those whose places had to move, where the printer trips over them; with
+    nothing of what was read."""
+    for moving in (True, False):
+        tree = yaml.load(source.text)
+        yield _printed(yaml, _Printer(source, tree, moving=moving).node((), source.data))
+    yield _printed(yaml, source.data)
+
+
+def _printed(yaml: Any, node: Any) -> str:
+    out = io.StringIO()
+    yaml.dump(node, out)
+    return out.getvalue()
+
+
+def _yaml(text: str) -> Any:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = _WIDTH
+    # `[{step: end}]` stays so: `[step: end]` is the same to YAML, and strange to people.
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
+    _, indent, offset = load_yaml_guess_indent(text)
+    if indent is not None and offset is not None:
+        nested = _MAPPING.search(text)
+        yaml.indent(mapping=len(nested[1]) if nested else 2, sequence=indent, offset=offset)
+    # Dates are texts, as for the compiler.
+    resolver = yaml.resolver
+    for first in "0123456789":
+        known = resolver.versioned_resolver.get(first, [])
+        resolver.versioned_resolver[first] = [one for one in known if not one[0].endswith(":timestamp")]
+    return yaml
+
+
+def _first_line(error: YAMLError) -> str:
+    return str(error).splitlines()[0]
+
+
+class _Printer:
+    """Nodes of the canonical form, made of the nodes of the tree that was read."""
+
+    def __init__(self, source: Source, tree: Any, *, moving: bool = True) -> None:
+        self._moving = moving
+        self._source = source
+        self._tree = tree
+        self._written = read(source.text, source.file).data
+        self._used: set[int] = set()
+        #: Entries whose comments stand somewhere already.
+        self._commented: set[Path] = set()
+
+    def node(self, path: Path, value: Json) -> Any:
+        at = self._origin(path)
+        if at in self._source.marks and _same(_at(self._written, at), value):
+            found = _at(self._tree, at)
+            if found is not _NOWHERE:
+                return self._again(found)
+        match value:
+            case dict():
+                return self._table(path, value, at)
+            case list():
+                return self._listing(path, value, at)
+            case str() if "\n" in value:
+                return LiteralScalarString(value)
+            case _:
+                return value
+
+    def _origin(self, path: Path) -> Path:
+        for origins in self._source.origins:
+            path = origin(origins, path)
+        return path
+
+    def _again(self, found: Any) -> Any:
+        """The node itself; a copy where it stands somewhere already, lest it becomes an alias."""
+        if not isinstance(found, CommentedMap | CommentedSeq):
+            return found
+        nodes = {id(node) for node in _nodes(found)}
+        if nodes & self._used:
+            return copy.deepcopy(found)
+        self._used |= nodes
+        return found
+
+    def _table(self, path: Path, value: dict[str, Json], at: Path) -> CommentedMap:
+        made = CommentedMap()
+        for key, inner in value.items():
+            made[key] = self.node((*path, key), inner)
+            self._keep_comment(made, key, (*path, key))
+        self._keep_style(made, at)
+        return made
+
+    def _listing(self, path: Path, value: list[Json], at: Path) -> CommentedSeq:
+        made = CommentedSeq()
+        for index, inner in enumerate(value):
+            made.append(self.node((*path, index), inner))
+            self._keep_comment(made, index, (*path, index))
+        self._keep_style(made, at)
+        return made
+
+    def _keep_comment(self, made: Any, key: str | int, path: Path) -> None:
+        """The comment behind an entry moves with it, where the entry is still of the same form."""
+        at = self._origin(path)
+        if not self._moving or not at or at not in self._source.marks:
+            return
+        around = _at(self._tree, at[:-1])
+        if type(around) is not type(made) or at[-1] not in around.ca.items or at in self._commented:
+            return
+        if isinstance(around[at[-1]], CommentedBase) == isinstance(made[key], CommentedBase):
+            self._commented.add(at)
+            found = around.ca.items[at[-1]]
+            made.ca.items[key] = found if at == path else _of_its_line(found)
+
+    def _keep_style(self, made: CommentedMap | CommentedSeq, at: Path) -> None:
+        if at not in self._source.marks:
+            return
+        found = _at(self._tree, at)
+        if not isinstance(found, CommentedMap | CommentedSeq):
+            return
+        if found.fa.flow_style() and _fits(made):
+            made.fa.set_flow_style()
+        if self._moving and type(found) is type(made):
+            made.ca.comment = found.ca.comment
+            made.ca.end = found.ca.end
+
+
+def _of_its_line(comments: list[Any]) -> list[Any]:
+    """What stands behind an entry in its own line: the lines below are about what came next there."""
+    token = comments[2]
+    if not isinstance(token, CommentToken) or "\n" not in token.value.rstrip("\n"):
+        return comments
+    line = token.value.partition("\n")[0]
+    own = CommentToken(f"{line}\n", token.start_mark, None) if line else None
+    return [*comments[:2], own, *comments[3:]]
+
+
+def _fits(made: Any) -> bool:
+    """Whether a collection can stand in one line."""
+    commented = any(node.ca.items or node.ca.comment for node in _nodes(made))
+    return not commented and len(json.dumps(made)) <= _ONE_LINE
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """The collections of a tree, without those that have an anchor: they may stand more than once."""
+    if isinstance(node, CommentedMap | CommentedSeq) and node.anchor.value is None:
+        yield node
+        for inner in node.values() if isinstance(node, CommentedMap) else node:
+            yield from _nodes(inner)
+
+
+def _at(data: Any, path: Path) -> Any:
+    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own: keys are texts elsewhere."""
+    for part in path:
+        key = plain(str(part)) if isinstance(data, dict) and part not in data else part
+        if isinstance(data, dict) and key not in data:
+            return _NOWHERE
+        data = data[key]
+    return data
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equal, in types and in the order of keys as well."""
+    return json.dumps(one) == json.dumps(other)

@@ -1,0 +1,121 @@
+"""Collects the problems of one document, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl.dsl.problems import NEWER, Code, Path, Problem, Severity, dotted, severity_of
+from noetl.dsl.read.source import Source
+from noetl.facts.nearest import ALIKE, nearest
+
+#: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
+_MAX_COMPARED = 200_000
+
+
+class Report:
+    """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document was accepted
+    before: what older versions let pass stays a warning."""
+
+    def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
+        self.source = source
+        self.strict = strict
+        self.lenient = lenient
+        self._problems: dict[tuple[str, str, int, int], Problem] = {}
+        self._faulty: set[Path] = set()
+        self._compared = 0
+        self._secrets: set[Path] = set()
+        self._respelled: set[Path] = set()
+        for problem in source.problems:
+            self._keep(problem)
+
+    def add(
+        self,
+        code: Code,
+        path: Path,
+        message: str,
+        hint: str = "",
+        *,
+        within: tuple[str, int] | None = None,
+        at_key: bool = False,
+    ) -> None:
+        """Adds a problem of the part at `path`; `within` says at which character of the text there."""
+        line, column = self._place(path, within, at_key=at_key)
+        path = self.source.written(path)
+        own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
+        severity = "error" if self.strict else own
+        self._keep(Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
+        if own == "error":
+            self._faulty.add(path)
+
+    def _place(self, path: Path, within: tuple[str, int] | None, *, at_key: bool) -> tuple[int, int]:
+        if within is not None and (found := self.source.position(path, *within)) is not None:
+            return found
+        mark = self.source.key_mark(path) if at_key else self.source.mark(path)
+        return mark.line, mark.column
+
+    def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
+        """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
+        if not self.is_faulty(path) and not self.is_faulty((*path, key)):
+            self.add(Code.MISSING, path, message, hint)
+
+    def mark_faulty(self, path: Path) -> None:
+        """Says that what is missing in this part is explained by another problem."""
+        self._faulty.add(self.source.written(path))
+
+    def respell(self, path: Path) -> None:
+        """Says that the canonical form has the part at `path` in another way, and that no warning says so."""
+        self._respelled.add(self.source.written(path))
+
+    @property
+    def respelled(self) -> int:
+        """In how many places that is so."""
+        return len(self._respelled)
+
+    def hide(self, path: Path) -> None:
+        """Says that the texts at or below `path` are secrets: nobody is shown them."""
+        self._secrets.add(path)
+
+    @property
+    def shown(self) -> str:
+        """The text of the document without them."""
+        return self.source.without(self._secrets)
+
+    def is_faulty(self, path: Path) -> bool:
+        """Whether an error was found at exactly this part."""
+        return self.source.written(path) in self._faulty
+
+    def suggest(
+        self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
+    ) -> str:
+        """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
+        candidates = list(known)
+        if self._compared > _MAX_COMPARED:
+            return otherwise
+        self._compared += len(name) * len(candidates)
+        close = nearest(name, candidates, likeness)
+        return f"did you mean {close!r}?" if close else otherwise
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems in the order of the text."""
+        return tuple(sorted(self._problems.values(), key=lambda p: (p.line, p.column, p.code)))
+
+    @property
+    def failed(self) -> bool:
+        """Whether any problem is an error."""
+        return any(problem.severity == "error" for problem in self._problems.values())
+
+    def _keep(self, problem: Problem) -> None:
+        """Each once: what an alias repeats is one fault."""
+        if self.strict and problem.severity == "warning":
+            problem = Problem(
+                problem.code,
+                "error",
+                problem.file,
+                problem.line,
+                problem.column,
+                problem.path,
+                problem.message,
+                problem.hint,
+            )
+        self._problems.setdefault((problem.code, problem.message, problem.line, problem.column), problem)

@@ -1,0 +1,194 @@
+"""Which names a template asks for, without evaluating it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jinja2 import nodes
+from jinja2.visitor import NodeVisitor
+
+from noetl.expressions.chains import Chain
+from noetl.expressions.grammar import (
+    chain_of,
+    constant_part,
+    is_global,
+    is_template,
+    parse_once,
+    texts,
+)
+from noetl.expressions.refusals import Refusal
+from noetl.facts.json import Json
+
+Bound = frozenset[str]
+
+
+def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
+    """The chains that `template` reads: `{("workload", "base_url"), ("fetch", "rows"), ("x",)}`.
+
+    Names that the template binds itself are not among them; an item that is computed ends its
+    chain, and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is
+    an expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
+    """
+    if isinstance(template, str):
+        return _read(template, guard).found
+    return frozenset().union(*(_read(text, False).found for _, text in texts(template)))
+
+
+def names_optional(template: str, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
+    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x ==
+    none`."""
+    return _read(template, guard).optional
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    found: frozenset[tuple[str, ...]] = frozenset()
+    optional: frozenset[tuple[str, ...]] = frozenset()
+
+
+def _read(source: str, guard: bool) -> _Names:
+    bare = not is_template(source)
+    return _names(source, bare) if not bare or (guard and source.strip()) else _Names()
+
+
+@lru_cache(maxsize=8192)
+def _names(source: str, bare: bool) -> _Names:
+    try:
+        tree = parse_once(source, bare)
+        finder = _Finder(tree.bound)
+        if tree.whole is not None:
+            finder.expression(tree.whole, frozenset())
+        else:
+            finder.block(tree.body, frozenset())
+    except (Refusal, RecursionError):
+        return _Names()
+    return _Names(frozenset(finder.found), frozenset(finder.optional))
+
+
+class _Finder(NodeVisitor):
+    """Walks statements in order with the names bound so far; collects chains whose head is not
+    bound."""
+
+    def __init__(self, anywhere: Bound) -> None:
+        #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.
+        self._anywhere = anywhere
+        self.found: set[tuple[str, ...]] = set()
+        #: Those that may be missing.
+        self.optional: set[tuple[str, ...]] = set()
+        self._asking = False
+
+    def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
+        """The names bound for certain after `body`."""
+        for node in body:
+            bound = self.statement(node, bound)
+        return bound
+
+    def statement(self, node: nodes.Node, bound: Bound) -> Bound:
+        """The names bound for certain after `node`."""
+        return self.visit(node, bound)  # type: ignore[no-any-return]  # all visits do
+
+    def generic_visit(self, node: nodes.Node, bound: Bound) -> Bound:
+        self.expression(node, bound)
+        return bound
+
+    def visit_Assign(self, node: nodes.Assign, bound: Bound) -> Bound:
+        self.expression(node.node, bound)
+        return bound | _targets(node.target)
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock, bound: Bound) -> Bound:
+        return self.visit_FilterBlock(node, bound) | _targets(node.target)
+
+    def visit_FilterBlock(self, node: nodes.AssignBlock | nodes.FilterBlock, bound: Bound) -> Bound:
+        if node.filter is not None:
+            self.expression(node.filter, bound)
+        self.block(node.body, bound)
+        return bound
+
+    def visit_With(self, node: nodes.With, bound: Bound) -> Bound:
+        for value in node.values:
+            self.expression(value, bound)
+        self.block(node.body, bound.union(*map(_targets, node.targets)))
+        return bound
+
+    def visit_Scope(self, node: nodes.Scope | nodes.ScopedEvalContextModifier, bound: Bound) -> Bound:
+        self.block(node.body, bound)
+        return bound
+
+    visit_ScopedEvalContextModifier = visit_Scope
+
+    def visit_If(self, node: nodes.If, bound: Bound) -> Bound:
+        ends = [self.block(node.else_, bound)]
+        for one in (node, *node.elif_):
+            self.expression(one.test, bound)
+            ends.append(self.block(one.body, bound))
+        return frozenset.intersection(*ends)
+
+    def visit_For(self, node: nodes.For, bound: Bound) -> Bound:
+        self.expression(node.iter, bound)
+        inner = bound | _targets(node.target)
+        if node.test is not None:
+            self.expression(node.test, inner)
+        self.block(node.body, inner | {"loop"})
+        self.block(node.else_, bound)
+        return bound
+
+    def expression(self, node: nodes.Node, bound: Bound) -> None:
+        """Collect the chains in an expression."""
+        chain = chain_of(node)
+        if chain is not None:
+            self._add(chain, bound)
+            return
+        asked = _asked(node)
+        for child in _children(node, self._anywhere):
+            around, self._asking = self._asking, self._asking or any(child is one for one in asked)
+            self.expression(child, bound)
+            self._asking = around
+
+    def _add(self, chain: Chain, bound: Bound) -> None:
+        if chain.head not in bound:
+            self.found.add(chain.words)
+            if self._asking:
+                self.optional.add(chain.words)
+
+
+def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The parts of an expression of which it asks whether they are there."""
+    match node:
+        case nodes.Filter(name="default" | "d", node=nodes.Node() as value):
+            return (value,)
+        case nodes.Test(name="defined" | "undefined" | "none", node=value):
+            return (value,)
+        case nodes.Compare(expr=one, ops=[nodes.Operand(op="eq" | "ne", expr=other)]) if _is_none(one, other):
+            return tuple(node.iter_child_nodes())
+        case _:
+            return ()
+
+
+def _is_none(*sides: nodes.Node) -> bool:
+    return any(isinstance(side, nodes.Const) and side.value is None for side in sides)
+
+
+def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:
+    """The parts of an expression in which names stand."""
+    match node:
+        case nodes.Call() if is_global(node, anywhere):
+            yield from (child for child in node.iter_child_nodes() if child is not node.node)
+        case nodes.Call(node=nodes.Getattr() as method):
+            yield from (child for child in node.iter_child_nodes() if child is not method)
+            yield method.node
+        case nodes.Getitem() if constant_part(node) is not None:
+            yield node.node
+        case _:
+            yield from node.iter_child_nodes()
+
+
+def _targets(node: nodes.Node) -> Bound:
+    match node:
+        case nodes.Name():
+            return frozenset({node.name})
+        case nodes.Tuple():
+            return frozenset().union(*map(_targets, node.items))
+        case _:
+            return frozenset()

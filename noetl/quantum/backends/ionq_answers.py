@@ -1,0 +1,134 @@
+"""What IonQ's API answers, read with care: how jobs stand, lists of them, and what they measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from noetl.facts.json import Json, JsonMap
+from noetl.quantum.backends.api import unexpected
+from noetl.quantum.config import as_mapping
+from noetl.quantum.model import JobState, JobStatus
+
+#: Characters of an id.
+_LONGEST_ID: Final = 200
+#: No time and no price is that large, and an integer may be larger than any float.
+_TOO_MUCH: Final = 10**15
+_STATUS: Final[Mapping[str, JobStatus]] = {
+    "submitted": "queued",
+    "ready": "queued",
+    "started": "running",
+    "running": "running",
+    "completed": "done",
+    "failed": "failed",
+    "canceled": "cancelled",
+    "deleted": "cancelled",
+}
+#: Failures that say nothing against the job.
+_PASSING: Final = frozenset(
+    {
+        "InternalError",
+        "QuantumComputerError",
+        "SystemCancel",
+        "PreflightError",
+        "SimulationTimeout",
+        "SimulationError",
+    }
+)
+
+
+def is_cancelled(said: Json) -> bool:
+    """Whether the answer to a cancellation says that the job is."""
+    return _STATUS.get(str(as_mapping(said).get("status"))) == "cancelled"
+
+
+def state_of(job: Json) -> JobState:
+    """How a job stands. Raises ToolError(server_error), as all of these do, where the answer cannot be right."""
+    said = as_mapping(job)
+    status, name = _STATUS.get(str(said.get("status"))), said.get("id")
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
+        raise unexpected("ionq", "a job has no id")
+    if status is None:
+        raise unexpected("ionq", f"job {name} has the status {str(said.get('status'))[:40]!r}")
+    begun, started = _instant(said.get("submitted_at")), _instant(said.get("started_at"))
+    failure = as_mapping(said.get("failure"))
+    ran_ms = amount(said.get("execution_duration_ms"))
+    return JobState(
+        id=name,
+        status=status,
+        submitted_at=_shown(begun),
+        started_at=_shown(started),
+        finished_at=_shown(_instant(said.get("completed_at"))),
+        queue_s=max(0.0, (started - begun).total_seconds()) if begun and started else None,
+        run_s=None if ran_ms is None else ran_ms / 1000,
+        message=": ".join(str(one)[:300] for one in (failure.get("code"), failure.get("message")) if one),
+        retryable=str(failure.get("code")) in _PASSING,
+    )
+
+
+def weights_of(said: Json, qubits: int, job_id: str) -> list[tuple[int, float]]:
+    """The states that a job on so many qubits showed, as numbers, and their probabilities."""
+    try:
+        weights = [(int(state), float(share)) for state, share in said.items()]
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise unexpected("ionq", f"the results of job {job_id} are no probabilities") from error
+    if abs(sum(share for _, share in weights) - 1.0) > 1e-3 or any(share < 0 for _, share in weights):
+        raise unexpected("ionq", f"the probabilities of job {job_id} do not sum to 1")
+    if not all(0 <= state < 1 << qubits for state, _ in weights):
+        raise unexpected("ionq", f"the results of job {job_id} are of more qubits than it has")
+    return weights
+
+
+def number_of(said: JsonMap, *names: str) -> float:
+    """The first of the fields that is there."""
+    value = amount(next((said[name] for name in names if name in said), None))
+    if value is None:
+        raise unexpected("ionq", f"it does not tell `{names[0]}`")
+    return value
+
+
+def amount(value: Json) -> float | None:
+    """A number; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < _TOO_MUCH else None
+
+
+def jobs_of(said: Json) -> list[JsonMap]:
+    """The jobs of a list, or of a page of one."""
+    jobs = as_mapping(said).get("jobs")
+    if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
+        raise unexpected("ionq", "a list of jobs holds none")
+    return jobs
+
+
+def are_before(page: Sequence[JsonMap], since: datetime) -> bool:
+    """Whether all of a page, and with it of those behind it, is older than `since`."""
+    instants = [_instant(job.get("submitted_at")) for job in page]
+    known = [one for one in instants if one is not None]
+    return (
+        len(known) == len(page) and known == sorted(known, reverse=True) and all(one < since for one in known)
+    )
+
+
+def age(job: JobState) -> tuple[str, str]:
+    """What sorts jobs, the oldest first."""
+    return job.submitted_at, job.id
+
+
+def _instant(text: Json) -> datetime | None:
+    try:
+        when = datetime.fromisoformat(text)
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _shown(instant: datetime | None) -> str:
+    return "" if instant is None else instant.isoformat()
+
+
+def bit(state: int, qubit: int) -> int:
+    """Qubit 0 is the lowest bit of a state's number."""
+    return state >> qubit & 1

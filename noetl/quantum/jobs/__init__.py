@@ -1,0 +1,1 @@
+"""Jobs on machines elsewhere, from sending to collecting, and what a checkpoint holds of them."""

@@ -1,0 +1,1 @@
+"""What simulators of the worker need: noise, samples, means, and sweeps point by point."""

@@ -1,0 +1,201 @@
+"""Where tools read and write files: below roots on this machine, and in stores that fsspec knows.
+
+A name never leads out of its root, whatever it is spelled like and whatever links lie below.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import LONGEST_NAME, bad_path, is_long
+from noetl.tools.kit.http.addresses import Guard, check_host
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its own, with its guard.
+_STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+_LONGEST_KEY: Final = 512
+
+
+def key_parts(key: str) -> tuple[str, ...]:
+    """A key (`reports/2026.csv`) as names. Raises ToolError(client_error) where it is none."""
+    parts = PurePosixPath(key).parts
+    if not key or len(key) > _LONGEST_KEY or key.startswith("/") or "/".join(parts) != key:
+        raise bad_path(
+            f"The key '{key[:LONGEST_NAME]}' cannot be used; write names with / between them, like a/b.csv."
+        )
+    if any(part in (".", "..") or is_long(part) or not part.isprintable() or "\\" in part for part in parts):
+        raise bad_path(f"The key '{key[:LONGEST_NAME]!r}' cannot be used: it leads elsewhere, or is no text.")
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An object, or (for lists) the beginning of their names."""
+
+    files: AbstractFileSystem
+    path: str
+    uri: str
+    is_local: bool
+
+    def size(self) -> int | None:
+        """Bytes; None where there is no such object. Raises ToolError."""
+        with _reached(self.uri):
+            try:
+                return int(self.files.info(self.path)["size"]) if self.files.isfile(self.path) else None
+            except FileNotFoundError:
+                return None
+
+    def read(self) -> bytes:
+        """All of it. Raises ToolError."""
+        with _reached(self.uri):
+            return bytes(self.files.cat_file(self.path))
+
+    def read_to(self, target: Path) -> None:
+        """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
+        with _reached(self.uri), _settled(target) as draft:
+            self.files.get_file(self.path, str(draft))
+
+    def write_from(self, source: Path) -> None:
+        """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
+        with _reached(self.uri):
+            if self.is_local:
+                with _settled(Path(self.path)) as draft:
+                    shutil.copyfile(source, draft)
+                return
+            self.files.makedirs(self.path.rsplit("/", 1)[0], exist_ok=True)
+            self.files.put_file(str(source), self.path)
+
+    def below(self) -> list[tuple[str, int]]:
+        """Names (from here on) and sizes of the objects below, ordered. Raises ToolError."""
+        with _reached(self.uri):
+            found = self.files.find(self.path, detail=True) if self.files.isdir(self.path) else {}
+        start = len(self.path.rstrip("/")) + 1
+        listed = sorted((str(path)[start:], int(info["size"])) for path, info in found.items())
+        return [one for one in listed if not _is_draft(one[0])]
+
+
+def place_of(
+    uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
+) -> Place:
+    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
+    driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
+
+    Raises ToolError(client_error).
+    """
+    store = f"{services.artifacts_url.rstrip('/')}/"
+    if services.artifacts_url and uri.startswith(store):
+        return artifact_place(services, *key_parts(uri.removeprefix(store)))
+    scheme, separator, rest = uri.partition("://")
+    if not separator or scheme == "file":
+        file = find(rest if separator else uri, "`uri`")
+        return Place(_opened("file", {})[0], str(file), file.as_uri(), True)
+    if scheme not in _STORES:
+        known = ", ".join(f"{name}://" for name in ("file", *_STORES))
+        raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
+    _check_endpoint(options, services)
+    if "\0" in rest or ".." in PurePosixPath(rest).parts:
+        raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
+    files, path = _opened(uri, options)
+    return Place(files, path, uri, False)
+
+
+def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
+    """A store of one's own is subject to the same rule as any address that a playbook names."""
+    clients = options.get("client_kwargs")
+    inner = clients.get("endpoint_url") if isinstance(clients, Mapping) else None
+    for url in (options.get("endpoint_url"), inner):
+        host = urlsplit(str(url)).hostname if url else None
+        if host:
+            check_host(host, Guard(services.allow_private_networks, services.allowed_networks))
+
+
+def artifact_place(services: Services, *names: str) -> Place:
+    """The place of an artifact in the store of this installation. Raises ToolError."""
+    if not services.artifacts_url:
+        raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
+    files, base = _opened(services.artifacts_url, {})
+    path = "/".join([base.rstrip("/"), *names])
+    is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
+    if is_local and not Path(path).resolve().is_relative_to(Path(base).resolve()):
+        raise bad_path(
+            f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
+        )
+    return Place(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
+
+
+def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:
+    # Imported here: it brings asyncio and TLS, and the compiler reads tools without calling them.
+    import fsspec
+
+    scheme = uri.partition("://")[0]
+    try:
+        if scheme == "file" and "://" not in uri:
+            return fsspec.filesystem("file"), ""
+        files, path = fsspec.core.url_to_fs(uri, **options)
+    except ImportError as error:
+        package = _STORES.get(scheme, "fsspec")
+        raise ToolError(
+            "client_error",
+            f"{scheme}:// needs the package {package} on the worker; install it.",
+            type="NoDriver",
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise bad_path(f"'{uri[:LONGEST_NAME]}' cannot be opened: {error}.") from error
+    return files, str(path)
+
+
+@contextlib.contextmanager
+def _settled(target: Path) -> Iterator[Path]:
+    """A draft beside `target` that takes its place when the block went well."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{secrets.token_hex(8)}.draft")
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _is_draft(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    return last.startswith(".") and last.endswith(".draft")
+
+
+@contextlib.contextmanager
+def _reached(uri: str) -> Iterator[None]:
+    """What goes wrong on the way to an object, in one sentence."""
+    try:
+        yield
+    except ToolError:
+        raise
+    except FileNotFoundError as error:
+        raise ToolError("client_error", f"There is no object {uri}.", type="NotFound") from error
+    except PermissionError as error:
+        raise ToolError("auth", f"{uri} may not be reached: {_why(error)}.", type="Forbidden") from error
+    # Drivers raise what they like: all of it means that the store was not reached as it should be.
+    except Exception as error:
+        raise ToolError(
+            "connection",
+            f"{uri} cannot be reached: {_why(error)}.",
+            retryable=True,
+            type=type(error).__name__,
+        ) from error
+
+
+def _why(error: Any) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")

@@ -1,0 +1,1 @@
+"""The tools `python` and `shell`: code of users in child processes."""

@@ -1,0 +1,219 @@
+"""kind: python - runs code in a child process; its result is `result`, `main(...)` or `return`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field, JsonValue, WithJsonSchema, model_validator
+
+from noetl.facts.json import Json
+from noetl.facts.outcome import Outcome, failed, succeeded
+from noetl.pipeline.failures import described
+from noetl.pipeline.model import Call
+from noetl.tools.code import user_code
+from noetl.tools.code.runner.requests import CODE, Frames, PythonRequest, RunnerReply
+from noetl.tools.code.tables import InputGone, Keeper, inputs
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.large import kept_for
+from noetl.tools.kit.scripts import Script, Scripts, Source
+from noetl.tools.sql import effects as touching
+
+#: As authors write it, for their editors: compiled playbooks have texts alone.
+_TAKEN_APART: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {"from": {"type": "string"}, "import": {"type": "string"}},
+    "additionalProperties": False,
+}
+Lib: TypeAlias = Annotated[str, WithJsonSchema({"anyOf": [{"type": "string"}, _TAKEN_APART]})]
+
+
+class PythonConfig(ToolConfig):
+    """Configuration of a python task: `code`, or a `script` from elsewhere."""
+
+    code: str | None = Field(
+        default=None,
+        description="Python source.",
+    )
+    script: Script | str | None = Field(
+        default=None,
+        description="In the place of `code`: a file, a `noetl://` reference to a"
+        " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",
+    )
+    libs: dict[str, Lib] | list[str] | None = Field(
+        default=None,
+        description="Modules to import before the code runs: names (`pandas as pd` too) or installed distributions"
+        " (`python-dateutil`), or a mapping from alias to a module or something in one (`os.path.join`, or"
+        " `{from: os.path, import: join}`).",
+    )
+    env: dict[str, user_code.EnvValue] = Field(
+        default_factory=dict,
+        description="Environment variables of the code, beside PATH, HOME, locale, time zone and certificates.",
+    )
+    frames: Frames | None = Field(
+        default=None,
+        description="Inputs that are tables (lists of mappings) come as frames of this library; those that are"
+        " kept by reference are read from their file.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> PythonConfig:
+        if self.code is not None and self.script is not None:
+            raise ValueError("only one of code and script may be given")
+        return self
+
+
+class Python(Tool):
+    """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
+
+    `code` is handed over as written unless `spec.render: true`. A template outside of string literals and comments, where
+    python could have none, has the code rendered, with a warning; `spec.render: false` turns that off. Each input is a global of it; all of them are `input_data`
+    and `args` too. Code that names `context` gets a mapping of everything that a template would see.
+
+    The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of its own. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
+    `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's. `spec.isolation: sandbox` runs it without network and
+    without the files of the machine.
+
+    **Scripts.** `script` is a file by [the rule for files](../operations.md#files), looked for in the playbook's directory,
+    then in that of the command, then below `NOETL_FILE_ROOTS`; a reference to a result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
+    `{uri: ..., source: {type: file | http | ref}}` is the same, and `source: {type: inline, code: ...}` is `code`.
+    A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
+    worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
+    `context`, and modules beside it are not imported.
+
+    **Frames.** A frame of pandas, polars or Arrow (`Table`, `RecordBatch`), anywhere in a result, is a table: up to
+    `NOETL_INLINE_BYTES` of JSON it is a list of mappings, above that a reference to a Parquet file, which never passes
+    through the worker's memory. Values are those that SQL tools yield; a column of durations is whole numbers. An index
+    of pandas is kept where it has a name. With `frames`, each input that is a list of mappings comes as a frame, whether
+    small or kept by reference; an empty list as an empty frame. Handing over pandas frames needs pyarrow
+    (`pip install 'noetl-celery[frames]'`); polars and Arrow need nothing else.
+
+    **Circuits.** A circuit of Cirq, or another value that Cirq writes as JSON, anywhere in a result, is that JSON as a text;
+    `ref` of a quantum task takes it: `result = cirq.Circuit(...)` here, `ref: "{{ step }}"` there.
+    """
+
+    kind = "python"
+    queue = "python"
+    sections = ("py",)
+    effects = "external"
+    error_kind = "python"
+    description = "Runs Python code in a process of its own, with a deadline and a memory limit."
+    result = """
+        The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
+        inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
+        is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
+    """
+    errors = """
+        An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
+        `outcome.py` holds its `{type, message, traceback}`. Of a script the message names file and line, and `outcome.py`
+        has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
+        without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
+        `libs` that is not installed fails the task, and says what to install.
+    """
+    example = """
+        - step: fib
+          tool:
+            kind: python
+            input: {n: 10}
+            code: |
+              def fib(n):
+                  return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+              result = {"value": fib(n)}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {value: "{{ fib.value }}"}}
+    """
+    config_model = PythonConfig
+    required = (("code", "script"),)
+    verbatim = ("code",)
+    python_keys = ("code",)
+    source_files = ("script",)
+    by_reference = ("*", "script")
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._runners = user_code.Runners(services)
+        self._scripts = Scripts(services)
+
+    def run(self, call: Call, config: PythonConfig) -> Outcome:
+        source = self._source(call, config)
+        try:
+            with inputs(call.args, self.services, config.frames) as given:
+                request = PythonRequest(
+                    code=source.text,
+                    inputs=given.values,
+                    context=_context(call, source),
+                    libs=config.libs or (),
+                    owner=call.where.owner,
+                    limits=user_code.limits(self.services, call.spec),
+                    env=user_code.environment(config.env),
+                    files=given.files,
+                    frames=config.frames,
+                    keep=self._keeper(call),
+                    name=source.name,
+                    file=source.file,
+                    cwd=_text(self.services.files_of(call).start),
+                )
+                reply = user_code.ask_python(self._runners, self.services, call, request, self.deadline(call))
+        except InputGone as gone:
+            return failed(described(gone.cause, f"The input '{gone.name}'"))
+        return _outcome(reply, source)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        script = config.get("script")
+        if isinstance(script, Mapping):
+            script = touching.first(script, "file", "path", "url", "uri", "ref")
+        return ("code",) if script is None else (f"code of {touching.address(script)}",)
+
+    def _source(self, call: Call, config: PythonConfig) -> Source:
+        if config.script is None:
+            return Source(config.code or "")
+        return self._scripts.source(config.script, self.services.files_of(call), self.deadline(call))
+
+    def _keeper(self, call: Call) -> Keeper:
+        inline = call.result.inline_bytes
+        return Keeper(
+            self.services.results, self.services.inline_bytes if inline is None else inline, kept_for(call)
+        )
+
+    def interrupt(self, call: Call) -> None:
+        self._runners.interrupt(call)
+
+    def close(self) -> None:
+        self._runners.close()
+        self._scripts.close()
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _context(call: Call, source: Source) -> Mapping[str, Json] | None:
+    """Scripts have their inputs alone: what a playbook's tasks need of the context is found before any is read."""
+    return user_code.context(call, source.text) if source.name == CODE else None
+
+
+def _outcome(reply: RunnerReply, source: Source) -> Outcome:
+    if reply.status == "ok":
+        return succeeded(reply.value, user_code.printed(reply))
+    outcome = user_code.failure(reply, "python", "The code")
+    raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
+    if source.name != CODE:
+        outcome, raised = (
+            _in_script(outcome, source),
+            {**raised, "script": source.name, "line": reply.error.get("line")},
+        )
+    return replace(outcome, extras={"py": raised}) if reply.error else outcome
+
+
+def _in_script(outcome: Outcome, source: Source) -> Outcome:
+    """The script's line goes into the message: that of the error is one of the playbook."""
+    error = outcome.error
+    if error is None:
+        return outcome
+    place = source.name if error.line is None else f"{source.name}:{error.line}"
+    return replace(outcome, error=replace(error, message=f"{place}: {error.message}", line=None))

@@ -1,0 +1,200 @@
+"""kind: shell - runs commands in a process group of their own; a status other than zero is an error."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.net.model import Spelling
+from noetl.pipeline.model import Call
+from noetl.tools.code import user_code
+from noetl.tools.code.runner.requests import RunnerReply, ShellRequest
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.sql import effects as touching
+
+#: Bytes of stdout and of stderr that a result keeps.
+KEPT = 1024 * 1024
+#: Longest line of stderr that an error message repeats, in characters.
+LONGEST_LINE = 500
+
+
+class ShellConfig(ToolConfig):
+    """Configuration of a shell task: one of `command`, `argv`, `commands`."""
+
+    command: str | None = Field(default=None, description="A line or script for the shell.")
+    argv: list[str] | None = Field(
+        default=None, description="A program with its arguments, run as they are: nothing in them is special."
+    )
+    commands: list[str | list[str]] | None = Field(
+        default=None, description="Commands (lines, or programs with arguments) run in order until one fails."
+    )
+    env: dict[str, user_code.EnvValue] = Field(
+        default_factory=dict,
+        description="Environment variables beside PATH, HOME, the locale, and those of NOETL_PYTHON_ENV_ALLOW.",
+    )
+    cwd: str | None = Field(
+        default=None, description="Working directory; relative ones start at the playbook's directory."
+    )
+    stdin: str | None = Field(default=None, description="Text that the commands read as standard input.")
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _is_a_line(cls, value: object) -> object:
+        if isinstance(value, list):
+            raise ValueError("a list of words is `argv`, a list of commands is `commands`")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of(self) -> ShellConfig:
+        given = [name for name in ("command", "argv", "commands") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"only one of {' and '.join(given)} may be given")
+        return self
+
+
+class Shell(Tool):
+    """Runs commands in a process group of their own; what is still running when they have ended is ended too. Texts are
+    read by bash, or by sh where there is no bash.
+
+    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that it is, whatever stands
+    in it. By itself a value is one word; between quotes, single or double, it goes on with them, so that
+    `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is no word, an empty text is one. A value where a shell
+    may read it as code whatever the quotes (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless.
+    `{{ options | safe }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command` that is
+    one template is used as it is. What a command hands to another shell (`bash -c "…"`, `ssh`, `eval`) is read there
+    again, unquoted: use `argv`, `env` or `stdin`.
+
+    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and `$TMPDIR` are a directory of
+    the call's own. `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
+    """
+
+    kind = "shell"
+    queue = "shell"
+    sections = ("shell",)
+    effects = "external"
+    error_kind = "shell"
+    description = "Runs shell commands in processes of their own, with a deadline."
+    result = "`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written."
+    errors = """
+        A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
+        above.
+    """
+    example = """
+        - step: count
+          tool:
+            kind: shell
+            command: printf '%s' {{ workload.text }} | wc -w
+          next: end
+        - step: end
+          tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
+    """
+    config_model = ShellConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {"cmds": Spelling("commands")}
+    required = (("command", "argv", "commands"),)
+    quoted = ("command", "commands")
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._runners = user_code.Runners(services)
+
+    def run(self, call: Call, config: ShellConfig) -> Outcome:
+        isolation = user_code.isolation(self.services, call.spec)
+        if isolation == "inline":
+            raise ToolError(
+                "client_error", "A command has a process of its own: spec.isolation cannot be inline."
+            )
+        request = ShellRequest(
+            commands=_commands(config),
+            env=user_code.environment(config.env),
+            cwd=self._directory(call, config.cwd),
+            stdin=config.stdin,
+            owner=call.where.owner,
+            limits=user_code.limits(self.services, call.spec, KEPT),
+        )
+        reply = user_code.ask(
+            self._runners.of(isolation, self.services.files_of(call)),
+            request,
+            self.deadline(call),
+            token=call,
+        )
+        if reply.status != "ok":
+            return user_code.failure(reply, "shell", "The command")
+        return _outcome(reply, several=len(request.commands) > 1)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        program = touching.first(config, "argv")
+        commands = (
+            touching.listed(touching.first(config, "command", "commands")) if program is None else [program]
+        )
+        return tuple(touching.command(one) for one in commands)
+
+    def _directory(self, call: Call, cwd: str | None) -> str | None:
+        start = self.services.files_of(call).start
+        if cwd is None:
+            return None if start is None else str(start)
+        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets them.
+        path = Path(cwd)
+        if not path.is_absolute() and start is None:
+            raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")
+        return str(path if start is None else start / path)
+
+    def interrupt(self, call: Call) -> None:
+        self._runners.interrupt(call)
+
+    def close(self) -> None:
+        self._runners.close()
+
+
+def _commands(config: ShellConfig) -> list[list[str]]:
+    given = config.commands or [config.argv or config.command or ""]
+    for number, one in enumerate(given, 1):
+        if not one or not one[0]:
+            raise ToolError("client_error", f"Command {number} of the shell task is empty.")
+        if any("\0" in argument for argument in one):
+            raise ToolError("client_error", f"Command {number} of the shell task contains a NUL character.")
+    return [[_shell(), "-c", one] if isinstance(one, str) else one for one in given]
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
+    code = reply.value["exit_code"]
+    status = code if code >= 0 else 128 - code
+    result = {"exit_code": status, "stdout": reply.stdout.text, "stderr": reply.stderr.text}
+    meta: dict[str, Json] = {
+        k: v for k, v in user_code.printed(reply).items() if k not in ("stdout", "stderr")
+    }
+    if "truncated" in meta:
+        result["truncated"] = True
+    if status == 0:
+        return succeeded(result, meta)
+    which = f"Command {reply.value['command'] + 1}" if several else "The command"
+    message = f"{which} {_ending(status)}{_last_line(reply.stderr.text)}"
+    # Killed from outside, mostly because the machine's memory ran out: another attempt may help.
+    killed = status == 128 + signal.SIGKILL
+    error = ErrorInfo("shell", message, type="ExitStatus", status=status, retryable=killed)
+    return failed(error, meta, shell=result)
+
+
+def _ending(status: int) -> str:
+    if status > 128:
+        try:
+            return f"ended with exit status {status} ({signal.Signals(status - 128).name})"
+        except ValueError:
+            pass  # a status of its own choice, and no signal's
+    return f"ended with exit status {status}"
+
+
+def _last_line(stderr: str) -> str:
+    lines = stderr.strip().splitlines()
+    return f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."

@@ -1,0 +1,165 @@
+"""Tables and large values between the result store and python code, in files: past the worker's memory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from noetl.errors import NoetlError
+from noetl.facts.json import Json
+from noetl.facts.reference import RESULT_REF, Keep, Lazy, Load, holds_reference, is_reference, opened, plain
+from noetl.facts.values import as_dicts
+from noetl.tools.code.runner.requests import Frames, InputFile, Table
+from noetl.tools.kit.base import Services
+from noetl.usecases.ports import Results
+
+PARQUET: Final = "application/vnd.apache.parquet"
+#: References to more bytes than this reach the code in a file, written a part at a time.
+SPILL_BYTES: Final = 1024 * 1024
+#: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it is large.
+_CELL_BYTES: Final = 6
+
+
+class InputGone(Exception):
+    """An input stands for a result that cannot be had; `cause` says why."""
+
+    def __init__(self, name: str, cause: NoetlError) -> None:
+        super().__init__(cause.message)
+        self.name = name
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of a call: `values` travel with it, in their order; the code reads those of `files` by itself."""
+
+    values: Mapping[str, Json]
+    files: Mapping[str, InputFile]
+
+
+@contextmanager
+def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[Inputs]:
+    """`args` without references; the files are there while the block runs. Raises InputGone.
+
+    A reference to a Parquet file is handed over as that file where the code is to get a frame.
+    """
+    results = services.results
+    with ExitStack() as stack:
+        values, files = dict(args), dict[str, InputFile]()
+        for name, value in args.items():
+            if results is None or not (isinstance(value, Lazy) or holds_reference(value)):
+                continue
+            try:
+                if frames is not None and _is_parquet(value):
+                    files[name] = InputFile(stack.enter_context(results.file(value)), "parquet")
+                elif _bytes(value) > SPILL_BYTES:
+                    folder = stack.enter_context(_folder(services))
+                    files[name] = InputFile(_spilt(value, results.load, folder), "json")
+                else:
+                    values[name] = opened(plain(value), results.load)
+            except NoetlError as error:
+                raise InputGone(name, error) from error
+        yield Inputs({name: None if name in files else value for name, value in values.items()}, files)
+
+
+def _folder(services: Services) -> tempfile.TemporaryDirectory[str]:
+    services.scratch.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="noetl-input-", dir=services.scratch)
+
+
+def _is_parquet(value: Json) -> bool:
+    return is_reference(value) and value.get("meta", {}).get("content_type") == PARQUET
+
+
+def _bytes(value: Json) -> int:
+    """About how large that is which `value` stands for: a list that is read lazily counts as large."""
+    if isinstance(value, Lazy):
+        return SPILL_BYTES + 1
+    if isinstance(value, Mapping):
+        if is_reference(value):
+            return _size(value)
+        return sum(map(_bytes, value.values()))
+    return sum(map(_bytes, value)) if isinstance(value, list) else 0
+
+
+def _size(reference: Mapping[str, Any]) -> int:
+    """Of a manifest or a reference without its size only that it may be large is known."""
+    if reference["kind"] != RESULT_REF:
+        return SPILL_BYTES + 1
+    size = reference.get("meta", {}).get("bytes")
+    return size if isinstance(size, int) else SPILL_BYTES + 1
+
+
+def _spilt(value: Json, load: Load, folder: str) -> Path:
+    path = Path(folder, "input.json")
+    with path.open("w", encoding="utf-8") as file:
+        _write(value, load, file)
+    return path
+
+
+def _write(value: Json, load: Load, file: TextIO) -> None:
+    """The JSON of `value` with its references opened, as little of it in memory at a time as they allow."""
+    if isinstance(value, Mapping) and is_reference(value):
+        _write(load(value), load, file)
+    elif isinstance(value, Lazy):
+        _write_list((item for page in value.pages() for item in page), load, file)
+    elif not holds_reference(value):
+        # In one go: the encoder is much faster than one that yields pieces.
+        file.write(json.dumps(value))
+    elif isinstance(value, Mapping):
+        file.write("{")
+        for number, (key, item) in enumerate(value.items()):
+            file.write(f"{', ' if number else ''}{json.dumps(str(key))}: ")
+            _write(item, load, file)
+        file.write("}")
+    else:
+        _write_list(iter(value), load, file)
+
+
+def _write_list(items: Iterator[Json], load: Load, file: TextIO) -> None:
+    file.write("[")
+    for number, item in enumerate(items):
+        file.write(", " if number else "")
+        _write(item, load, file)
+    file.write("]")
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What becomes of the tables in a result: small ones are lists of mappings, others are kept by reference."""
+
+    results: Results | None
+    inline_bytes: int
+    keep: Keep
+
+    def __call__(self, table: Table) -> Json:
+        """Raises what `Results.put_file` raises."""
+        if self.results is None:
+            return rows_of(table.path)
+        if table.rows * table.columns * _CELL_BYTES <= self.inline_bytes:
+            rows = rows_of(table.path)
+            if len(json.dumps(rows)) <= self.inline_bytes:
+                return rows
+        return self.results.put_file(table.path, PARQUET, self.keep)
+
+
+def rows_of(path: Path) -> list[dict[str, Json]]:
+    """The rows of a Parquet file as SQL tools yield them."""
+    import duckdb  # the driver takes 90 ms, and few results hold frames
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "memory_limit": "256MB",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(config=settings) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [str(path)])
+        names = [column[0] for column in found.description or ()]
+        return as_dicts(names, found.fetchall(), set())

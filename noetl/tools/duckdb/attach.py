@@ -1,0 +1,144 @@
+"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.files import FilePolicy
+from noetl.tools.secrets.vault import postgres_dsn
+from noetl.tools.sql.rows import quoted
+from noetl.tools.sqlite.files import refuse_engine_file
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Type of a database → DuckDB's extension for it.
+_EXTENSIONS = {"postgres": "postgres_scanner", "sqlite": "sqlite_scanner"}
+_KEYS = ("type", "auth", "database", "read_only")
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """One database: `source` is a connection string or a path, and may hold a password."""
+
+    alias: str
+    type: str
+    source: str
+    read_only: bool
+
+    @property
+    def statement(self) -> str:
+        mode = ", READ_ONLY" if self.read_only else ""
+        return f"ATTACH {_text(self.source)} AS {quoted(self.alias)} (TYPE {self.type}{mode})"
+
+
+def attach(
+    connection: DuckDBPyConnection,
+    wanted: Mapping[str, str | Mapping[str, Json]],
+    services: Services,
+    policy: FilePolicy,
+) -> None:
+    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
+    import duckdb  # see `duckdb_open`
+
+    for alias, given in wanted.items():
+        one = described(alias, given, services, policy)
+        _load(connection, one)
+        try:
+            connection.execute(one.statement)
+        except duckdb.Error as error:
+            # The message is left out: it may quote the connection string, and with it the password.
+            raise ToolError(
+                "connection",
+                f"`attach.{alias}`: the {one.type} database cannot be attached; check its credential or path.",
+                retryable=one.type == "postgres",
+                type=type(error).__name__,
+            ) from None
+
+
+def _load(connection: DuckDBPyConnection, one: Attached) -> None:
+    import duckdb  # see `duckdb_open`
+
+    extension = _EXTENSIONS[one.type]
+    packaged = _packaged(extension)
+    try:
+        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
+    except duckdb.Error as error:
+        package = f"duckdb-extension-{extension.replace('_', '-')}"
+        raise ToolError(
+            "client_error",
+            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version {duckdb.__version__}, which is not "
+            f"installed on this worker: install it there (pip install {package}, or INSTALL {extension}), or read the rows "
+            f"with a {one.type} or transfer task and hand them over in `tables`.",
+            type="ExtensionMissing",
+        ) from error
+
+
+def _packaged(extension: str) -> Path | None:
+    """The extension as a package of Python brings it, where there is one for this DuckDB."""
+    import duckdb  # see `duckdb_open`
+
+    found = importlib.util.find_spec(f"duckdb_extension_{extension}")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
+    path = folder / f"{extension}.duckdb_extension"
+    return path if path.is_file() else None
+
+
+def described(
+    alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
+) -> Attached:
+    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
+    credential that is unknown or incomplete."""
+    config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
+    unknown = next((key for key in config if key not in _KEYS), None)
+    if unknown is not None:
+        raise _unusable(alias, f"'{unknown}' means nothing; there are {', '.join(_KEYS)}")
+    auth = config.get("auth")
+    data = dict(services.credential(auth)) if isinstance(auth, str) else dict(auth or {})
+    kind = config.get("type") or _guessed(config, data)
+    if kind not in _EXTENSIONS:
+        raise _unusable(alias, "`type` is postgres or sqlite")
+    read_only = config.get("read_only", True)
+    if not isinstance(read_only, bool):
+        raise _unusable(alias, "`read_only` is true or false")
+    source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, policy)
+    return Attached(alias, str(kind), source, read_only)
+
+
+def _unusable(alias: str, why: str) -> ToolError:
+    return ToolError("client_error", f"`attach.{alias}` cannot be used: {why}.", type="BadAttach")
+
+
+def _guessed(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
+    is_file = "database" in config or not {"host", "db_host", "hostname", "dsn", "url"} & data.keys()
+    return "sqlite" if is_file else "postgres"
+
+
+def _postgres(data: Mapping[str, Json]) -> str:
+    from psycopg2.extensions import make_dsn  # the driver takes 50 ms
+
+    return make_dsn(**{name: str(value) for name, value in postgres_dsn(data).items()})
+
+
+def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], policy: FilePolicy) -> str:
+    name = config.get("database") or data.get("database") or data.get("path")
+    if not isinstance(name, str):
+        raise _unusable(alias, "name the file in `database`")
+    path = policy.path(name, f"`attach.{alias}.database`")
+    if not path.is_file():
+        raise _unusable(alias, f"there is no file {path}")
+    refuse_engine_file(path)
+    return str(path)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,165 @@
+"""The tool `duckdb`: SQL over files and rows, inside of the worker."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.pipeline.model import Call, Later, Suspension
+from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.names import Grants, located
+from noetl.tools.duckdb.open import Database
+from noetl.tools.duckdb.outward import outward
+from noetl.tools.duckdb.tables import opened_tables
+from noetl.tools.duckdb.work import Order, Work
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.calls import Running
+from noetl.tools.kit.large import scratch_folder, shelf_of
+from noetl.tools.sql import effects as touching
+from noetl.tools.sql.config import NAMES, WORK, WrittenSql
+from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.sql.rows import write_of
+from noetl.tools.sql.scripts import SqlScripts
+from noetl.tools.sql.syntax import duckdb_fault
+from noetl.tools.sql.values import Bounds
+
+#: Seconds that a call may take where `spec.timeout` says nothing.
+DEADLINE_S = 300.0
+#: How long a call waits in the worker for a database that others have; then it waits outside, at most so long a time.
+PATIENCE_S = 1.0
+_LONGEST_PAUSE_S = 15.0
+
+
+class DuckDb(Tool):
+    """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
+
+    `params` are those of [postgres](postgres.md). Names of files follow [the rule for files](../operations.md#files): `read_csv('data/*.csv')` and
+    `COPY ... TO 'out.csv'` start at the playbook's directory. A name that SQL computes reaches only what lies below it,
+    or in `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
+
+    A database file is opened for each call and closed after it. One task at a time uses it for writing, among all workers
+    of a machine that share `NOETL_HOME`; tasks with `read_only: true` share it across processes. The others wait, up to
+    their deadline: for a second in the worker, then outside of it, so that they hold none. The lease is a lock of the
+    kernel: a worker that is killed holds nothing.
+
+    `attach` opens a `postgres` credential, or an SQLite file (`database`, or a credential that has it), for reading unless
+    `read_only` is false. It needs DuckDB's own extensions `postgres_scanner` and `sqlite_scanner` on the worker, in the
+    version of its DuckDB, and nothing is downloaded while a task runs: the extra `attach` brings them with the DuckDB that
+    they fit, as does `INSTALL postgres_scanner` in a DuckDB with a network. Without them the task fails and says so;
+    [transfer](transfer.md) needs none.
+    """
+
+    kind = "duckdb"
+    queue = "duckdb"
+    sections = ("duckdb",)
+    effects = "internal"
+    description = (
+        "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
+    )
+    result = """
+        As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time, and DuckDB writes
+        Parquet by itself.
+    """
+    errors = "They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`."
+    example = """
+        - step: totals
+          tool:
+            kind: duckdb
+            tables: {sales: "{{ workload.sales }}"}
+            params: {least: 10}
+            command: SELECT city, sum(amount) AS amount FROM sales GROUP BY city HAVING sum(amount) >= :least
+          next: end
+        - step: end
+          tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}
+    """
+    config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
+    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
+    required = (WORK,)
+    verbatim_with_params = NAMES
+    source_files = ("script",)
+    suspends = True
+    by_reference = ("rows", "tables")
+    credentials = ("attach.*", "attach.*.auth")
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._scripts = SqlScripts(services)
+        self._files = FileLocks(services.scratch / "leases")
+        self._running = Running()
+
+    def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
+        deadline_s = call.deadline_s or DEADLINE_S
+        waited_s = float((call.checkpoint or {}).get("waited_s", 0.0))
+        ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
+        try:
+            return self._run(call, config, deadline_s, ends)
+        except Busy as busy:
+            pause_s = min(max(waited_s, PATIENCE_S), _LONGEST_PAUSE_S)
+            waited_s += PATIENCE_S + pause_s
+            if waited_s >= deadline_s:
+                raise held(busy.path, busy.who) from None
+            # Whoever waits longer holds no worker.
+            return Later(pause_s, {"waited_s": waited_s})
+
+    def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
+        bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
+        policy, grants = self.services.files_of(call), Grants()
+        statements = located(config.bound(), policy, grants, external=config.allow_external)
+        path = database_path(config.database, policy)
+        with contextlib.ExitStack() as stack:
+            stop = stack.enter_context(self._running.enter(call))
+            write = write_of(config, self.services.results)
+            patience = min(time.monotonic() + PATIENCE_S, ends)
+            wait = Wait(patience, config.read_only, stop.refuse_cancelled)
+            stack.enter_context(self._files.hold(path, wait))
+            tables = stack.enter_context(opened_tables(config.tables, self.services.results))
+            folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
+            database = Database(path, config, self.services, tables, folder, policy, grants)
+            connection = stack.enter_context(database.opened(wait))
+            order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
+            if config.allow_external:
+                order = replace(
+                    order, confine=partial(database.confine, connection), free=outward(statements)
+                )
+            with stop.watch(ends - time.monotonic(), connection.interrupt):
+                try:
+                    result = Work(connection, order, stop).run()
+                except ToolError as error:
+                    raise stop.why(error, deadline_s) from error
+        warnings = sorted(bounds.notes) + (write.warnings() if write else [])
+        meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        return succeeded(result, meta, duckdb={"statements": len(statements)})
+
+    @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return duckdb_fault(text, with_params)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        database = touching.one_line(config.get("database") or MEMORY)
+        place = "DuckDB in memory" if database == MEMORY else touching.file("DuckDB", database, config)
+        files = [f"files below {touching.one_line(name)}" for name in touching.listed(config.get("files"))]
+        attached = config.get("attach")
+        others = (
+            [f"attached database {touching.one_line(name)}" for name in attached]
+            if isinstance(attached, Mapping)
+            else []
+        )
+        return (*touching.sql(config, place), *files, *others)
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._scripts.close()

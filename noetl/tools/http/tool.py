@@ -1,0 +1,183 @@
+"""The tool `http`: one request, answered by `{status_code, headers, url, elapsed, data}`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
+from noetl.pipeline.model import Call
+from noetl.tools.http.files import kept, kept_aside
+from noetl.tools.http.request import HttpConfig, granted, limits_of, order_of
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.http.answer import content, hushed, links, refusal
+from noetl.tools.kit.http.auth import Grant, OAuthClient, grant_of
+from noetl.tools.kit.opening import hide
+from noetl.tools.sql import effects as touching
+
+if TYPE_CHECKING:
+    from noetl.tools.kit.http.tokens import Tokens
+    from noetl.tools.kit.http.transport import Answer, Client, Limits, Order
+
+
+class Http(Tool):
+    """One request. Connections are pooled for each worker process.
+
+    At most one kind of body, except that form fields may stand beside `files`. `POST`, `PUT`, `PATCH` and `DELETE` carry an
+    `Idempotency-Key` that is the same for every attempt, unless `headers` set one. A redirect to another origin takes no
+    credentials along. `timeout.connect` and `timeout.read` bound each wait; `total` bounds the call with its redirects,
+    its body, and the token that is fetched for it; `spec.timeout` bounds the call as well. No proxy is taken from the
+    environment; `auth` is one of the [credentials](../tools.md#credentials).
+
+    With a credential of type `oauth2` the worker fetches an access token, once for all of its calls, and keeps it until
+    shortly before its end. A token that the service refuses (401) is fetched again, once, and the request sent again.
+
+    What `auth` adds is not seen again: where a server echoes it, `***` stands in the result, in errors and in addresses.
+    Secrets of fewer than six characters, or of fewer than ten small letters, are taken out of addresses only.
+
+    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` addresses that are not public are refused, in whatever spelling, also behind
+    names, redirects and of proxies, except those of `NOETL_ALLOWED_NETWORKS`. A host is resolved once; what was checked is
+    what is connected to. Behind a proxy the host is checked as well, but it is the proxy that resolves it for itself.
+    """
+
+    kind = "http"
+    queue = "http"
+    sections = ("http", "body")
+    effects = "external"
+    description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
+    result = """
+        `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
+        JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
+        never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
+        and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
+        body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
+        also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
+        has `links` as well, `{next: address, ...}`, those to the same server.
+        [Pagination](../playbooks.md#pagination) collects the pages of a list.
+    """
+    errors = """
+        A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
+        `server_error`, the others `client_error`. `outcome.http` holds `{status, headers, retry_after, body}`, with the
+        beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are retryable; a retry waits at least as long as
+        `Retry-After` asked.
+    """
+    example = """
+        - step: orders
+          tool:
+            kind: http
+            url: "{{ workload.base_url }}/rows"
+            params: {page: 1}
+            auth: {type: bearer, token: "{{ workload.token }}"}
+            timeout: {connect: 2, read: 5, total: 10}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
+    """
+    config_model: ClassVar[type[ToolConfig]] = HttpConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "verify_ssl": Spelling("verify"),
+        "follow_redirects": Spelling("allow_redirects"),
+    }
+    required = (("url", "endpoint"),)
+    credentials = ("auth", "proxy.auth")
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._lock = threading.Lock()
+        self._wire: tuple[Client, Tokens] | None = None
+
+    def run(self, call: Call, config: HttpConfig) -> Outcome:
+        limits = _running(limits_of(config, call, self.services))
+        order = order_of(config, call, self.services)
+        grant = grant_of(config.auth, self.services)
+        hide(grant.secrets, (name for name, _ in grant.params))
+        with kept_aside(config, self.services) as aside:
+            answer = self._exchanged(replace(order, into=aside), grant, limits)
+            # Before secrets are taken out of the headers, and with them what stands around.
+            related = {"links": found} if (found := links(answer)) else {}
+            return _outcome(config, hushed(answer), related, lambda: kept(answer, call, self.services))
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        method = touching.one_line(config.get("method") or "GET").upper()
+        return (f"{method} {touching.address(touching.first(config, 'url', 'endpoint'))}",)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._wire is not None:
+                self._wire[0].close()
+                self._wire = None
+
+    def _exchanged(self, order: Order, grant: Grant, limits: Callable[[], Limits]) -> Answer:
+        client, _ = self._connected()
+        if grant.client is None:
+            return client.exchange(granted(order, grant), limits())
+        return self._with_token(order, grant.client, limits)
+
+    def _with_token(self, order: Order, who: OAuthClient, limits: Callable[[], Limits]) -> Answer:
+        """A token may end before its time: one that is refused is replaced, once."""
+        from noetl.tools.kit.http.tokens import Way  # see `_connected`
+        from noetl.tools.kit.http.transport import same_origin
+
+        client, tokens = self._connected()
+        hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
+        way, refused = Way(order.verify, order.proxy), None
+        while True:
+            token = tokens.token(who, way, limits, refused)
+            hide([token])
+            bearing = replace(order, headers={**order.headers, "authorization": f"Bearer {token}"})
+            answer = client.exchange(bearing, limits())
+            # Behind a redirect to another origin the token was not even shown.
+            if answer.status != 401 or refused is not None or not same_origin(order.url, answer.url):
+                return answer
+            refused = token
+
+    def _connected(self) -> tuple[Client, Tokens]:
+        # Imported here: `requests` takes 90 ms, and the compiler reads this module without calling it.
+        from noetl.tools.kit.http.tokens import Tokens
+        from noetl.tools.kit.http.transport import Client
+
+        with self._lock:
+            if self._wire is None:
+                client = Client(
+                    allow_private=self.services.allow_private_networks,
+                    networks=self.services.allowed_networks,
+                )
+                self._wire = client, Tokens(client)
+            return self._wire
+
+
+def _running(limits: Limits) -> Callable[[], Limits]:
+    """What is left of `limits` whenever it is asked for: all exchanges of a call share its time."""
+    ends = time.monotonic() + limits.total
+
+    def left() -> Limits:
+        total = max(ends - time.monotonic(), 0.001)
+        return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
+
+    return left
+
+
+def _outcome(config: HttpConfig, answer: Answer, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:
+    seen = {"status": answer.status, "headers": dict(answer.headers)}
+    if answer.status >= 400:
+        raise refusal(config.method.upper(), answer, seen)
+    notes: set[str] = set()
+    result: dict[str, Json] = {
+        "status_code": answer.status,
+        "headers": dict(answer.headers),
+        "url": answer.url,
+        "elapsed": answer.elapsed,
+        "data": None,
+        **related,
+    }
+    result |= {"data": in_file()} if config.as_ == "file" else content(answer, config.as_, notes)
+    meta: dict[str, Json] = {"warnings": sorted(notes)} if notes else {}
+    if answer.redirects:
+        meta["redirects"] = answer.redirects
+    return succeeded(result, meta, http=seen)

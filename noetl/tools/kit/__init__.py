@@ -1,0 +1,1 @@
+"""What tools are made of: their base class, the registry, files, secrets, large results, HTTP."""

@@ -1,0 +1,96 @@
+"""The calls that run in this process: what ends one from outside, by its deadline or by a cancellation."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from noetl.errors import ToolError
+from noetl.pipeline.model import Call
+from noetl.tools.kit.deadline import Watchdog
+
+
+class Running:
+    """Every call that runs, so that `interrupt` finds it. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stops: dict[int, Stop] = {}
+
+    @contextlib.contextmanager
+    def enter(self, call: Call) -> Iterator[Stop]:
+        """For as long as the block runs `interrupt(call)` reaches the Stop."""
+        stop = Stop()
+        with self._lock:
+            self._stops[id(call)] = stop
+        try:
+            yield stop
+        finally:
+            with self._lock:
+                del self._stops[id(call)]
+
+    def interrupt(self, call: Call) -> None:
+        """Ends `call`, the very object, if it runs."""
+        with self._lock:
+            stop = self._stops.get(id(call))
+        if stop is not None:
+            stop.cancel()
+
+
+class Stop:
+    """How one call is ended from outside. `cancelled` and `late` tell why it was."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._dog: Watchdog | None = None
+        self._bark: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def late(self) -> bool:
+        return self._dog is not None and self._dog.fired
+
+    @property
+    def pulled(self) -> bool:
+        """Whether anything ended the call."""
+        return self.cancelled or self.late
+
+    @contextlib.contextmanager
+    def watch(self, seconds: float, bark: Callable[[], None]) -> Iterator[None]:
+        """Calls `bark` at the deadline or at a cancellation within the block. Raises ToolError(cancelled)."""
+        with Watchdog(seconds, bark) as self._dog:
+            with self._lock:
+                self._bark = bark
+                self.refuse_cancelled()
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._bark = None
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled = True
+            if self._bark is not None:
+                self._bark()
+
+    def refuse_cancelled(self) -> None:
+        """Raises ToolError(cancelled) where the call was cancelled."""
+        if self.cancelled:
+            raise ToolError(
+                "cancelled", "The execution was cancelled while the statement ran.", type="Cancelled"
+            )
+
+    def why(self, error: ToolError, deadline_s: float) -> ToolError:
+        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where that was the cause.
+        Raises ToolError(cancelled)."""
+        self.refuse_cancelled()
+        if not self.late:
+            return error
+        return ToolError(
+            "timeout",
+            f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
+            retryable=True,
+            type="Interrupted",
+        )

@@ -1,0 +1,1 @@
+"""The HTTP client of tools: checked addresses, deadlines, answers, and who asks."""

@@ -1,0 +1,198 @@
+"""What the tool `http` makes of an answer: the data of its body, or the error that it stands for."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urljoin
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.tools.kit.blackout import MASK
+from noetl.tools.kit.opening import blackout
+
+if TYPE_CHECKING:
+    from noetl.tools.kit.http.transport import Answer
+
+#: How a body is read; None: as its content type says.
+Form = Literal["json", "text", "bytes"]
+
+_ERROR_BODY = 4096
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
+
+
+def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Json]:
+    """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with `encoding`.
+
+    With `form` the body is read as that, whatever the content type says. An empty one is null. Raises
+    ToolError(server_error | limit) where it must be JSON and is none.
+    """
+    content_type = answer.headers.get("content-type", "").lower()
+    if not answer.body:
+        return {"data": None}
+    if form == "bytes":
+        return _in_base64(answer.body)
+    text = _decoded(answer.body, content_type)
+    if form == "text":
+        return {"data": text if text is not None else answer.body.decode("utf-8", "replace")}
+    if form == "json" or "json" in content_type.partition(";")[0]:
+        return {"data": _declared_json(answer, text, form, notes)}
+    if text is None:
+        return _in_base64(answer.body)
+    if text.lstrip()[:1] in ("{", "[") and "html" not in content_type:
+        try:
+            return {"data": read_json(text, notes)}
+        except (ValueError, RecursionError):
+            return {"data": text}
+    return {"data": text}
+
+
+def hushed(answer: Answer) -> Answer:
+    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
+    black = blackout()
+    if not black:
+        return answer
+    headers = {name: black.text(value) for name, value in answer.headers.items()}
+    body, url, reason = black.bytes(answer.body), black.text(answer.url), black.text(answer.reason)
+    return replace(answer, headers=headers, body=body, url=url, reason=reason)
+
+
+def links(answer: Answer) -> dict[str, str]:
+    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the server that answered:
+    whoever follows them sends what this call was granted. Without its secrets, which may stand in the addresses."""
+    header = answer.headers.get("link")
+    if not header:
+        return {}
+    from requests.utils import parse_header_links  # see `noetl.tools.http.tool`
+
+    from noetl.tools.kit.http.transport import same_origin
+
+    found: dict[str, str] = {}
+    for link in parse_header_links(header):
+        target = urljoin(answer.url, str(link.get("url", "")))
+        for rel in str(link.get("rel", "")).lower().split():
+            if same_origin(answer.url, target):
+                found.setdefault(rel, _without_masks(blackout().text(target)))
+    return found
+
+
+def _without_masks(url: str) -> str:
+    """`url` without the parameters that a secret was taken out of: whoever calls it adds them again."""
+    head, sign, query = url.partition("?")
+    kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
+    return f"{head}{sign}{'&'.join(kept)}" if kept else head
+
+
+def _in_base64(body: bytes) -> dict[str, Json]:
+    return {"data": base64.b64encode(body).decode("ascii"), "encoding": "base64"}
+
+
+def _declared_json(answer: Answer, text: str | None, form: Form | None, notes: set[str]) -> Json:
+    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
+
+    place = bare(answer.url)
+    try:
+        return read_json(text if text is not None else "", notes)
+    except RecursionError as error:
+        raise ToolError(
+            "limit", f"The JSON that {place} sent is nested too deeply.", type="TooDeep"
+        ) from error
+    except ValueError as error:
+        raise ToolError(
+            "server_error",
+            f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is none: {error}.",
+            type="InvalidJson",
+            extras={
+                "http": {"status": answer.status, "headers": dict(answer.headers), "body": _excerpt(answer)}
+            },
+        ) from error
+
+
+def _decoded(body: bytes, content_type: str) -> str | None:
+    """Text in the charset that is named, else UTF-8; latin-1 for other text; None for bytes."""
+    named = _CHARSET.search(content_type)
+    for charset in ([named[1]] if named else []) + ["utf-8-sig"]:
+        try:
+            return body.decode(charset)
+        except (LookupError, UnicodeError):
+            continue
+    is_text = content_type.startswith("text/") or "xml" in content_type
+    return body.decode("latin-1") if is_text else None
+
+
+def read_json(text: str, notes: set[str]) -> Json:
+    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says so."""
+
+    def finite(literal: str) -> float | None:
+        number = float(literal)
+        if math.isfinite(number):
+            return number
+        notes.add("NaN and infinite numbers are null")
+        return None
+
+    return json.loads(text, parse_float=finite, parse_constant=finite)
+
+
+def refusal(method: str, answer: Answer, seen: JsonMap) -> ToolError:
+    """The error that a status from 400 on stands for."""
+    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
+
+    kind, retryable = _meaning(answer.status)
+    extras: dict[str, Any] = dict(seen)
+    after = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+    if after is not None:
+        extras["retry_after"] = after
+    extras["body"] = _excerpt(answer)
+    reason = f" {answer.reason}" if answer.reason else ""
+    return ToolError(
+        kind,
+        f"{method} {bare(answer.url)} answered {answer.status}{reason}.",
+        retryable=retryable,
+        type=f"Http{answer.status}",
+        extras={"http": extras, "status": answer.status},
+    )
+
+
+def _meaning(status: int) -> tuple[str, bool]:
+    match status:
+        case 429:
+            return "rate_limit", True
+        case 401 | 403 | 407:
+            return "auth", False
+        case 408:
+            return "timeout", True
+        case 425:
+            return "client_error", True
+        case _ if status >= 500:
+            return "server_error", status not in (501, 505)
+        case _:
+            return "client_error", False
+
+
+def _excerpt(answer: Answer) -> Json:
+    """At most 4 kB of the body: JSON where it is short and JSON, else text."""
+    text = answer.body[:_ERROR_BODY].decode("utf-8", "replace")
+    if len(answer.body) > _ERROR_BODY:
+        return text
+    try:
+        return read_json(text, set())
+    except (ValueError, RecursionError):
+        return text
+
+
+def retry_after(header: str | None, now: datetime) -> float | None:
+    """Seconds to wait, from a number or a date; None where the header says nothing usable."""
+    text = (header or "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:12])
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max((when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds(), 0.0)

@@ -1,0 +1,190 @@
+"""Access tokens of a worker process (OAuth 2.0 client credentials): fetched once, kept until shortly before they end."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.kit.http.answer import retry_after
+from noetl.tools.kit.http.auth import OAuthClient
+from noetl.tools.kit.http.transport import Answer, Client, Limits, Order, bare
+
+#: Clients that are remembered; the one that was not asked for the longest is forgotten.
+_CLIENTS: Final = 256
+#: Seconds that a token is kept whose end is not told.
+_UNTOLD_S: Final = 300.0
+#: A token is given up this long before its end, or a fifth of its life if that is less.
+_EARLY_S: Final = 30.0
+#: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the request.
+_REASONS: Final = frozenset(
+    {
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the token endpoint is reached: like the service itself."""
+
+    verify: bool | str = True
+    proxy: str | None = field(default=None, repr=False)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The token of one client. The lock is held while it is fetched."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    token: str | None = field(default=None, repr=False)
+    until: float = 0.0
+
+
+class Tokens:
+    """Safe for threads: those that need the token of one client at once wait for one fetch.
+
+    `clock` counts seconds; it need not know the date.
+    """
+
+    def __init__(self, http: Client, clock: Callable[[], float] = time.monotonic) -> None:
+        self._http = http
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def token(
+        self,
+        who: OAuthClient,
+        way: Way,
+        limits: Callable[[], Limits],
+        refused: str | None = None,
+        *,
+        ttl: float | None = None,
+        renew: bool = True,
+    ) -> str:
+        """A token that is good, as far as it is known; never `refused`, unless it is issued again.
+
+        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used; without `renew` one that
+        has ended is not replaced. Raises ToolError(auth | rate_limit | server_error | timeout | connection).
+        """
+        kept = self._of(who.key)
+        if not kept.lock.acquire(timeout=max(limits().total, 0.0)):
+            raise ToolError(
+                "timeout",
+                f"{who.place}: {bare(who.token_url)} gave no token within the time of the call.",
+                retryable=True,
+                type="Timeout",
+            )
+        try:
+            if kept.token is None or kept.token == refused or self._clock() >= kept.until:
+                if kept.token is not None and not renew:
+                    raise ToolError(
+                        "auth",
+                        f"{who.place}: the token has ended, and `auto_renew` is off.",
+                        type="TokenEnded",
+                    )
+                # Forgotten first: where the fetch fails, the next call asks again.
+                kept.token = None
+                asked = self._clock()
+                token, lasts = fetched(self._http, who, way, limits())
+                lasts = lasts if ttl is None else min(lasts, ttl)
+                kept.token, kept.until = token, asked + lasts - min(_EARLY_S, lasts / 5)
+            return kept.token
+        finally:
+            kept.lock.release()
+
+    def _of(self, key: str) -> _Kept:
+        with self._lock:
+            kept = self._kept.setdefault(key, _Kept())
+            self._kept.move_to_end(key)
+            if len(self._kept) > _CLIENTS:
+                self._kept.popitem(last=False)
+            return kept
+
+
+def fetched(http: Client, who: OAuthClient, way: Way, limits: Limits) -> tuple[str, float]:
+    """A new token and the seconds that it lasts."""
+    # Not followed: a redirect would take the secret to an address that nobody named.
+    order = Order(
+        "POST",
+        who.token_url,
+        headers={"accept": "application/json", "accept-encoding": "gzip, deflate", **who.headers},
+        body=who.form,
+        verify=way.verify,
+        proxy=way.proxy,
+        follow=False,
+    )
+    answer = http.exchange(order, limits)
+    if answer.status != 200:
+        raise _refused(who, answer)
+    said = _mapping(answer.body)
+    token = said.get("access_token")
+    if not (
+        isinstance(token, str) and token and token.isascii() and token.isprintable() and " " not in token
+    ):
+        raise ToolError("auth", f"{_at(who)} answered without a usable `access_token`.", type="TokenMissing")
+    if str(said.get("token_type") or "bearer").lower() != "bearer":
+        raise ToolError("auth", f"{_at(who)} gives tokens that are no bearer tokens.", type="TokenType")
+    return token, _lasts(said.get("expires_in"))
+
+
+def _lasts(said: Json) -> float:
+    """Some servers send the seconds as text; a number that is none counts as untold."""
+    try:
+        seconds = float(said) if isinstance(said, str | int | float) else _UNTOLD_S
+    except (ValueError, OverflowError):
+        return _UNTOLD_S
+    return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
+
+
+def _refused(who: OAuthClient, answer: Answer) -> ToolError:
+    reason = _mapping(answer.body).get("error")
+    why = f"{answer.status}, {reason}" if reason in _REASONS else str(answer.status)
+    seen: dict[str, Json] = {"status": answer.status}
+    after = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+    if after is not None:
+        seen["retry_after"] = after
+    kind, retryable, next_move = _meaning(answer.status)
+    return ToolError(
+        kind,
+        f"{_at(who)} gave no token ({why}); {next_move}.",
+        retryable=retryable,
+        type="TokenRefused",
+        extras={"http": seen, "status": answer.status},
+    )
+
+
+def _meaning(status: int) -> tuple[str, bool, str]:
+    if status == 429:
+        return "rate_limit", True, "ask less often"
+    if status >= 500 or status == 408:
+        return "server_error", True, "try again later"
+    if 300 <= status < 400:
+        return "auth", False, "give the address that it redirects to as `token_url`"
+    return "auth", False, "check `client_id`, `client_secret` and `scope`"
+
+
+def _at(who: OAuthClient) -> str:
+    return f"{who.place}: {bare(who.token_url)}"
+
+
+def _mapping(body: bytes) -> dict[str, Json]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

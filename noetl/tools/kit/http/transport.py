@@ -1,0 +1,328 @@
+"""HTTP exchanges that end: guarded addresses, bounded time, bounded bodies, few redirects.
+
+Built on the adapter of `requests` (connection pool, TLS, encodings) without its Session: no cookies
+are kept, no proxy, netrc or certificate bundle is taken from the environment, and redirects are
+followed here, because a Session reads the whole body of each hop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+
+from noetl.errors import ToolError
+from noetl.tools.kit.deadline import Watchdog
+from noetl.tools.kit.http.addresses import Guard, Networks, reachable
+from noetl.tools.kit.http.guarded import GuardedAdapter, gripped
+
+# `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
+urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+# It writes whole addresses, and with them what stands in their queries.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
+
+_CHUNK = 64 * 1024
+#: Bytes of a body that is written to a file.
+FILE_BYTES = 8 * 1024**3
+#: Headers that are no secret and go along to another origin.
+_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", "idempotency-key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed, and `file_body`
+    of one that is written to a file."""
+
+    connect: float
+    read: float
+    total: float
+    body: int
+    error_body: int = _CHUNK
+    file_body: int = FILE_BYTES
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content, type))`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Sequence[tuple[str, str]] = ()
+    body: bytes | Sequence[tuple[str, str]] | None = None
+    files: Sequence[tuple[str, tuple[str, bytes, str]]] = ()
+    verify: bool | str = True
+    follow: bool = True
+    #: Address of an http proxy, with the user and the password that it asks for.
+    proxy: str | None = field(default=None, repr=False)
+    #: The file that the body of an answer is written to, unless it is that of an error.
+    into: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body that was written
+    to `file` is empty here."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    url: str
+    elapsed: float
+    body: bytes
+    redirects: int = 0
+    file: Path | None = None
+
+
+class Client:
+    """The connections of a worker process. Safe for threads."""
+
+    def __init__(self, *, allow_private: bool, networks: Networks = ()) -> None:
+        self._guard = Guard(allow_private, networks)
+        self._adapter = GuardedAdapter(self._guard)
+
+    def exchange(self, order: Order, limits: Limits) -> Answer:
+        """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
+        started = time.monotonic()
+        with gripped() as grip, Watchdog(limits.total, grip.cut) as dog:
+            try:
+                answer = self._follow(_prepare(order), order, limits, started)
+            except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                raise _late(order, limits) if dog.fired else failure(error, order.url) from error
+        # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
+        if dog.fired:
+            raise _late(order, limits)
+        return answer
+
+    def close(self) -> None:
+        self._adapter.close()
+
+    def _follow(
+        self, request: requests.PreparedRequest, order: Order, limits: Limits, started: float
+    ) -> Answer:
+        for hop in range(limits.redirects + 1):
+            response = self._sent(request, order, limits)
+            with contextlib.closing(response):
+                target = response.headers.get("location") if response.status_code in _REDIRECTS else None
+                if not (order.follow and target):
+                    return _answer(response, order.into, limits, started, hop)
+            request = _redirected(request, response.status_code, target)
+        raise ToolError(
+            "limit",
+            f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
+            type="TooManyRedirects",
+        )
+
+    def _sent(self, request: requests.PreparedRequest, order: Order, limits: Limits) -> requests.Response:
+        proxies = None
+        if order.proxy is not None:
+            # The connection is the proxy's, which finds the host by itself: all that can be done here is
+            # to refuse what is known to be inside.
+            self._looked_at(request.url or "")
+            proxies = {"http": order.proxy, "https": order.proxy}
+        timeout = (limits.connect, limits.read)
+        return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
+
+    def _looked_at(self, url: str) -> None:
+        if self._guard.allow_private:
+            return
+        parts = urlsplit(url)
+        reachable(parts.hostname or "", parts.port or 80, guard=self._guard)
+
+
+def bare(url: str) -> str:
+    """`url` without its query, which may hold secrets; fit for messages."""
+    return url.partition("?")[0].partition("#")[0][:300]
+
+
+def check_url(url: str) -> None:
+    """Raises ToolError(client_error) unless `url` is plain http(s) without user information."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _bad_url(url, str(error)) from error
+    if parts.scheme.lower() not in ("http", "https"):
+        raise _bad_url(url, f"its scheme is '{parts.scheme}', and only http and https are spoken")
+    if any(ord(char) < 32 or ord(char) == 127 for char in url) or "\\" in parts.netloc:
+        raise _bad_url(url, "it holds a line break, a control character or a backslash")
+    if "@" in parts.netloc:
+        raise ToolError(
+            "client_error",
+            "The URL holds a user name or password; give them as `auth` instead.",
+            type="InvalidUrl",
+        )
+    if not host:
+        raise _bad_url(url, "it names no host")
+
+
+def _bad_url(url: str, why: str) -> ToolError:
+    shown = bare(url).encode("unicode_escape").decode()
+    return ToolError("client_error", f"'{shown}' cannot be called: {why}.", type="InvalidUrl")
+
+
+def _prepare(order: Order) -> requests.PreparedRequest:
+    check_url(order.url)
+    request = requests.Request(
+        order.method,
+        order.url,
+        headers=dict(order.headers),
+        params=list(order.params),
+        data=cast("Any", order.body),
+        files=list(order.files) or None,
+    )
+    prepared = request.prepare()
+    check_url(prepared.url or "")
+    return prepared
+
+
+def _redirected(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
+    """The request of the next hop: secrets stay with the origin that they were meant for."""
+    old = before.url or ""
+    # Header bytes were read as latin-1; a location in UTF-8 comes out right again.
+    with contextlib.suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
+    new = urljoin(old, location)
+    check_url(new)
+    after = before.copy()
+    after.prepare_url(new, None)
+    headers = dict(after.headers)
+    method = before.method or "GET"
+    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+        after.method, after.body = "GET", None
+        headers = {k: v for k, v in headers.items() if k.lower() not in _ABOUT_BODY}
+    if not same_origin(old, after.url or ""):
+        kept = _HARMLESS | ({"content-length"} if after.body else frozenset())
+        headers = {k: v for k, v in headers.items() if k.lower() in kept}
+    after.headers = requests.structures.CaseInsensitiveDict(headers)
+    return after
+
+
+def same_origin(old: str, new: str) -> bool:
+    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of TLS."""
+    a, b = urlsplit(old), urlsplit(new)
+    if a.hostname != b.hostname:
+        return False
+    ports = {"http": 80, "https": 443}
+    here = (a.scheme, a.port or ports.get(a.scheme))
+    there = (b.scheme, b.port or ports.get(b.scheme))
+    return here == there or (here, there) == (("http", 80), ("https", 443))
+
+
+def _answer(
+    response: requests.Response, into: Path | None, limits: Limits, started: float, hops: int
+) -> Answer:
+    file = into if response.status_code < 400 else None
+    body = _read(response, limits) if file is None else _written(response, file, limits)
+    return Answer(
+        status=response.status_code,
+        reason=str(response.reason or ""),
+        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
+        url=str(response.url),
+        elapsed=round(time.monotonic() - started, 6),
+        body=body,
+        redirects=hops,
+        file=file,
+    )
+
+
+def _read(response: requests.Response, limits: Limits) -> bytes:
+    """The decompressed body. One that is too large is an error; that of an error is cut."""
+    failed = response.status_code >= 400
+    limit = limits.error_body if failed else limits.body
+    declared = response.headers.get("content-length", "")
+    if not failed and declared.isdecimal() and int(declared[:20]) > limit:
+        raise _too_large(response, limit)
+    body = bytearray()
+    for chunk in response.raw.stream(_CHUNK, decode_content=True):
+        body += chunk
+        if len(body) > limit:
+            if not failed:
+                raise _too_large(response, limit)
+            return bytes(body[:limit])
+    return bytes(body)
+
+
+def _written(response: requests.Response, file: Path, limits: Limits) -> bytes:
+    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
+    size = 0
+    with file.open("wb") as target:
+        for chunk in response.raw.stream(_CHUNK, decode_content=True):
+            size += len(chunk)
+            if size > limits.file_body:
+                raise _too_large(response, limits.file_body)
+            target.write(chunk)
+    return b""
+
+
+def _too_large(response: requests.Response, limit: int) -> ToolError:
+    return ToolError(
+        "limit",
+        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter), or take it `as: file`.",
+        type="BodyTooLarge",
+    )
+
+
+def _late(order: Order, limits: Limits) -> ToolError:
+    return ToolError(
+        "timeout",
+        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; raise `timeout` or ask for less.",
+        retryable=True,
+        type="Timeout",
+    )
+
+
+def failure(error: Exception, url: str) -> ToolError:
+    """What an exception of the drivers means."""
+    place, why, name = bare(url), _cause(error), type(error).__name__
+    r, u = requests.exceptions, urllib3.exceptions
+    match error:
+        case r.SSLError() | u.SSLError():
+            return ToolError("connection", f"No secure connection to {place}: {why}.", type=name)
+        case r.ProxyError():
+            return _proxy_failure(place, why, name)
+        case r.Timeout() | u.TimeoutError() | TimeoutError():
+            return ToolError("timeout", f"{place} did not answer in time.", retryable=True, type=name)
+        case r.ContentDecodingError() | u.DecodeError():
+            return ToolError("server_error", f"The body of {place} cannot be decompressed: {why}.", type=name)
+        case r.ConnectionError() | r.ChunkedEncodingError() | u.HTTPError():
+            return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
+        case OSError() if not isinstance(error, r.RequestException):
+            return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
+        case _:
+            return ToolError("client_error", f"The request to {place} cannot be sent: {why}.", type=name)
+
+
+def _proxy_failure(place: str, why: str, name: str) -> ToolError:
+    if " 407" in why:
+        return ToolError(
+            "auth", f"The proxy on the way to {place} asks for another user or password.", type=name
+        )
+    return ToolError("connection", f"No way to {place} through the proxy: {why}.", retryable=True, type=name)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason: drivers wrap it into sentences that repeat the whole URL."""
+    reason: Any = error
+    for _ in range(8):
+        if isinstance(reason, OSError) and reason.strerror:
+            return reason.strerror
+        inner = getattr(reason, "reason", None)
+        inner = inner if isinstance(inner, BaseException) else reason.__cause__ or reason.__context__
+        if inner is None:
+            break
+        reason = inner
+    text = " ".join(str(reason).split()).rstrip(".")
+    return text[:200] or type(reason).__name__

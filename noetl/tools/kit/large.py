@@ -1,0 +1,169 @@
+"""Answers too large for the log: their rows go to the result store as a table, and never all of them into memory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+
+from noetl.errors import BadRequest, ToolError, Unavailable
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Column, Keep
+from noetl.facts.values import json_safe
+from noetl.pipeline.model import Call
+from noetl.tools.kit.base import Services
+from noetl.usecases.ports import Results
+
+#: How a file is laid out: `text/csv` as PostgreSQL's COPY writes it, or one mapping on each line.
+TextType = Literal["text/csv", "application/x-ndjson"]
+CSV: Final[TextType] = "text/csv"
+NDJSON: Final[TextType] = "application/x-ndjson"
+PARQUET: Final = "application/vnd.apache.parquet"
+#: The inline limit of an answer that goes to the store even where it has no rows.
+NEVER_INLINE: Final = -1
+#: How DuckDB writes it: rows that lie together are read together.
+PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
+
+_INT64: Final = 1 << 63
+#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is JSON.
+_ALIKE: Final[Mapping[type, str]] = {
+    bool: "BOOLEAN",
+    int: "BIGINT",
+    float: "DOUBLE",
+    str: "VARCHAR",
+    bytes: "BLOB",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are refused."""
+
+    results: Results
+    keep: Keep
+    inline_bytes: int
+    most_bytes: int
+    scratch: Path
+
+    def takes(self, names: Sequence[str]) -> bool:
+        """Whether a table can have these columns: in Parquet's readers names that differ by case are the same."""
+        return bool(names) and all(names) and len({name.lower() for name in names}) == len(names)
+
+    def put(self, path: Path, form: TextType, columns: Sequence[Column]) -> JsonMap:
+        """The reference to the table in a text file. Raises ToolError, and BadRequest where it is none."""
+        try:
+            return self.results.put_table(path, form, columns, self.keep)
+        except Unavailable as error:
+            raise _unkept(error) from error
+
+    def put_parquet(self, path: Path) -> JsonMap:
+        """The reference to a Parquet file. Raises ToolError."""
+        try:
+            return self.results.put_file(path, PARQUET, self.keep)
+        except Unavailable as error:
+            raise _unkept(error) from error
+
+
+def scratch_folder(shelf: Shelf | None) -> tempfile.TemporaryDirectory[str]:
+    """A folder for the files of one answer."""
+    if shelf is not None:
+        shelf.scratch.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=None if shelf is None else shelf.scratch)
+
+
+def shelf_of(call: Call, services: Services) -> Shelf | None:
+    """Where the large answers of `call` go; None where there is no result store."""
+    if services.results is None:
+        return None
+    how = call.result
+    inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
+    return Shelf(services.results, kept_for(call), inline, services.table_limit, services.scratch)
+
+
+def kept_for(call: Call) -> Keep:
+    """For whom, and until when, what `call` puts into the result store is kept."""
+    return call.result.keep(call.where.execution_id, datetime.now(UTC))
+
+
+def _unkept(error: Exception) -> ToolError:
+    return ToolError("internal", f"The rows cannot be kept: {error}", retryable=True, type="StoreUnavailable")
+
+
+class Spool:
+    """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the values, unless `types`
+    knows better."""
+
+    def __init__(self, shelf: Shelf, names: Sequence[str], types: Mapping[str, str] | None = None) -> None:
+        self.rows = 0
+        self.size = 0
+        self._shelf = shelf
+        self._names = names
+        self._types = dict(types or {})
+        self._seen: list[set[type]] = [set() for _ in names]
+        self._folder = scratch_folder(shelf)
+        self._path = Path(self._folder.name, "rows.ndjson")
+        self._file = self._path.open("w", encoding="utf-8")
+
+    def add(self, rows: Iterable[Sequence[object]], notes: set[str]) -> None:
+        """Raises ToolError(limit) where there is too much of it."""
+        for row in rows:
+            self.rows += 1
+            self.size += self._file.write(self._line(row, notes))
+        if self.size > self._shelf.most_bytes:
+            raise ToolError(
+                "limit",
+                f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may have; select less.",
+                type="TooManyBytes",
+            )
+
+    def _line(self, row: Sequence[object], notes: set[str]) -> str:
+        cells: dict[str, Json] = {}
+        for name, value, seen in zip(self._names, row, self._seen, strict=True):
+            if value is None:
+                continue
+            seen.add(_kind(value))
+            exact = type(value) is Decimal and name in self._types
+            cells[name] = str(value) if exact else json_safe(value, notes)
+        return json.dumps(cells) + "\n"
+
+    def close(self) -> None:
+        self._file.close()
+        self._folder.cleanup()
+
+    def kept(self) -> JsonMap:
+        """The reference to the table. Raises ToolError."""
+        self._file.close()
+        try:
+            try:
+                return self._shelf.put(self._path, NDJSON, self._columns(self._types))
+            except BadRequest:
+                # What no type can hold (infinite days, years before Christ) stays what it is as text.
+                return self._shelf.put(self._path, NDJSON, self._columns({}))
+        except BadRequest as error:
+            raise ToolError("sql", f"The rows make no table: {error}", type="BadTable") from error
+        finally:
+            self._folder.cleanup()
+
+    def _columns(self, types: Mapping[str, str]) -> list[Column]:
+        return [
+            Column(name, types.get(name) or _type(seen))
+            for name, seen in zip(self._names, self._seen, strict=True)
+        ]
+
+
+def _kind(value: object) -> type:
+    kind = type(value)
+    if kind is int and not -_INT64 <= value < _INT64:  # type: ignore[operator]  # it is an int
+        return Decimal
+    return bytes if kind in (bytearray, memoryview) else kind
+
+
+def _type(seen: set[type]) -> str:
+    if not seen:
+        return "VARCHAR"
+    return _ALIKE.get(next(iter(seen)), "JSON") if len(seen) == 1 else "JSON"

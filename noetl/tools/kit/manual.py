@@ -1,0 +1,272 @@
+"""What is told of a tool: read off its class, the same for kinds that come from elsewhere.
+
+`noetl tool show` prints it, and the pages in `docs/tools/` are made of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from noetl.facts.json import Json, JsonMap
+from noetl.net.spellings import of_kind
+from noetl.tools.kit.base import Effects, Tool
+
+_TYPES: Final = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "boolean",
+    "array": "list",
+    "object": "mapping",
+    "null": "null",
+}
+#: Mappings inside of each other whose keys are told: a model may have a field of its own type.
+_DEEPEST: Final = 3
+_EFFECTS: Final[Mapping[Effects, str]] = {
+    "none": "changes nothing",
+    "internal": "changes what belongs to its worker",
+    "external": "may change what is outside of NoETL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`. `default` means nothing
+    where the key is `required`, and nothing is told of it where the keys of its mapping follow."""
+
+    name: str
+    type: str
+    required: bool
+    default: Json
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """All that is told of a kind. Texts are Markdown, whose links start at `docs/tools/`.
+
+    Of each group in `one_of` one key has to be there. `example` is a list of steps.
+    """
+
+    kind: str
+    queue: str
+    effects: Effects
+    description: str
+    about: str
+    keys: tuple[Key, ...]
+    one_of: tuple[tuple[str, ...], ...]
+    #: Other ways to write keys → what they mean.
+    spellings: Mapping[str, str]
+    result: str
+    errors: str
+    example: str
+
+    def as_json(self) -> JsonMap:
+        """As JSON data."""
+        data: JsonMap = json.loads(json.dumps(asdict(self)))
+        return data
+
+
+def manual_of(tool: type[Tool]) -> Manual:
+    """What the class says of itself."""
+    info = tool.info()
+    needed = {group[0] for group in info.required if len(group) == 1}
+    properties = info.schema.get("properties", {})
+    definitions = info.schema.get("$defs", {})
+    fields = {field.alias or name: field for name, field in tool.config_model.model_fields.items()}
+    return Manual(
+        kind=info.kind,
+        queue=info.queue,
+        effects=info.effects,
+        description=info.description,
+        about=_text(tool.__doc__) or info.description,
+        keys=tuple(
+            key
+            for name, field in fields.items()
+            for key in _keys(name, field, properties.get(name, {}), definitions, name in needed)
+        ),
+        one_of=tuple(group for group in info.required if len(group) > 1),
+        spellings={key.replace("/", "."): one.meaning for key, one in of_kind(info).items()},
+        result=_text(tool.result),
+        errors=_text(tool.errors),
+        example=_text(tool.example),
+    )
+
+
+def page(manual: Manual) -> str:
+    """The page of a kind, as Markdown."""
+    parts = [f"# {manual.kind}", manual.about, served(manual), "## Keys", _table(manual)]
+    parts += [f"{_listed(group)}: one of them is needed." for group in manual.one_of]
+    parts += [_spellings(manual)] if manual.spellings else []
+    for title, text in (("Result", manual.result), ("Errors", manual.errors)):
+        if text:
+            parts += [f"## {title}", text]
+    if manual.example:
+        parts += ["## Example", f"```yaml\n{manual.example}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def index(manuals: Mapping[str, Manual]) -> str:
+    """The page that lists all kinds."""
+    rows = [
+        f"| [`{kind}`]({kind}.md) | `{one.queue}` | {one.effects} | {_cell(one.description)} |"
+        for kind, one in manuals.items()
+    ]
+    return "\n".join(
+        [
+            "# Kinds of tools",
+            "",
+            "What all of them have in common is told with the [tools](../tools.md).",
+            "",
+            "| kind | queue | effects | what it does |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def served(manual: Manual) -> str:
+    """Where its tasks are sent, and what they may do there."""
+    return f"Queue `{manual.queue}`. Effects `{manual.effects}`: a call {_EFFECTS[manual.effects]}."
+
+
+def default_of(key: Key) -> str:
+    """How the default of a key is shown."""
+    if key.required:
+        return "required"
+    return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
+
+
+def _keys(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Iterator[Key]:
+    """A key of the configuration itself, and behind it those of the mapping that it takes."""
+    inside = _inside(name, schema, definitions)
+    required = needed or field.is_required()
+    unknown = required or inside
+    default = None if unknown else field.get_default(call_default_factory=True, validated_data={})
+    yield Key(name, _type(schema, definitions), required, _plain(default), _line(field.description))
+    yield from inside
+
+
+def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
+    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart, each key says which ones
+    have it."""
+    kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
+    found: list[tuple[Key, list[str]]] = []
+    for kind in kinds:
+        _, of = _constant(kind)
+        for key in _of_mapping(name, kind, definitions):
+            same = next((some for known, some in found if known == key), None)
+            if same is None:
+                found.append((key, [of]))
+            else:
+                same.append(of)
+    if len(kinds) < 2:
+        return [key for key, _ in found]
+    telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
+    which = Key(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
+    return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
+
+
+def _only_of(key: Key, kinds: list[str], of: int) -> Key:
+    return key if len(kinds) == of else replace(key, description=f"Of {_listed(kinds)}: {key.description}")
+
+
+def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
+    """Each schema with keys of its own that a value of `schema`, or one in a list, may have."""
+    whole = _resolved(schema, definitions)
+    found = [whole] if "properties" in whole else []
+    # A list may be defined as one of such lists.
+    others = {name: one for name, one in definitions.items() if one is not whole}
+    parts = (*whole.get("anyOf", ()), *whole.get("oneOf", ()), whole.get("items"))
+    for part in filter(None, parts):
+        found += [one for one in _mappings(part, others) if one not in found]
+    return found
+
+
+def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[Key]:
+    for own, schema in mapping["properties"].items():
+        if "const" in schema:
+            continue
+        place, required = f"{name}.{own}", own in mapping.get("required", ())
+        inside = _inside(place, schema, definitions)
+        default = None if required or inside else schema.get("default")
+        yield Key(place, _type(schema, definitions), required, default, _line(schema.get("description")))
+        yield from inside
+
+
+def _constant(mapping: JsonMap) -> tuple[str, str]:
+    """The key, and its value, that tells this kind of mapping from the others."""
+    constants = ((key, str(one["const"])) for key, one in mapping["properties"].items() if "const" in one)
+    return next(constants, ("", ""))
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _plain(value: Any) -> Json:
+    """A default as JSON; a model by its fields, what is no data by its text."""
+    dumped = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    data: Json = json.loads(json.dumps(dumped, default=str))
+    return data
+
+
+def _type(schema: JsonMap, definitions: JsonMap) -> str:
+    schema = _resolved(schema, definitions)
+    if "enum" in schema:
+        return _listed([str(one) for one in schema["enum"]], "or")
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if some := schema.get("anyOf", schema.get("oneOf")):
+        types = [_type(one, definitions) for one in some if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(types))
+    return _TYPES.get(str(schema.get("type")), "any")
+
+
+def _resolved(schema: JsonMap, definitions: JsonMap) -> JsonMap:
+    """`schema`, or the definition that it refers to."""
+    if "$ref" not in schema:
+        return schema
+    found: JsonMap = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
+    return found
+
+
+def _table(manual: Manual) -> str:
+    if not manual.keys:
+        return "It has none: what it works with are its inputs."
+    rows = [
+        f"| `{key.name}` | {key.type} | {_code(default_of(key))} | {_cell(key.description)} |"
+        for key in manual.keys
+    ]
+    return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _spellings(manual: Manual) -> str:
+    """The keys that authors write in the place of others."""
+    rows = [f"| `{key}` | {_cell(meaning)} |" for key, meaning in manual.spellings.items()]
+    head = ["Also accepted, here and under `spec`:", "", "| written | meaning |", "|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _code(default: str) -> str:
+    return default if default in ("-", "required") else f"`{default}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _listed(names: tuple[str, ...] | list[str], word: str = "and") -> str:
+    quoted = [f"`{name}`" for name in names]
+    return f" {word} ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)
+
+
+def _text(text: str | None) -> str:
+    return inspect.cleandoc(text or "").strip()

@@ -1,0 +1,191 @@
+"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.sql.text import Bound, Placeholder
+
+if TYPE_CHECKING:
+    from psycopg2 import extensions
+
+_SHOWN = 200
+#: States that a second try may get past.
+_PASSING = frozenset({"40001", "40P01", "55P03"})
+_GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
+_REFUSED = re.compile(
+    r"authentication failed|no pg_hba\.conf entry|role \".*\" does not exist|no password supplied"
+)
+
+
+class Faults:
+    """Turns errors of the driver into ToolErrors that never quote the password."""
+
+    def __init__(self, bound: Sequence[Bound], has_lines: bool, password: str, deadline_s: float) -> None:
+        self._bound = bound
+        self._has_lines = has_lines
+        self._password = password
+        self._deadline_s = deadline_s
+
+    def place(self, index: int) -> str:
+        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
+
+    @contextlib.contextmanager
+    def of_statement(
+        self, index: int, cursor: extensions.cursor | None = None, before: int = 0
+    ) -> Iterator[None]:
+        """`before`: characters that were sent before the statement."""
+        import psycopg2  # see `Postgres.run`
+
+        try:
+            yield
+        except psycopg2.Error as error:
+            raise self._failed(error, index, cursor, before) from error
+        except ValueError as error:
+            # The driver refuses NUL in texts before it sends anything.
+            raise ToolError(
+                "sql", f"{self.place(index)} cannot be sent: {error}.", type="ValueError"
+            ) from error
+
+    @contextlib.contextmanager
+    def of(self, what: str) -> Iterator[None]:
+        """For what is not a statement of the task: `what` begins the sentence."""
+        import psycopg2  # see `Postgres.run`
+
+        try:
+            yield
+        except psycopg2.Error as error:
+            kind, retryable = self._meaning(error)
+            raise ToolError(
+                kind,
+                f"{what}: {self._primary(error)}",
+                retryable=retryable,
+                type=type(error).__name__,
+                extras={"pg": self._extras(error)},
+            ) from error
+        except ValueError as error:
+            raise ToolError("sql", f"{what}: {error}.", type="ValueError") from error
+
+    def _failed(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
+        bound = self._bound[index]
+        offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
+        line = bound.statement.line if offset is None else bound.statement.line_at(offset)
+        kind, retryable = self._meaning(error)
+        extras: dict[str, Json] = {
+            **self._extras(error),
+            "position": None if offset is None else offset + 1,
+            "statement_index": index,
+            "statement": self._scrubbed(bound.statement.text[:_SHOWN], lines=True),
+        }
+        return ToolError(
+            kind,
+            f"{self.place(index)} failed at line {line}: {self._primary(error)}",
+            retryable=retryable,
+            type=type(error).__name__,
+            line=line if self._has_lines else None,
+            extras={"pg": extras},
+        )
+
+    def _meaning(self, error: Any) -> tuple[str, bool]:
+        state = error.pgcode or ""
+        return meaning(state, lost=not state and _is_lost(error))
+
+    def _primary(self, error: Any) -> str:
+        return self._scrubbed(error.diag.message_primary or str(error))
+
+    def _extras(self, error: Any) -> dict[str, Json]:
+        return {
+            "sqlstate": error.pgcode or "",
+            "severity": error.diag.severity or "",
+            "detail": self._scrubbed(error.diag.message_detail or ""),
+            "hint": error.diag.message_hint or "",
+        }
+
+    def unreachable(self, error: Exception) -> ToolError:
+        """Why there is no connection."""
+        text = self._scrubbed(str(error))
+        name = type(error).__name__
+        if _REFUSED.search(str(error)):
+            return ToolError("auth", f"PostgreSQL refused the login: {text}", type=name)
+        known = getattr(error, "pgcode", None) or ("3D000" if "does not exist" in text else "")
+        if known and not known.startswith(("08", "57", "53")):
+            return ToolError("sql", f"PostgreSQL refused the connection: {text}", type=name)
+        return ToolError("connection", f"PostgreSQL cannot be reached: {text}", retryable=True, type=name)
+
+    def late(self) -> ToolError:
+        return ToolError(
+            "timeout",
+            f"The command did not end within {self._deadline_s:g} s and was cancelled; raise `spec.timeout`.",
+            retryable=True,
+            type="QueryCanceled",
+            extras={"pg": {"sqlstate": "57014"}},
+        )
+
+    def _scrubbed(self, text: str, lines: bool = False) -> str:
+        """The first line of what the server said, never with the password in it."""
+        first = text if lines else (text.strip().splitlines() or [""])[0]
+        return first.replace(self._password, "***") if len(self._password) > 3 else first
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether an error without a SQLSTATE came from the connection, not from what the driver was given."""
+    import psycopg2  # see `Postgres.run`
+
+    mine = (psycopg2.ProgrammingError, psycopg2.DataError, psycopg2.NotSupportedError)
+    return not isinstance(error, mine)
+
+
+def adapted(bound: Bound) -> dict[str, Any]:
+    """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to JSON."""
+    from psycopg2.extras import Json as AsJson  # see `Postgres.run`
+
+    as_json = {piece.key for piece in bound.pieces if isinstance(piece, Placeholder) and piece.is_json}
+
+    def adapt(key: str, value: Json) -> Any:
+        cast = key in as_json and value is not None and not isinstance(value, str)
+        nested = isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value)
+        if cast or nested or isinstance(value, Mapping):
+            return AsJson(value, dumps=_dumps)
+        return value
+
+    return {key: adapt(key, value) for key, value in bound.values.items()}
+
+
+def _dumps(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:
+    """What a SQLSTATE means: (error kind, worth another try). `lost`: the connection broke."""
+    if lost or state.startswith("08") or state in _GONE:
+        return "connection", True
+    if state == "57014":
+        return "timeout", True
+    if state.startswith("28"):
+        return "auth", False
+    return "sql", state in _PASSING
+
+
+def _origin(bound: Bound, position: int, cursor: extensions.cursor | None) -> int | None:
+    """Where in the statement as written the server's `position` (from 1, in the text sent) lies."""
+    if position <= 0 or cursor is None:
+        return None
+    if not bound.has_values:
+        return position - 1
+    values, sent, written = adapted(bound), 0, 0
+    for piece in bound.pieces:
+        if isinstance(piece, str):
+            length = source = len(piece)
+        else:
+            length = len(cursor.mogrify("%s", (values[piece.key],)).decode("utf-8", "replace"))
+            source = len(piece.source)
+        if position - 1 < sent + length:
+            return written + (position - 1 - sent if isinstance(piece, str) else 0)
+        sent, written = sent + length, written + source
+    return written

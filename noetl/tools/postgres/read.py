@@ -1,0 +1,252 @@
+"""Rows out of PostgreSQL: `COPY` writes them to a file, and no more of them is in memory than is handed back inline."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl.errors import BadRequest, ToolError
+from noetl.facts.reference import Column
+from noetl.facts.values import unique_names
+from noetl.tools.kit.large import CSV, Shelf, scratch_folder
+from noetl.tools.postgres.csv_text import decimals, records
+from noetl.tools.postgres.errors import Faults, adapted
+from noetl.tools.sql.text import Bound, tokens
+from noetl.tools.sql.values import Answer, Bounds, Gathered, refuse_too_large, refuse_too_many
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+    from psycopg2 import extensions
+
+_READS = frozenset({"select", "values", "table", "with"})
+#: Words of statements that change or lock something, or that are no query: these are sent as they are.
+_OTHERS = frozenset({"into", "insert", "update", "delete", "merge", "share"})
+_BLOCK: Final = 5_000
+#: Bytes that are written, and looked at, at once.
+_CHUNK: Final = 256 * 1024
+
+#: Type in PostgreSQL → in a table, where its text reads the same in both.
+_TYPES: Final[Mapping[int, str]] = {
+    16: "BOOLEAN",
+    17: "BLOB",
+    18: "VARCHAR",
+    19: "VARCHAR",
+    20: "BIGINT",
+    21: "BIGINT",
+    23: "BIGINT",
+    25: "VARCHAR",
+    26: "BIGINT",
+    114: "JSON",
+    700: "DOUBLE",
+    701: "DOUBLE",
+    1042: "VARCHAR",
+    1043: "VARCHAR",
+    1082: "DATE",
+    1083: "TIME",
+    1114: "TIMESTAMP",
+    1184: "TIMESTAMPTZ",
+    2950: "UUID",
+    3802: "JSON",
+}
+_TEMPORAL: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+#: Dates that only PostgreSQL has: they stay texts.
+_ENDLESS: Final = (b"infinity", b" BC")
+_LONGEST: Final = max(map(len, _ENDLESS))
+_NUMERIC: Final = 1700
+#: Digits of the widest decimal of a table.
+_DIGITS: Final = 38
+
+
+def is_read(bound: Bound) -> bool:
+    """Whether a statement only asks for rows, as far as its words tell."""
+    sql = bound.statement.text
+    words = [sql[token.start : token.end].lower() for token in tokens(sql) if token.kind == "word"]
+    return bool(words) and words[0] in _READS and not _OTHERS.intersection(words)
+
+
+class Reader:
+    """One query on its way out. `go_on` raises where the call must end."""
+
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        faults: Faults,
+        bounds: Bounds,
+        go_on: Callable[[], None],
+    ) -> None:
+        self._cursor = cursor
+        self._faults = faults
+        self._bounds = bounds
+        self._go_on = go_on
+
+    def read(self, bound: Bound, index: int) -> Answer | None:
+        """The answer; None where the query has no columns. The query runs once. Raises ToolError."""
+        text = self._text(bound, index)
+        columns = self._described(text, index)
+        if not columns:
+            return None
+        with scratch_folder(self._bounds.shelf) as folder:
+            path = Path(folder, "rows.csv")
+            sink = self._copied(text, index, path)
+            return self._answered(_Table(path, columns, sink), index)
+
+    def _text(self, bound: Bound, index: int) -> str:
+        if not bound.has_values:
+            return bound.statement.text
+        with self._faults.of_statement(index):
+            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapted(bound))
+            return sent.decode()
+
+    def _described(self, text: str, index: int) -> Sequence[extensions.Column]:
+        """Names and types of the columns, without a row being asked for."""
+        # On a line of its own: the statement may end in a comment.
+        before = "SELECT * FROM (\n"
+        with self._faults.of_statement(index, self._cursor, len(before)):
+            self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
+        return self._cursor.description or ()
+
+    def _copied(self, text: str, index: int, path: Path) -> Sink:
+        with path.open("wb") as file:
+            sink = Sink(file, self._bounds, self._faults.place(index), self._go_on)
+            # The driver writes row by row.
+            buffered = io.BufferedWriter(sink, _CHUNK)
+            try:
+                with self._faults.of_statement(index):
+                    self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", buffered)
+                    buffered.flush()
+            except ToolError:
+                # Otherwise whoever takes the connection next reads what was left to its end.
+                self._cursor.connection.close()
+                raise
+            finally:
+                sink.leave()
+        return sink
+
+    def _answered(self, table: _Table, index: int) -> Answer:
+        shelf = self._bounds.shelf
+        status = f"SELECT {table.count}"
+        if shelf is not None and table.size > shelf.inline_bytes and shelf.takes(table.names):
+            types = table.types(shelf)
+            if types is not None:
+                # What a type cannot hold after all goes the long way.
+                with contextlib.suppress(BadRequest):
+                    return Answer(table.names, shelf.put(table.path, CSV, types), table.count, status)
+        return self._gathered(table, index, status)
+
+    def _gathered(self, table: _Table, index: int, status: str) -> Answer:
+        gathered = Gathered(self._faults.place(index), table.names, self._bounds, table.known)
+        with contextlib.closing(gathered):
+            for rows in table.rows(self._cursor):
+                self._go_on()
+                gathered.add(rows)
+            return gathered.answer(status)
+
+
+class _Table:
+    """What COPY wrote."""
+
+    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: Sink) -> None:
+        self.path, self.count, self.size = path, sink.rows, sink.size
+        self._endless = sink.endless
+        self.names = unique_names(column.name for column in columns)
+        self._columns = columns
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The types of those columns that a table can have as they are."""
+        found = {name: _type(column) for name, column in zip(self.names, self._columns, strict=True)}
+        return {
+            name: kind
+            for name, kind in found.items()
+            if kind is not None and not (self._endless and kind in _TEMPORAL)
+        }
+
+    def types(self, shelf: Shelf) -> list[Column] | None:
+        """The columns of a table that reads the text itself; None where Python has to."""
+        known = self.known
+        open_ended = [
+            at
+            for at, column in enumerate(self._columns)
+            if column.type_code == _NUMERIC and self.names[at] not in known
+        ]
+        if open_ended:
+            found = decimals(self.path, len(self.names), open_ended, shelf.scratch)
+            known |= {self.names[at]: kind for at, kind in found.items()}
+        if len(known) < len(self.names):
+            return None
+        return [Column(name, known[name]) for name in self.names]
+
+    def rows(self, cursor: extensions.cursor) -> Iterator[list[tuple[object, ...]]]:
+        """The rows as the driver would have read them."""
+        kinds = [column.type_code for column in self._columns]
+
+        def value(kind: Any, text: str | None) -> object:
+            return None if text is None else cursor.cast(kind, text)
+
+        with self.path.open(encoding="utf-8", newline="\n") as file:
+            every = records(file)
+            while block := list(itertools.islice(every, _BLOCK)):
+                yield [tuple(map(value, kinds, record)) for record in block]
+
+
+def _type(column: extensions.Column) -> str | None:
+    if column.type_code == _NUMERIC:
+        digits, scale = column.precision, column.scale
+        fits = digits is not None and scale is not None and 0 < digits <= _DIGITS and 0 <= scale <= digits
+        return f"DECIMAL({digits},{scale})" if fits else None
+    from psycopg2 import extensions  # see `Postgres.run`
+
+    found = _TYPES.get(column.type_code)
+    # What the driver has no reader for is text: enumerations, network addresses, XML.
+    return found or (None if column.type_code in extensions.string_types else "VARCHAR")
+
+
+class Sink(io.RawIOBase):
+    """A file of CSV that counts its rows, refuses too much, and that a call can be ended in."""
+
+    def __init__(
+        self, file: io.BufferedWriter, bounds: Bounds, place: str, go_on: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.rows = 0
+        self.size = 0
+        #: Whether a date may be in it that a table cannot hold.
+        self.endless = False
+        self._file: io.BufferedWriter | None = file
+        self._bounds, self._place, self._go_on = bounds, place, go_on
+        self._most = bounds.most_bytes if bounds.shelf is None else bounds.shelf.most_bytes
+        self._quoted = False
+        #: The end of what came last: a word may be cut in two.
+        self._end = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, chunk: ReadableBuffer, /) -> int:
+        block = bytes(chunk)
+        if self._file is not None:
+            self._file.write(block)
+            self._look(block)
+        return len(block)
+
+    def _look(self, block: bytes) -> None:
+        self._go_on()
+        self.size += len(block)
+        # A quote in a text is written twice: what stands between two of them is outside for a moment, and empty.
+        parts = block.split(b'"')
+        self.rows += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
+        self._quoted ^= len(parts) % 2 == 0
+        seen = self._end + block
+        self.endless = self.endless or any(word in seen for word in _ENDLESS)
+        self._end = seen[-_LONGEST:]
+        refuse_too_large(self._place, self.size, self._most)
+        if self._bounds.shelf is None:
+            refuse_too_many(self._place, self.rows)
+
+    def leave(self) -> None:
+        """From now on nothing is written: the buffer in front of it writes what it still has when it is dropped."""
+        self._file = None

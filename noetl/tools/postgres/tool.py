@@ -1,0 +1,254 @@
+"""The tool `postgres`: statements on a PostgreSQL server, each in its own transaction unless told otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import BaseModel, Field
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
+from noetl.pipeline.model import Call
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.calls import Running
+from noetl.tools.kit.large import shelf_of
+from noetl.tools.postgres.errors import Faults
+from noetl.tools.postgres.work import Order, Work
+from noetl.tools.secrets.vault import postgres_dsn
+from noetl.tools.sql import effects as touching
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.rows import write_of
+from noetl.tools.sql.scripts import SqlScripts
+from noetl.tools.sql.syntax import postgres_fault
+from noetl.tools.sql.values import Bounds
+
+if TYPE_CHECKING:
+    from psycopg2 import extensions
+
+    from noetl.tools.postgres.pool import Pool
+
+#: Seconds that a call may take where `spec.timeout` says nothing.
+DEADLINE_S = 300.0
+_NOTICES = 20
+_CONNECTION = ("host", "port", "user", "password", "database", "db", "dsn", "url")
+
+
+class PostgresConfig(SqlConfig):
+    """What to do, and where: a credential (`auth`) or explicit fields, which win over it."""
+
+    auth: str | dict[str, Json] | None = Field(
+        default=None, description="Name of a credential, `{credential: name}`, or its fields."
+    )
+    host: str | None = Field(default=None, description="Server, or directory of its socket.")
+    port: int | None = Field(default=None, description="Port of the server.")
+    user: str | None = Field(default=None, description="Role to connect as.")
+    password: str | None = Field(default=None, description="Password of the role.", repr=False)
+    database: str | None = Field(default=None, description="Database to connect to.")
+    db: str | None = Field(default=None, description="The same as `database`.")
+    dsn: str | None = Field(
+        default=None, description="`postgresql://user:password@host:port/database`.", repr=False
+    )
+    url: str | None = Field(default=None, description="The same as `dsn`.", repr=False)
+    exactly_once: bool = Field(
+        default=False,
+        description="Commit the effect together with an entry in the table `noetl_ledger`, so that a call that is made again returns what the first one did: see [exactly once](#exactly-once).",
+    )
+
+
+class Postgres(Tool):
+    """Runs SQL on a PostgreSQL server, or writes [rows into a table](../tools.md#rows-into-a-table). Connections are pooled
+    for each worker process and credential; fields win over the credential.
+
+    With `params` the SQL is handed over as written and values are bound, never pasted; `::` casts are left alone. Without
+    `params` it is a template: what it inserts becomes part of the statement, and `validate` warns where a value is meant.
+    With `params` and `spec.render: true` it is both: the name of a table may be a template, and values are bound.
+    Mappings and nested lists are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own
+    unless `transaction` or `exactly_once` says otherwise.
+
+    `script` as a mapping says where the SQL stands: `{file: make.sql}`, `{ref: ...}` or `{url: ..., sha256: ...}`, as for
+    [python](python.md). The file is found by [the rule for files](../operations.md#files), its text takes the place of
+    `command`, is handed over as written, and is rendered with `spec.render: true`. A text or a list under `script` is SQL.
+
+    Rows with more text than the inline limit (`spec.result.inline_bytes`, else `NOETL_INLINE_BYTES`) never are a list in the
+    worker: they become a Parquet table of the result store, and `rows` is the reference to it; `row_count` and `columns`
+    stay readable. What templates read from it is the same as from a small answer. Statements that only ask for rows are
+    copied (`COPY ... TO STDOUT`), run once, and keep the types of PostgreSQL; arrays, intervals and the like become JSON.
+    Instants are in UTC there.
+
+    `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while it runs is the
+    server's to refuse: connect as a role that is no superuser and not in `pg_execute_server_program`.
+
+    ## Exactly once
+
+    A worker that dies may have done its work without having reported it, and the task runs again. With
+    `exactly_once: true` all statements (or rows) run in one transaction of the user's database, together with an entry under
+    the call's idempotency key. A call that is made again finds the entry and returns the result that the first one had;
+    `outcome.pg.repeated` is then true. A call that is made twice at the same time waits for the other. Attempts after a
+    failure are the same call; each iteration of a loop, each visit by `jump`, and each repetition after a success
+    (polling) is one of its own.
+
+    The table `noetl_ledger` is made on first use in the first schema of the search path: the role must be allowed to, or
+    somebody makes it: `CREATE TABLE noetl_ledger (idempotency_key text PRIMARY KEY, result json, execution_id text NOT
+    NULL, step text NOT NULL, task text NOT NULL, recorded_at timestamptz NOT NULL DEFAULT now())`. Entries are never
+    deleted; those of executions that have ended may be. Statements that begin or end a transaction are refused, and
+    those that cannot run in one fail. What a statement does outside of the database happens as often as it is made.
+    """
+
+    kind = "postgres"
+    queue = "postgres"
+    sections = ("pg",)
+    effects = "external"
+    description = "Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}."
+    result = """
+        `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's answer is
+        `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601 texts, `jsonb` is JSON, bytes are
+        base64. Where two columns differ only by case, and where there is no store, more than 1,000,000 rows or more text
+        than a result may have are a `limit` error.
+    """
+    errors = """
+        They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate, severity, position,
+        detail, hint, statement_index, statement}`, and the error names the line in the playbook. Lost connections,
+        serialization failures and deadlocks are retryable.
+    """
+    example = """
+        - step: load
+          tool:
+            kind: postgres
+            auth: warehouse
+            params: {day: "{{ workload.day }}", rows: "{{ workload.rows }}"}
+            command: |
+              DELETE FROM readings WHERE day = :day;
+              INSERT INTO readings SELECT * FROM jsonb_populate_recordset(NULL::readings, :rows::jsonb)
+          next: end
+        - step: end
+          tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
+    """
+    config_model: ClassVar[type[ToolConfig]] = PostgresConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "pool": Spelling(warning="connections are pooled for each worker and credential")
+    }
+    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
+    required = (WORK,)
+    verbatim_with_params = NAMES
+    source_files = ("script",)
+    by_reference = ("rows",)
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._scripts = SqlScripts(services)
+        self._lock = threading.Lock()
+        self._pool: Pool | None = None
+        self._running = Running()
+
+    def run(self, call: Call, config: PostgresConfig) -> Outcome:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
+        order = Order(
+            call,
+            config.bound(),
+            write_of(config, self.services.results),
+            config.transaction,
+            config.exactly_once,
+            Bounds(self.services.result_limit, set(), shelf_of(call, self.services)),
+            call.deadline_s or DEADLINE_S,
+        )
+        order.check()
+        settings = settings_of(config, self.services.credential)
+        faults = Faults(order.bound, config.is_one_text, settings.get("password", ""), order.deadline_s)
+        # Imported here: the driver takes 50 ms, and the compiler reads this module without calling it.
+        import psycopg2
+
+        with self._running.enter(call) as stop, contextlib.ExitStack() as stack:
+            work = Work(order, faults, stop)
+            try:
+                connection = stack.enter_context(self._connected().lend(settings, order.deadline_s))
+            except psycopg2.Error as error:
+                raise faults.unreachable(error) from error
+            failure, result = work.attempt(connection)
+            notices = [str(notice).strip() for notice in connection.notices[-_NOTICES:]]
+        if failure is not None:
+            raise failure
+        return _outcome(order, work, result, notices)
+
+    @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return postgres_fault(text, with_params)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        place = touching.credential(config.get("auth"))
+        if place is None:
+            at = touching.first(config, "dsn", "url", "host")
+            database = touching.first(config, "database", "db")
+            place = touching.address("/".join(str(part) for part in (at, database) if part is not None))
+        return touching.sql(config, place or "a PostgreSQL server")
+
+    @contextlib.contextmanager
+    def lend(
+        self, auth: str | dict[str, Json], seconds: float
+    ) -> Iterator[tuple[extensions.connection, Faults]]:
+        """A pooled connection whose statements end after so many seconds, and what explains its errors. Raises ToolError."""
+        import psycopg2  # see `run`
+
+        settings = settings_of(PostgresConfig(auth=auth), self.services.credential)
+        faults = Faults((), False, settings.get("password", ""), seconds)
+        with contextlib.ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._connected().lend(settings, seconds))
+            except psycopg2.Error as error:
+                raise faults.unreachable(error) from error
+            yield connection, faults
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._scripts.close()
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = None
+
+    def _connected(self) -> Pool:
+        from noetl.tools.postgres.pool import Pool  # imports the driver, see `run`
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool()
+            return self._pool
+
+
+def _outcome(order: Order, work: Work, result: dict[str, Json], notices: list[str]) -> Outcome:
+    warnings = sorted(order.bounds.notes) + (order.write.warnings() if order.write else [])
+    meta: dict[str, Json] = {"notices": notices} if notices else {}
+    if warnings:
+        meta["warnings"] = warnings
+    about: dict[str, Json] = {"statements": len(order.bound)}
+    if order.once:
+        about["repeated"] = work.repeated
+    return succeeded(result, meta, pg=about)
+
+
+def settings_of(config: PostgresConfig, credential: Callable[[str], Mapping[str, Json]]) -> dict[str, str]:
+    """Keyword arguments for the driver. Raises ToolError(auth) where the server is not named."""
+    data: dict[str, Json] = {}
+    match config.auth:
+        case str(name):
+            data = dict(credential(name))
+        case {"credential": name, **rest}:
+            data = {**credential(str(name)), **{str(field): value for field, value in rest.items()}}
+        case None:
+            pass
+        case fields:
+            data = dict(fields)
+    explicit = {name: value for name in _CONNECTION if (value := getattr(config, name)) is not None}
+    if not data and not explicit:
+        raise ToolError(
+            "auth",
+            "The postgres task says nowhere to connect to; name a credential in `auth`, or give `dsn` or `host`.",
+        )
+    return {name: str(value) for name, value in postgres_dsn({**data, **explicit}).items()}

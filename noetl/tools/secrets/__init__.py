@@ -1,0 +1,1 @@
+"""Secrets: credentials at rest, their keys, providers elsewhere, and the tool `secrets`."""

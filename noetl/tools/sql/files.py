@@ -1,0 +1,135 @@
+"""The files of DuckDB's databases: where they may lie, and that one call at a time has each."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from noetl.errors import ToolError
+from noetl.tools.kit.files import FilePolicy
+
+MEMORY: Final = ":memory:"
+#: How often a call that waits looks whether it still should, in seconds.
+_PAUSE_S: Final = 0.1
+#: The same for a lease of another process.
+_LOOK_S: Final = 0.01
+
+
+def database_path(database: str, policy: FilePolicy) -> Path | None:
+    """The database file, None for memory. Raises ToolError(client_error) where it may not be named."""
+    if not database or database.startswith(MEMORY):
+        return None
+    return policy.path(database, "`database`")
+
+
+class Busy(Exception):
+    """A database is not to be had yet; `who` has it."""
+
+    def __init__(self, path: Path, who: str) -> None:
+        super().__init__(who)
+        self.path = path
+        self.who = who
+
+
+class FileLocks:
+    """One call at a time for each database file, on this machine.
+
+    Within a process one call has it: DuckDB shares an open database there, and with it what its settings allow. Among
+    processes one writer has it, or any number of readers. The leases are locks on files in `folder`, which the kernel
+    takes back when a process ends, however it does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._locks: dict[Path, tuple[threading.Lock, int]] = {}
+
+    @contextlib.contextmanager
+    def hold(self, path: Path | None, wait: Wait) -> Iterator[None]:
+        """Raises Busy where others have the file for longer than `wait` says."""
+        if path is None:
+            yield
+            return
+        with self._mine(path, wait), self._leased(path, wait):
+            yield
+
+    @contextlib.contextmanager
+    def _mine(self, path: Path, wait: Wait) -> Iterator[None]:
+        with self._lock:
+            lock, users = self._locks.get(path, (threading.Lock(), 0))
+            self._locks[path] = (lock, users + 1)
+        mine = False
+        try:
+            while not mine:
+                mine = lock.acquire(timeout=wait.step(path, "another task of this worker", _PAUSE_S))
+            yield
+        finally:
+            if mine:
+                lock.release()
+            self._leave(path)
+
+    @contextlib.contextmanager
+    def _leased(self, path: Path, wait: Wait) -> Iterator[None]:
+        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed by for ever."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+        lease = self._folder / f"{name}.lease"
+        with lease.open("a") as held_by, lease.with_suffix(".turn").open("a") as turn:
+            _locked(turn, fcntl.LOCK_EX, path, wait)
+            _locked(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
+            fcntl.flock(turn, fcntl.LOCK_UN)
+            yield
+
+    def _leave(self, path: Path) -> None:
+        with self._lock:
+            lock, users = self._locks[path]
+            if users > 1:
+                self._locks[path] = (lock, users - 1)
+            else:
+                del self._locks[path]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on` raises where it must end."""
+
+    ends: float
+    shared: bool
+    go_on: Callable[[], None]
+
+    def step(self, path: Path, who: str, pause_s: float) -> float:
+        """How long to wait before the next look, in seconds. Raises Busy."""
+        self.go_on()
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise Busy(path, who)
+        return min(left, pause_s)
+
+
+def _locked(file: IO[str], mode: int, path: Path, wait: Wait) -> None:
+    # Looked at again and again: a lock that blocks has no deadline.
+    while True:
+        try:
+            fcntl.flock(file, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(wait.step(path, "another worker", _LOOK_S))
+        else:
+            return
+
+
+def held(path: Path, who: str) -> ToolError:
+    """What to raise where `who` has the database for longer than the call may wait."""
+    return ToolError(
+        "connection",
+        f"The database {path} is in use by {who}; try again later, or open it with `read_only` everywhere.",
+        retryable=True,
+        type="DatabaseLocked",
+    )

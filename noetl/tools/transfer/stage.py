@@ -1,0 +1,174 @@
+"""The first half of a transfer: the rows of a source become a table of the result store.
+
+From there on they do not change, whatever the source does: so they can be counted, and gone on with after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias, assert_never
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome
+from noetl.facts.reference import is_reference
+from noetl.pipeline.model import Call, Later
+from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.tool import DuckDb
+from noetl.tools.http.request import HttpConfig
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.calls import Stop
+from noetl.tools.kit.large import NEVER_INLINE, PARQUET, Spool, shelf_of
+from noetl.tools.postgres.tool import Postgres, PostgresConfig
+from noetl.tools.sql.rows import quoted_table
+from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
+from noetl.tools.transfer.config import (
+    DuckDbSource,
+    FileSource,
+    HttpSource,
+    PostgresSource,
+    ResultSource,
+    Source,
+    SqliteSource,
+)
+
+#: End of a file's name → what the file is.
+FORMATS: Final[Mapping[str, str]] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".json": "json",
+}
+_READERS: Final[Mapping[str, str]] = {
+    "parquet": "read_parquet",
+    "csv": "read_csv",
+    "ndjson": "read_ndjson",
+    "json": "read_json",
+}
+#: The call of another tool that yields the rows, and its configuration.
+_Work: TypeAlias = tuple[Tool, ToolConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Turns sources into tables, with the tools that read them."""
+
+    services: Services
+    postgres: Postgres
+    duckdb: DuckDb
+    sqlite: Sqlite
+    http: Http
+
+    def close(self) -> None:
+        for tool in (self.postgres, self.duckdb, self.sqlite, self.http):
+            tool.close()
+
+    def table(self, call: Call, source: Source, stop: Stop, seconds: float) -> JsonMap | Later:
+        """The reference to a Parquet table with the rows; Later where a database is in use. Raises ToolError."""
+        if isinstance(source, ResultSource) and is_parquet(source.ref):
+            found: JsonMap = source.ref
+            return found
+        tool, config = self._work(call, source)
+        inner = replace(
+            call, kind=tool.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
+        )
+        with stop.watch(seconds, lambda: tool.interrupt(inner)):
+            came = tool.run(inner, config)
+        if isinstance(came, Later):
+            return came
+        assert isinstance(came, Outcome)  # none of them calls a playbook
+        if isinstance(source, HttpSource):
+            return self._spooled(inner, _rows_at(came.result, source.path))
+        rows = came.result["rows"]
+        if not is_reference(rows):
+            raise ToolError(
+                "client_error",
+                "The rows cannot be transferred: two of their columns have the same name but for its case; rename one.",
+                type="RepeatedColumn",
+            )
+        return dict(rows)
+
+    def _work(self, call: Call, source: Source) -> _Work:
+        match source:
+            case PostgresSource():
+                return self.postgres, PostgresConfig(auth=source.auth, query=_query(source))
+            case DuckDbSource():
+                config = DuckDbConfig(database=source.database, query=_query(source), read_only=True)
+                return self.duckdb, config
+            case SqliteSource():
+                return self.sqlite, SqliteConfig(
+                    database=source.database, query=_query(source), read_only=True
+                )
+            case HttpSource():
+                given: dict[str, Any] = {"url": source.url, "headers": source.headers, "as": "json"}
+                return self.http, HttpConfig.model_validate(
+                    given | ({"auth": source.auth} if source.auth else {})
+                )
+            case FileSource():
+                return self.duckdb, self._file(call, source)
+            case ResultSource():
+                return self.duckdb, DuckDbConfig(tables={"given": source.ref}, query="FROM given")
+            case _:
+                assert_never(source)
+
+    def _file(self, call: Call, source: FileSource) -> DuckDbConfig:
+        path = self.services.files_of(call).path(source.file, "`source.file`")
+        if not path.is_file():
+            raise ToolError("client_error", f"There is no file {path}.", type="FileMissing")
+        reader = _READERS[format_of(path, source.format, "source")]
+        return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
+
+    def _spooled(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
+        shelf = shelf_of(call, self.services)
+        assert shelf is not None  # a transfer without a store is refused
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        if not shelf.takes(names):
+            raise ToolError(
+                "client_error", "The rows that came have no columns, or two of one name.", type="BadRows"
+            )
+        spool = Spool(shelf, names)
+        try:
+            spool.add(([row.get(name) for name in names] for row in rows), set())
+            return spool.kept()
+        finally:
+            spool.close()
+
+
+def is_parquet(given: Json) -> bool:
+    """Whether `given` is a reference to a Parquet object."""
+    return is_reference(given) and (given.get("meta") or {}).get("content_type") == PARQUET
+
+
+def format_of(path: Path, given: str | None, side: str) -> str:
+    """What a file is. Raises ToolError(client_error)."""
+    found = given or FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise ToolError(
+            "client_error",
+            f"`{side}.file` '{path.name}' does not tell what it is; give `format`: parquet, csv or ndjson.",
+            type="UnknownFormat",
+        )
+    return found
+
+
+def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
+    if source.query is not None:
+        return source.query
+    return f"SELECT * FROM {quoted_table(source.table or '')}"  # noqa: S608 - quoted
+
+
+def _rows_at(answer: Json, path: str) -> Sequence[Mapping[str, Json]]:
+    found = answer["data"]
+    for part in filter(None, path.split(".")):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+        raise ToolError(
+            "client_error",
+            f"`source.path` '{path}' leads to no list of mappings in the answer; name where the rows are.",
+            type="BadRows",
+        )
+    return found

@@ -1,0 +1,316 @@
+"""The tool `transfer`: rows from one place to another, in chunks that arrive once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, assert_never
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.reference import Column
+from noetl.net.model import Spelling
+from noetl.pipeline.model import Call, Later, Suspension
+from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.names import Grants
+from noetl.tools.duckdb.open import Database
+from noetl.tools.duckdb.tables import Tables
+from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
+from noetl.tools.http.tool import Http
+from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.calls import Running, Stop
+from noetl.tools.kit.large import scratch_folder, shelf_of
+from noetl.tools.postgres.tool import Postgres
+from noetl.tools.sql import effects as touching
+from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.sqlite.files import Waits, opened
+from noetl.tools.sqlite.tool import Sqlite
+from noetl.tools.transfer.config import (
+    DuckDbTarget,
+    FileTarget,
+    PostgresTarget,
+    ResultTarget,
+    SqliteTarget,
+    TableTarget,
+    TransferConfig,
+)
+from noetl.tools.transfer.duckdb import DuckDbLoader
+from noetl.tools.transfer.files import write_file
+from noetl.tools.transfer.load import Loader, Mark, Staged, chosen
+from noetl.tools.transfer.postgres import PostgresLoader
+from noetl.tools.transfer.sqlite import SqliteLoader
+from noetl.tools.transfer.stage import Stage
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_BUSY_S = 30.0
+_PAUSE_S = 1.0
+
+
+class Transfer(Tool):
+    """Moves rows from one place to another: exactly once, in bounded memory, however many there are.
+
+    `source` has a `kind`, and with it:
+
+    - `postgres`: `auth` (a credential, or its fields), and `query` or `table`;
+    - `duckdb`, `sqlite`: `database`, and `query` or `table`;
+    - `http`: `url`, `path` to the rows in the answer (`data.items`), `headers`, `auth`;
+    - `file`: `file` by [the rule for files](../operations.md#files): Parquet, CSV, NDJSON or JSON, by its name or by `format`;
+    - `result`: `ref`: a reference, a SQL task's result, or a list of mappings.
+
+    So has `target`:
+
+    - `postgres`: `auth`, `table`, `mode`, `key`, `create`;
+    - `duckdb`, `sqlite`: `database`, `table`, `mode`, `key`, `create`;
+    - `file`: `file`, `format`: Parquet, CSV or NDJSON; it takes the place of an older file when all of it is there;
+    - `result`: nothing else: the result has `ref`, a reference to the rows.
+
+    `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert` (by `key`, the columns of a
+    unique constraint; of rows with one key the last counts). `create: true` makes the table where it is missing, with `key`
+    unique.
+
+    The rows of the source first become a table of the result store, from one snapshot. It goes into the target in chunks,
+    each in one transaction together with an entry in the target's table `noetl_ledger`. A transfer that is cut off, by an
+    error, a deadline or `kill -9`, goes on behind its last chunk with the same rows; one that is made again under the same
+    idempotency key does nothing. Others see the chunks as they are committed.
+
+    Exact numbers keep their digits, instants their instant (UTC). What a target does not have becomes what is nearest: in
+    SQLite booleans are 0 and 1, times, identifiers and documents texts; in PostgreSQL lists and structures are `jsonb`, or
+    arrays where the column is one; from SQLite a column with values of several types is JSON.
+    """
+
+    kind = "transfer"
+    queue = "transfer"
+    sections = ("duckdb", "pg", "sqlite")
+    effects = "external"
+    description = "Moves rows between databases, files, HTTP services and results and yields {rows, chunks, bytes, columns}."
+    result = """
+        `{rows, row_count, chunks, bytes, columns, source, target}`; `bytes` is the size of the table in the store. With the
+        target `result` also `ref`.
+    """
+    errors = "Those of the source and of the target, as of [postgres](postgres.md#errors) and the others."
+    example = """
+        - step: copy
+          tool:
+            kind: transfer
+            source: {kind: result, ref: "{{ workload.rows }}"}
+            target: {kind: duckdb, database: warehouse.duckdb, table: readings, mode: upsert, key: [station, day], create: true}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {rows: "{{ copy.rows }}"}}
+    """
+    config_model: ClassVar[type[ToolConfig]] = TransferConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "source/type": Spelling("source/kind"),
+        "target/type": Spelling("target/kind"),
+        "source/credential": Spelling("source/auth"),
+        "target/credential": Spelling("target/auth"),
+        "mapping": Spelling("columns"),
+        "target/mapping": Spelling("columns"),
+        "chunk_size": Spelling("chunk_rows"),
+    }
+    required = (("source",), ("target",))
+    suspends = True
+    by_reference = ("source",)
+    credentials = ("source.auth", "target.auth")
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        return tuple(
+            f"{word} {touching.store(end)}"
+            for word, end in (("reads", config.get("source")), ("writes", config.get("target")))
+        )
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._running = Running()
+        self._files = FileLocks(services.scratch / "leases")
+        self._stage = Stage(services, Postgres(services), DuckDb(services), Sqlite(services), Http(services))
+
+    def run(self, call: Call, config: TransferConfig) -> Outcome | Suspension:
+        if self.services.results is None:
+            raise ToolError("client_error", "A transfer needs a result store, and this process has none.")
+        checkpoint: JsonMap = call.checkpoint or {}
+        with self._running.enter(call) as stop:
+            deadline = _Deadline(self.deadline(call), stop)
+            known: str | None = checkpoint.get("staged")
+            came = json.loads(known) if known else self._staged(call, checkpoint, config, deadline)
+            if isinstance(came, Later):
+                return Later(came.seconds, {"source": came.checkpoint})
+            # As text: references in what a tool is handed are opened.
+            again = {"staged": json.dumps(came)}
+            if known is None and _rows(came) > config.chunk_rows:
+                # What is read is in the log before the first of several chunks is written.
+                return Later(0.0, again)
+            try:
+                return self._written(call, config, came, deadline)
+            except Busy as busy:
+                if deadline.left() <= PATIENCE_S:
+                    raise held(busy.path, busy.who) from None
+                return Later(_PAUSE_S, again)
+
+    def _staged(
+        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: _Deadline
+    ) -> JsonMap | Later:
+        inner = replace(call, checkpoint=checkpoint.get("source"))
+        return self._stage.table(inner, config.source, deadline.stop, deadline.left())
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._stage.close()
+
+    def _written(
+        self, call: Call, config: TransferConfig, reference: JsonMap, deadline: _Deadline
+    ) -> Outcome:
+        results = self.services.results
+        assert results is not None  # see `run`
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
+            path = stack.enter_context(results.file(reference)).resolve()
+            reader = stack.enter_context(_reader(folder))
+            staged = _described(reader, path, reference, config)
+            done = self._to(call, config, staged, reader, folder, deadline, stack)
+        result: dict[str, Json] = {
+            "rows": done.total,
+            "row_count": done.total,
+            "chunks": done.chunks,
+            "bytes": reference["meta"]["bytes"],
+            "columns": list(staged.names),
+            "source": config.source.kind,
+            "target": config.target.kind,
+        }
+        if isinstance(config.target, ResultTarget):
+            result["ref"] = reference
+        return succeeded(result)
+
+    def _to(
+        self,
+        call: Call,
+        config: TransferConfig,
+        staged: Staged,
+        reader: DuckDBPyConnection,
+        folder: Path,
+        deadline: _Deadline,
+        stack: contextlib.ExitStack,
+    ) -> Mark:
+        match config.target:
+            case FileTarget() as target:
+                path = self.services.files_of(call).target(target.file, "`target.file`")
+                with deadline.watched(reader.interrupt):
+                    write_file(reader, staged, path, target.format)
+                return Mark(staged.sha256, staged.rows, staged.rows, 1)
+            case ResultTarget():
+                return Mark(staged.sha256, staged.rows, staged.rows, 1)
+            case target:
+                loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
+                return _loaded(loader, config.chunk_rows, deadline)
+
+    @contextlib.contextmanager
+    def _loader(
+        self,
+        call: Call,
+        target: TableTarget,
+        staged: Staged,
+        reader: DuckDBPyConnection,
+        folder: Path,
+        deadline: _Deadline,
+    ) -> Iterator[Loader]:
+        match target:
+            case PostgresTarget():
+                with self._stage.postgres.lend(target.auth, deadline.left()) as (connection, faults):
+                    yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
+            case DuckDbTarget():
+                wait = Wait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
+                policy = self.services.files_of(call)
+                path = database_path(target.database, policy)
+                tables = Tables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
+                database = Database(
+                    path, DuckDbConfig(query="-"), self.services, tables, folder, policy, Grants()
+                )
+                with self._files.hold(path, wait), database.opened(wait) as connection:
+                    yield DuckDbLoader(connection, call, target, staged)
+            case SqliteTarget():
+                waits = Waits(time.monotonic() + deadline.left(), _BUSY_S)
+                path = database_path(target.database, self.services.files_of(call))
+                with opened(path, False, waits) as connection:
+                    yield SqliteLoader(connection, reader, waits, call, target, staged)
+            case _:
+                assert_never(target)
+
+
+class _Deadline:
+    """What is left of the time of a call."""
+
+    def __init__(self, seconds: float, stop: Stop) -> None:
+        self.stop = stop
+        self._seconds = seconds
+        self._ends = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return max(self._ends - time.monotonic(), 0.001)
+
+    @contextlib.contextmanager
+    def watched(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout | cancelled)."""
+        with self.stop.watch(self.left(), interrupt):
+            try:
+                yield
+            except ToolError as error:
+                self.stop.refuse_cancelled()
+                raise self._late() if self.stop.late else error from error
+            if self.stop.late:
+                raise self._late()
+
+    def _late(self) -> ToolError:
+        return ToolError(
+            "timeout",
+            f"The transfer did not end within {self._seconds:g} s; it goes on behind its last chunk when it is tried "
+            "again. Raise `spec.timeout`.",
+            retryable=True,
+            type="Interrupted",
+        )
+
+
+def _rows(reference: JsonMap) -> int:
+    return int(reference["meta"]["rows"])
+
+
+@contextlib.contextmanager
+def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
+    import duckdb  # the driver takes 90 ms
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "256MB",
+        "threads": 2,
+        "temp_directory": str(folder),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(MEMORY, config=settings) as connection:
+        # Instants are written as text, with the offset of this zone.
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def _described(reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig) -> Staged:
+    described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+    columns, names = chosen([Column(str(row[0]), str(row[1])) for row in described], config.columns)
+    return Staged(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
+
+
+def _loaded(loader: Loader, chunk_rows: int, deadline: _Deadline) -> Mark:
+    with deadline.watched(loader.interrupt):
+        loader.prepare()
+    while True:
+        with deadline.watched(loader.interrupt):
+            mark = loader.chunk(chunk_rows)
+        if mark.is_done:
+            return mark

@@ -1,0 +1,1 @@
+"""The scheduler's turn: what follows from new events is decided, written and sent."""

@@ -1,0 +1,142 @@
+"""T10: ends what a step that was called off has begun elsewhere.
+
+A cancelled execution does not wait for it: the order is written in the turn that withdraws the step (`orders`), travels
+on the step's queue like any work, and is sent again until somebody has carried it out. Twice does no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
+
+from noetl.engine.plan import Plan
+from noetl.facts.events import Draft, TaskAbandoned, TaskCheckpointed
+from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.pipeline.fold import replay
+from noetl.pipeline.interpreter import run
+from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
+from noetl.usecases.ports import CommandRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.work.lanes import names_of_iteration
+from noetl.usecases.work.run import Worker, hands, names, program
+
+#: How long a tool may take to end what it began, in seconds.
+_PATIENCE_S: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A pipeline, or one iteration of it, that stopped at a task which had recorded what it began."""
+
+    program: Program
+    progress: Progress
+    names: Names
+
+    @property
+    def task(self) -> str:
+        return self.program.tasks[self.progress.pc].name
+
+
+def abandon(worker: Worker, command_id: str) -> None:
+    """Carries out an order, once. Raises Unavailable."""
+    rt = worker.rt
+    with rt.store.read() as tx:
+        command = tx.command(command_id)
+        if command is None or command.state == "closed":
+            return
+        left = list(_left(worker, tx, command))
+    drafts = [_ended(rt, command, one) for one in left]
+    with rt.store.begin() as tx:
+        row = tx.lock(command.execution_id)
+        new = [draft for draft in drafts if not tx.recorded(command.execution_id, draft.dedup_key or "")]
+        if row is not None and new:
+            tx.append(command.execution_id, row.head_version, new, rt.clock())
+        tx.close_commands([command.command_id])
+
+
+def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
+    plan = worker.rt.plan(tx, command.context["digest"])
+    kept = tx.events(command.execution_id, types=(TaskCheckpointed.type,))
+    own = [event.draft.iteration for event in kept if event.draft.run_id == command.run_id]
+    for iteration in dict.fromkeys(own):
+        prog = program(plan, command, iteration)
+        events = tx.run_events(command.execution_id, command.run_id, iteration)
+        progress = replay(prog, [event.draft for event in events])
+        if progress.ending is None and progress.checkpoint is not None:
+            yield _Left(prog, progress, _names(worker, tx, plan, command, iteration))
+
+
+def _names(worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, iteration: int | None) -> Names:
+    if iteration is None:
+        return names(worker.rt, plan, command)
+    return names_of_iteration(worker, tx, plan, command, iteration)
+
+
+def _ended(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
+    where = left.program.where
+    return Draft(
+        TaskAbandoned(left.task, _end(rt, command, left)),
+        source="worker",
+        step=where.step,
+        run_id=where.run_id,
+        iteration=where.iteration,
+        dedup_key=f"abandoned:{where.run_id}/{'-' if where.iteration is None else where.iteration}",
+    )
+
+
+def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
+    """Lets the tool end what the task began. Yields what of that goes on, and why."""
+    catch = _Catch()
+    try:
+        for _ in run(left.program, left.names, left.progress, hands(rt, command, catch)):
+            # It did not come as far as the tool: its templates cannot be rendered any more.
+            break
+    except _Caught as caught:
+        outcome = _called(rt, caught.call)
+        if outcome is None:
+            message = f"Task '{left.task}' did not end in time what it has begun elsewhere."
+            return ErrorInfo("timeout", message, step=command.step, task=left.task)
+        error = outcome.error
+        return (
+            None
+            if error is None or error.kind == "cancelled"
+            else replace(error, step=command.step, task=left.task)
+        )
+    message = f"Task '{left.task}' cannot be called any more, and has not ended what it has begun elsewhere."
+    return ErrorInfo("internal", message, step=command.step, task=left.task)
+
+
+def _called(rt: Runtime, call: Call) -> Outcome | None:
+    """What the tool says at last; None where that takes too long."""
+    ends = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < ends:
+        came = rt.tools.run(replace(call, abandoned=True, deadline_s=None))
+        match came:
+            case Outcome():
+                return came
+            case Later():
+                call = replace(call, checkpoint=came.checkpoint)
+                time.sleep(max(0.0, min(came.seconds, ends - time.monotonic())))
+            case _:
+                return None
+    return None
+
+
+class _Caught(Exception):
+    """The call that the interpreter would make."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call.task)
+        self.call = call
+
+
+class _Catch(ToolPort):
+    """Runs nothing."""
+
+    def run(self, call: Call) -> NoReturn:
+        raise _Caught(call)
+
+    def interrupt(self, call: Call) -> None:
+        """Nothing runs."""

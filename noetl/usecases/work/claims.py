@@ -1,0 +1,189 @@
+"""Claims: how a lane of a loop over a cursor comes by its rows.
+
+A claim is one call of the cursor's tool, made outside of any transaction of ours. What it yields is recorded by the
+lane in the very next transaction, before a row of it runs. Between the two lies the only moment in which a crash
+makes us forget rows that the user's table has as claimed; a tool that repeats its answer to the same idempotency key
+(`exactly_once` of postgres) closes it: the lane's next delivery asks under the same key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never, cast
+
+from noetl.engine.plan import Plan
+from noetl.errors import NoetlError
+from noetl.facts.events import LoopClaimed
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.reference import Keep, loaded
+from noetl.net.model import Task
+from noetl.pipeline.failures import described
+from noetl.pipeline.fold import initial
+from noetl.pipeline.interpreter import run
+from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
+from noetl.usecases.ports import CommandRow, LoopRow, Transaction
+from noetl.usecases.work.run import Watched, Worker, hands, issued_by, names
+
+#: Between two looks at whether the lane is still wanted, in seconds.
+_NAP_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The rows that a claim yielded: `items` are the list of them or its reference. With an `error` there are none."""
+
+    items: Json = field(default_factory=list)
+    count: int = 0
+    error: ErrorInfo | None = None
+    meta: JsonMap = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Claimer:
+    """Makes the claims of one delivery of a lane."""
+
+    worker: Worker
+    command: CommandRow
+    plan: Plan
+    watched: Watched
+    cursor: Task
+    #: How many claims of this lane are in the log; None until somebody asks.
+    made: int | None = None
+
+    def claim(self, ctx: JsonMap) -> Claim:
+        """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not ours any more."""
+        rt, command = self.worker.rt, self.command
+        if self.made is None:
+            with rt.store.read() as tx:
+                self.made = claims_made(tx, command)
+        program = Program((self.cursor,), self._where(), self.plan.net.file)
+        # The rows are recorded by the lane, which keeps them by itself where they are large.
+        using = replace(hands(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome)
+        progress = initial(program)
+        while progress.ending is None:
+            for move in run(program, self._names(ctx), progress, using):
+                progress = move.progress if not isinstance(move, Sleep) else progress
+                match move:
+                    case Recorded() | Finished():
+                        pass
+                    case Sleep() | Suspend():
+                        self._rest(move.seconds or 0.0)
+                    case _:
+                        assert_never(move)
+        outcome = progress.last
+        if isinstance(progress.ending, Failed) or outcome is None or not outcome.ok:
+            error = progress.ending.error if isinstance(progress.ending, Failed) else None
+            return Claim(error=error, meta=outcome.meta if outcome else {})
+        return self._rows(outcome)
+
+    def key(self) -> str:
+        """The dedup key of the claim that was made last."""
+        return _key(self.command, self.made or 0)
+
+    def extended(self, tx: Transaction, claim: Claim) -> LoopRow:
+        """The loop's row, with the rows of the claim among those that lanes take."""
+        command = self.command
+        if claim.count:
+            return tx.extend_loop(command.execution_id, command.run_id, command.generation, claim.count)
+        row = tx.loop(command.execution_id, command.run_id)
+        assert row is not None, "it was there when the lane began"
+        return row
+
+    def recorded(self) -> None:
+        """The last claim is in the log."""
+        self.made = (self.made or 0) + 1
+
+    def _where(self) -> Where:
+        command = self.command
+        number = f"{command.part}/{command.issue}/{self.made}"
+        digest, event = command.context["digest"], issued_by(command)
+        return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
+
+    def _names(self, ctx: JsonMap) -> Names:
+        scope = names(self.worker.rt, self.plan, self.command)
+        own = {"_worker": self.worker.name, "_run": self.command.run_id}
+        return replace(scope, ctx=ctx, builtins={**scope.builtins, **own})
+
+    def _rest(self, seconds: float) -> None:
+        """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on from."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.watched.check()
+            time.sleep(min(left, _NAP_S))
+
+    def _rows(self, outcome: Outcome) -> Claim:
+        rt = self.worker.rt
+        try:
+            result = loaded(outcome.result, rt.load)
+            rows = result.get("rows") if isinstance(result, dict) else None
+            items = loaded(rows, rt.load)
+            if fault := self._fault(result, items):
+                return Claim(error=fault, meta=outcome.meta)
+            if items and self._whole():
+                return Claim(rt.hold([rows], Keep(self.command.execution_id)), 1, meta=outcome.meta)
+            held = rows if items is not rows else rt.hold(items, Keep(self.command.execution_id))
+        except NoetlError as error:
+            return Claim(error=self._placed(described(error, "The rows of the claim")), meta=outcome.meta)
+        return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
+
+    def _whole(self) -> bool:
+        """Whether an iteration is all that a claim yielded."""
+        loop = self.plan.step(self.command.step).loop
+        return loop is not None and loop.process == "frame"
+
+    def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
+        """Why this is no answer to a claim."""
+        if not isinstance(items, Sequence) or isinstance(items, str):
+            return self._placed(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
+        if not items and isinstance(result, dict) and result.get("row_count") and not result.get("columns"):
+            message = (
+                f"The claim changed {result['row_count']} rows and returned none of them; "
+                "end it with RETURNING *."
+            )
+            return self._placed(ErrorInfo("client_error", message, type="NoRows"))
+        return None
+
+    def _placed(self, error: ErrorInfo) -> ErrorInfo:
+        cursor = self.cursor
+        line = cursor.lines.get("command") or cursor.line or None
+        return replace(error, step=self.command.step, task=cursor.name, line=line)
+
+
+def claims_made(tx: Transaction, command: CommandRow) -> int:
+    """How many claims of a lane are in the log: they are numbered from 0, without gaps."""
+    low, high = 0, 1
+    while tx.recorded(command.execution_id, _key(command, high - 1)):
+        low, high = high, 2 * high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if tx.recorded(command.execution_id, _key(command, middle - 1)):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _key(command: CommandRow, number: int) -> str:
+    return f"claim:{command.run_id}/{command.part}/{command.issue}/{number}"
+
+
+@dataclass(slots=True)
+class Frame:
+    """The rows of the claim that a lane runs at the moment; `first` is the index of the first."""
+
+    first: int = 0
+    rows: Sequence[Json] = ()
+
+    def row(self, worker: Worker, command: CommandRow, index: int) -> Json:
+        """The row of that index, from the log where it belongs to another claim."""
+        if not self.first <= index < self.first + len(self.rows):
+            with worker.rt.store.read() as tx:
+                event = tx.claim_of(command.execution_id, command.run_id, index)
+            if event is None or not isinstance(event.fact, LoopClaimed):
+                raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
+            self.first = event.draft.iteration or 0
+            self.rows = cast("Sequence[Json]", loaded(event.fact.items, worker.rt.load))
+        return self.rows[index - self.first]
