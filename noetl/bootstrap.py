@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from noetl.config import Settings
-from noetl.dispatch.deployed import celery_settings
+from noetl.dispatch.deployer import celery_settings
 from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
-from noetl.dispatch.silent import SilentDispatcher
+from noetl.dispatch.null import NullDispatcher
 from noetl.errors import Conflict, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
@@ -64,7 +64,7 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
     """Through the broker of the settings. Without one nothing leaves: what was asked for is in the tables, and a
     sweeper that shares the database takes it up."""
     if not settings.broker_url:
-        return SilentDispatcher()
+        return NullDispatcher()
     from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
 
     return CeleryDispatcher(make_app(settings.broker_url, settings.backend, settings.task_timeout_s))

@@ -28,9 +28,9 @@ from click.core import ParameterSource
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.dispatch.burst import Burst
 from noetl.dispatch.celery import CeleryDispatcher, make_app
-from noetl.dispatch.letters import Letter, Letters
+from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
+from noetl.dispatch.debounce import Debouncer
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.refused import refuse, refused
 from noetl.dispatch.titles import name_process
@@ -158,7 +158,7 @@ def _end(**_: object) -> None:
     letters.flush(LETTERS_S)
 
 
-def _write(found: Sequence[Letter]) -> None:
+def _write(found: Sequence[DeadLetter]) -> None:
     """Raises NoetlError."""
     store = open_store(settings.database)
     try:
@@ -169,7 +169,7 @@ def _write(found: Sequence[Letter]) -> None:
         store.close()
 
 
-letters = Letters(_write)
+letters = DeadLetterQueue(_write)
 
 
 def _wake() -> None:
@@ -178,13 +178,13 @@ def _wake() -> None:
         CeleryDispatcher(app).wake()
 
 
-wakes = Burst(_wake, WAKE_S)
+wakes = Debouncer(_wake, WAKE_S)
 
 
 @refused.connect
 def _keep(queue: str = "", reason: str = "", body: str = "", **_: object) -> None:
     """What is none of our messages is off its queue, and kept for people to look at."""
-    letters.keep(Letter(f"broker:{queue}", reason, body, bootstrap.now()))
+    letters.keep(DeadLetter(f"broker:{queue}", reason, body, bootstrap.now()))
     if queue == SCHEDULER_QUEUE:
         # Whoever wanted a turn while this was in the queue took it for a wake, and sent none.
         wakes.request()

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from noetl import __version__, bootstrap
 from noetl.cli.broker import redis_server
 from noetl.config import PREFIX, Settings
-from noetl.dispatch.deployed import read as read_deployed
+from noetl.dispatch.deployer import read as read_deployed
 from noetl.errors import ConfigError, NoetlError
 from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap

@@ -10,7 +10,7 @@ from noetl.cli.completion import complete_directory
 from noetl.cli.inputs import json_out
 from noetl.cli.opened import opened
 from noetl.cli.tables import table
-from noetl.exports.export import Order
+from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write
 from noetl.exports.manifest import Format, Manifest
 
@@ -43,7 +43,7 @@ def export(to: str, format_: str | None, tables: str | None, as_json: bool) -> N
     """
     names = [name.strip() for name in (tables or "").split(",") if name.strip()]
     with opened() as rt:
-        manifest = write(rt, Order(to, cast("Format | None", format_), names))
+        manifest = write(rt, ExportRequest(to, cast("Format | None", format_), names))
     if as_json:
         json_out(
             {

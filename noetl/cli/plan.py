@@ -11,7 +11,7 @@ from noetl.cli.check import compiled
 from noetl.cli.complaints import INVALID
 from noetl.cli.completion import complete_file
 from noetl.cli.inputs import json_out, overrides_of, payload_of
-from noetl.cli.plan_text import told
+from noetl.cli.plan_text import print_forecast
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
 from noetl.dsl.problems import Problem
@@ -19,9 +19,9 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import JsonMap
-from noetl.forecast.foresee import Given, foresee
+from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import Forecast
-from noetl.forecast.shape import as_json as shaped
+from noetl.forecast.shape import as_json as forecast_as_json
 from noetl.forecast.tasks import Kinds
 from noetl.store.library import Files
 from noetl.tools.code.quoting import CommandLine
@@ -56,9 +56,11 @@ def plan(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Show what the playbook FILE would do: steps, loops, queues, secrets, calls, and what it touches.
+    """Show what the playbook FILE would do: steps, loops, queues, secrets, calls, and what it
+    touches.
 
-    Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2 where FILE is invalid.
+    Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2
+    where FILE is invalid.
     """
     given, over = payload_of(payload), overrides_of(overrides)
     found = compiled(file, installed_kinds(), strict=strict)
@@ -66,13 +68,19 @@ def plan(
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
     over = check_overrides(Plan(found.net), given, over)
-    ahead = _looked_up(foresee(found.net, _given(given, over)), file)
+    ahead = _look_up(foresee(found.net, _given(given, over)), file)
     if as_json:
-        json_out({"ok": True, **shaped(ahead), "problems": [problem.as_json() for problem in found.problems]})
+        json_out(
+            {
+                "ok": True,
+                **forecast_as_json(ahead),
+                "problems": [problem.as_json() for problem in found.problems],
+            }
+        )
         return
     for problem in found.problems:
         click.echo(render(problem), err=True)
-    told(ahead)
+    print_forecast(ahead)
 
 
 def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
@@ -81,9 +89,9 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
     json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
 
 
-def _given(payload: JsonMap, overrides: JsonMap) -> Given:
+def _given(payload: JsonMap, overrides: JsonMap) -> PlanInput:
     settings = Settings.from_env()
-    return Given(
+    return PlanInput(
         Kinds(installed_kinds(), touches, CommandLine),
         payload,
         overrides,
@@ -92,7 +100,7 @@ def _given(payload: JsonMap, overrides: JsonMap) -> Given:
     )
 
 
-def _looked_up(ahead: Forecast, file: Path) -> Forecast:
+def _look_up(ahead: Forecast, file: Path) -> Forecast:
     """`ahead` with what this home has of what it needs."""
     if not ahead.secrets and not ahead.playbooks:
         return ahead

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, assert_never
+from typing import Final
 
 from noetl.cli.plan_lines import IN, Line, cut, names, reads, short
 from noetl.forecast.model import (
-    ArcAhead,
+    ArcForecast,
     Forecast,
-    LoopAhead,
+    LoopForecast,
     Rendered,
-    RepeatAhead,
-    StepAhead,
-    TaskAhead,
+    RepeatForecast,
+    StepForecast,
+    TaskForecast,
     errors_of,
     needs_of,
+    renderings,
     warnings_of,
 )
 from noetl.net.model import Admission, Demand, Join, Template
@@ -23,22 +24,32 @@ from noetl.net.model import Admission, Demand, Join, Template
 #: Indent of what is said of a step.
 _DEEP: Final = "     "
 
+#: When a step fires that several arcs lead to, by the mode of its join.
+_JOINS: Final = {
+    "auto": "once, when no other branch can still come",
+    "all": "when all have come",
+    "any": "for each that comes",
+    "first": "for the first that comes",
+    "count": "when {count} have come",
+}
+#: What becomes of a token that is not admitted.
+_DENIED: Final = {
+    "pending": "it waits",
+    "skip": "it is skipped",
+    "pass": "it is passed over, and its arcs are asked",
+    "fail": "it fails",
+}
+
 
 def steps(forecast: Forecast) -> Iterator[Line]:
     for number, step in enumerate(forecast.steps, 1):
-        role = (
-            "entry"
-            if step.name == forecast.entry
-            else "last, once"
-            if step.name == forecast.final_step
-            else ""
-        )
-        said = [step.name, role, f"queue {step.queue}" if step.queue else ""]
+        roles = {forecast.final_step: "last, once", forecast.entry: "entry"}
+        said = [step.name, roles.get(step.name), f"queue {step.queue}" if step.queue else ""]
         yield Line(f"{number:>3}  {' · '.join(filter(None, said))}", "title")
         yield from (Line(_DEEP + line.text, line.mood) for line in _step(step))
 
 
-def _step(step: StepAhead) -> Iterator[Line]:
+def _step(step: StepForecast) -> Iterator[Line]:
     if step.description:
         yield Line(cut(step.description), "quiet")
     if step.joins:
@@ -56,45 +67,19 @@ def _step(step: StepAhead) -> Iterator[Line]:
 
 
 def _join(join: Join) -> str:
-    rest = ", and cancels the rest" if join.cancel_rest else ""
-    match join.mode:
-        case "auto":
-            return f"once, when no other branch can still come{rest}"
-        case "all":
-            return f"when all have come{rest}"
-        case "any":
-            return f"for each that comes{rest}"
-        case "first":
-            return f"for the first that comes{rest}"
-        case "count":
-            return f"when {join.count} have come{rest}"
-        case _:
-            assert_never(join.mode)
+    return _JOINS[join.mode].format(count=join.count) + (", and cancels the rest" if join.cancel_rest else "")
 
 
 def _admission(admit: Admission) -> str:
     rules = (
-        f"{'admitted' if rule.allow else 'refused'} {'otherwise' if rule.when is None else f'when {short(rule.when)}'}"
+        ("admitted " if rule.allow else "refused ")
+        + ("otherwise" if rule.when is None else f"when {short(rule.when)}")
         for rule in admit.rules
     )
-    return f"{', '.join(rules)}; where it is refused {_denied(admit)}"
+    return f"{', '.join(rules)}; where it is refused {_DENIED[admit.on_deny]}"
 
 
-def _denied(admit: Admission) -> str:
-    match admit.on_deny:
-        case "pending":
-            return "it waits"
-        case "skip":
-            return "it is skipped"
-        case "pass":
-            return "it is passed over, and its arcs are asked"
-        case "fail":
-            return "it fails"
-        case _:
-            assert_never(admit.on_deny)
-
-
-def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
+def _loop(loop: LoopForecast, order: str) -> Iterator[Line]:
     count = (
         "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
     )
@@ -102,16 +87,16 @@ def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
     if loop.cursor is not None:
         where = f"that {loop.cursor} claims: as many as there are"
     yield Line(f"for each {loop.iterator} {where}, {order}")
-    if needs := needs_of(loop.values):
+    if needs := needs_of(renderings(loop)):
         yield Line(f"{IN}reads {names(needs)}", "quiet")
-    yield from failures(loop.values)
+    yield from failures(renderings(loop))
 
 
-def _order(loop: LoopAhead) -> str:
+def _order(loop: LoopForecast) -> str:
     return f"{loop.mode}, {short(loop.width.value)} at a time" if loop.mode == "parallel" else loop.mode
 
 
-def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
+def _task(task: TaskForecast, *, named: bool) -> Iterator[Line]:
     said = [f"{task.name}  {task.kind}" if named else task.kind, *(touch for touch in task.touches[:1])]
     if task.tries is not None:
         said.append(f"up to {short(task.tries)} tries")
@@ -131,7 +116,7 @@ def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
     yield from failures((*task.config.values(), *task.args.values()))
 
 
-def _how_often(task: TaskAhead) -> Iterator[Line]:
+def _how_often(task: TaskForecast) -> Iterator[Line]:
     if task.after is not None:
         yield Line(f"at the end of the step{_when(task.after.when, task.after.runs)}")
         yield from failures((task.after.guard,))
@@ -144,7 +129,7 @@ def _how_often(task: TaskAhead) -> Iterator[Line]:
         yield from _loop(task.loop, "one after another in its worker")
 
 
-def _again(repeat: RepeatAhead) -> str:
+def _again(repeat: RepeatForecast) -> str:
     most = f"at most {short(repeat.most.value)} calls{reads(repeat.most.needs)}"
     changes = f", later ones with other {names(repeat.changes)}" if repeat.changes else ""
     if repeat.pages:
@@ -158,21 +143,22 @@ def _demands(demands: Iterable[Demand]) -> str:
     return names(one.path + (f" ({one.type})" if one.type != "any" else "") for one in demands)
 
 
-def _arcs(step: StepAhead) -> Iterator[Line]:
+def _arcs(step: StepForecast) -> Iterator[Line]:
     for arc in step.arcs:
         yield from _arc(arc, together=arc.also and step.router != "inclusive")
 
 
-def _arc(arc: ArcAhead, *, together: bool) -> Iterator[Line]:
-    """`together`: it belongs to the choice of the arc before it, where a router takes one choice."""
+def _arc(arc: ArcForecast, *, together: bool) -> Iterator[Line]:
+    """`together`: it belongs to the choice of the arc before it, where a router takes one
+    choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
     target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
     behind = f", {sets}" if arc.step and sets else ""
     yield Line(f"{target}{_guard(arc)}{behind}", "quiet" if arc.taken is False else "plain")
-    yield from failures(arc.values)
+    yield from failures(renderings(arc))
 
 
-def _guard(arc: ArcAhead) -> str:
+def _guard(arc: ArcForecast) -> str:
     if arc.taken is None and arc.when is None:
         return " otherwise"
     return _when(arc.when, arc.taken)
@@ -181,13 +167,9 @@ def _guard(arc: ArcAhead) -> str:
 def _when(when: Template, holds: bool | None) -> str:
     """The guard of an arc or a task, and whether it holds."""
     said = "" if when is None or when is True else f" when {short(when)}"
-    match holds:
-        case True:
-            return f"{said} (it holds)" if said else ""
-        case False:
-            return f"{said} (never, with this workload)"
-        case None:
-            return said
+    if holds is None:
+        return said
+    return f"{said} (never, with this workload)" if not holds else said and f"{said} (it holds)"
 
 
 def failures(values: Iterable[Rendered]) -> Iterator[Line]:

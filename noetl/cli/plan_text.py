@@ -1,4 +1,5 @@
-"""A forecast for people: the steps as they follow each other, then what all of it touches and needs."""
+"""A forecast for people: the steps as they follow each other, then what all of it touches and
+needs."""
 
 from __future__ import annotations
 
@@ -6,17 +7,21 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
+from typing import Final
 
 import click
 
 from noetl.cli.plan_lines import IN, MOODS, Line, columns, names, reads, short, wrapped
 from noetl.cli.plan_steps import failures, steps
 from noetl.facts.json import Json
-from noetl.forecast.model import Forecast, Rendered, StepAhead, TaskAhead, warnings_of
+from noetl.forecast.model import Forecast, Rendered, StepForecast, TaskForecast, warnings_of
 from noetl.forecast.tasks import place_of
 
+#: Whether a secret is there, and how that looks.
+_STATES: Final = {True: ("there", "plain"), False: ("missing", "bad"), None: ("unknown", "warning")}
 
-def told(forecast: Forecast) -> None:
+
+def print_forecast(forecast: Forecast) -> None:
     """Prints to standard output; on a terminal lines are wrapped."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines(forecast):
@@ -78,7 +83,7 @@ def _touches(forecast: Forecast) -> Iterator[Line]:
     return columns([([kind, touch, names(places)], "plain") for (kind, touch), places in found.items()])
 
 
-def _times(step: StepAhead, task: TaskAhead) -> str:
+def _times(step: StepForecast, task: TaskForecast) -> str:
     """How often: a product, where loops stand in one another."""
     numbers: list[Json] = [loop.count for loop in (step.loop, task.loop) if loop is not None]
     if task.repeat is not None:
@@ -97,21 +102,11 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
             "credential" if secret.kind == "credential" and not secret.source else f"keychain, {secret.kind}"
         )
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
-        state, mood = _state(secret.exists)
+        state, mood = _STATES[secret.exists]
         users = names(secret.used_by) or "nobody"
         rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
     yield from columns(rows)
     yield from failures(forecast.entries)
-
-
-def _state(exists: bool | None) -> tuple[str, str]:
-    match exists:
-        case True:
-            return "there", "plain"
-        case False:
-            return "missing", "bad"
-        case None:
-            return "unknown", "warning"
 
 
 def _note(note: str) -> str:

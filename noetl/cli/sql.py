@@ -17,7 +17,7 @@ from noetl.cli.inputs import json_out
 from noetl.cli.opened import opened
 from noetl.cli.tables import table
 from noetl.errors import BadRequest
-from noetl.exports.query import Answer, asked
+from noetl.exports.query import QueryAnswer, answer_query
 from noetl.facts.json import Json
 from noetl.projection.tables import TABLES
 
@@ -33,10 +33,10 @@ _EXACT: Final = 1 << 53
 @click.option(
     "--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N executions; all unless given."
 )
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON: a list of rows.")
-@click.option("--csv", "as_csv", is_flag=True, help="Answer in CSV.")
+@click.option("--json", "as_json", is_flag=True, help="QueryAnswer in JSON: a list of rows.")
+@click.option("--csv", "as_csv", is_flag=True, help="QueryAnswer in CSV.")
 def sql(query: str | None, last: int | None, as_json: bool, as_csv: bool) -> None:
-    """Answer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the tables and columns.
+    """QueryAnswer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the tables and columns.
 
     The tables that QUERY names are filled from the database, and nothing else can be reached. Executions may run
     meanwhile.
@@ -46,7 +46,7 @@ def sql(query: str | None, last: int | None, as_json: bool, as_csv: bool) -> Non
     if query is None:
         _describe(as_json, as_csv)
         return
-    with opened() as rt, asked(rt, query, last) as answer:
+    with opened() as rt, answer_query(rt, query, last) as answer:
         _show(answer, as_json, as_csv)
 
 
@@ -57,10 +57,10 @@ def _describe(as_json: bool, as_csv: bool) -> None:
         for one in TABLES.values()
         for column in one.columns
     ]
-    _show(Answer(header, iter(rows)), as_json, as_csv)
+    _show(QueryAnswer(header, iter(rows)), as_json, as_csv)
 
 
-def _show(answer: Answer, as_json: bool, as_csv: bool) -> None:
+def _show(answer: QueryAnswer, as_json: bool, as_csv: bool) -> None:
     rows = ([_cell(value) for value in row] for row in answer.rows)
     if as_json:
         json_out([dict(zip(answer.columns, row, strict=True)) for row in rows])

@@ -1,5 +1,6 @@
-"""The Python client of NoETL's REST API. It knows nothing but HTTP: `Client` sends with requests, `AsyncClient` (in
-`noetl.client.aio`) with httpx, which the extra `async` installs; what they send and how they read it is one core.
+"""The Python client of NoETL's REST API. It knows nothing but HTTP: `Client` sends with requests,
+`AsyncClient` (in `noetl.client.aio`) with httpx, which the extra `async` installs; what they send
+and how they read it is one core.
 
 May import `facts` and `errors`, and nothing else of NoETL.
 """

@@ -37,7 +37,8 @@ def follow(make: Callable[P, Stream[E]]) -> Callable[Concatenate[AsyncClient, P]
 
 
 class AsyncClient:
-    """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async with`."""
+    """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async
+    with`."""
 
     def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
         self._url = core.server_url(url)
@@ -93,7 +94,7 @@ class AsyncClient:
             reply = Reply(NO_REPLY, f"The server at {self._url} broke it off.")
             try:
                 async with self._open(request) as (reply, answer):
-                    if found.opened(reply):
+                    if found.accept(reply):
                         async for line in answer.aiter_lines():
                             if (one := found.feed(line)) is not None:
                                 yield one
@@ -122,7 +123,7 @@ class AsyncClient:
 
     async def _send(self, request: Request) -> Reply:
         try:
-            answer = await self._http.send(self._built(request))
+            answer = await self._http.send(self._build(request))
         except httpx.TransportError as error:
             return self._no_reply(error, request)
         return Reply(answer.status_code, answer.text, answer.headers, str(answer.url))
@@ -131,14 +132,14 @@ class AsyncClient:
     async def _open(self, request: Request) -> AsyncIterator[tuple[Reply, httpx.Response]]:
         """The answer before its body was read; the reply has its text where it is an error. Raises
         httpx.TransportError."""
-        answer = await self._http.send(self._built(request), stream=True)
+        answer = await self._http.send(self._build(request), stream=True)
         try:
             text = (await answer.aread()).decode(errors="replace") if answer.status_code >= 400 else ""
             yield Reply(answer.status_code, text, answer.headers, str(answer.url)), answer
         finally:
             await answer.aclose()
 
-    def _built(self, request: Request) -> httpx.Request:
+    def _build(self, request: Request) -> httpx.Request:
         return self._http.build_request(
             request.method,
             self._url + request.path,

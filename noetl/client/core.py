@@ -1,7 +1,8 @@
 """How the client talks to the API, without sending anything.
 
-An operation is a generator: it yields requests to send and pauses to make, is sent the answers to its requests, and
-returns what the caller asked for. Whoever drives it decides how to send (sans I/O).
+An operation is a generator: it yields requests to send and pauses to make, is sent the answers to
+its requests, and returns what the caller asked for. Whoever drives it decides how to send (sans
+I/O).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from noetl.errors import (
 )
 from noetl.facts.json import Json
 
-#: How often a request is sent that got no answer or 502, 503, 504, and the shortest and the longest of the pauses between.
+#: How often a request is sent that got no answer or 502, 503, 504, and the shortest and the longest
+#: of the pauses between.
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.2
 LAST_PAUSE_S: Final = 5.0
@@ -50,7 +52,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` is below the server's URL. `again`: it may be sent twice, and there is a use in that."""
+    """`path` is below the server's URL. `again`: it may be sent twice, and there is a use in
+    that."""
 
     method: str
     path: str
@@ -63,7 +66,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back from `url`. Where nothing came, `status` is `NO_REPLY`, and `text` the sentence that says so."""
+    """What came back from `url`. Where nothing came, `status` is `NO_REPLY`, and `text` the
+    sentence that says so."""
 
     status: int
     text: str
@@ -98,20 +102,21 @@ def execution_path(execution_id: str, part: str = "") -> str:
     return f"/api/executions/{quote(execution_id, safe='')}{part}"
 
 
-def given(**values: object) -> dict[str, str]:
+def make_params(**values: object) -> dict[str, str]:
     """The parameters of a query: those of `values` that are not None, as text."""
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def describe(method: Any, made_from: Callable[..., object]) -> None:
-    """Gives a method the name, the documentation and the parameters of the function that it is made from."""
+    """Gives a method the name, the documentation and the parameters of the function that it is made
+    from."""
     functools.update_wrapper(method, made_from)
     signature = inspect.signature(made_from)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
 
 
-# --- one request and its answer ---------------------------------------------------------------------
+# --- one request and its answer ---
 
 
 def ask(request: Request) -> Operation[Any]:
@@ -122,7 +127,8 @@ def ask(request: Request) -> Operation[Any]:
 
 
 def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
-    """As `ask`; the server may wait so many seconds before it answers, if it has a place for that."""
+    """As `ask`; the server may wait so many seconds before it answers, if it has a place for
+    that."""
     if wait_s > 0:
         params = {**request.params, "wait": f"{wait_s:g}"}
         timeout_s = request.timeout_s + wait_s
@@ -134,7 +140,8 @@ def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
 
 
 def persist(operation: Operation[T], tries: int) -> Operation[T]:
-    """`operation`, whose requests are sent up to `tries` times until they are answered by more than "not now"."""
+    """`operation`, whose requests are sent up to `tries` times until they are answered by more than
+    "not now"."""
     reply: Reply | None = None
     while True:
         try:
@@ -156,14 +163,15 @@ def _send(request: Request, tries: int) -> Operation[Reply]:
 
 
 def pause_after(attempt: int, reply: Reply) -> float:
-    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else longer and longer."""
+    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else
+    longer and longer."""
     asked = reply.header("retry-after")
     return float(asked) if asked.isdigit() else min(FIRST_PAUSE_S * 2**attempt, LAST_PAUSE_S)
 
 
 def no_reply(url: str, error: BaseException, timed_out_s: float | None = None) -> Reply:
-    """What stands for the answer of the server at `url` where `error` came instead; `timed_out_s` is how long was
-    waited for it in vain."""
+    """What stands for the answer of the server at `url` where `error` came instead; `timed_out_s`
+    is how long was waited for it in vain."""
     reason = f"no answer within {timed_out_s:g} s" if timed_out_s is not None else _reason(error)
     return Reply(NO_REPLY, f"The server at {url} does not answer: {reason}.", url=url)
 
@@ -180,7 +188,8 @@ def _reason(error: BaseException) -> str:
 
 
 def read(reply: Reply) -> Any:
-    """The JSON of an answer. Raises the error that a problem stands for, Unavailable where nothing came."""
+    """The JSON of an answer. Raises the error that a problem stands for, Unavailable where nothing
+    came."""
     if reply.status == NO_REPLY:
         raise Unavailable(reply.text)
     try:
@@ -194,11 +203,11 @@ def read(reply: Reply) -> Any:
             f"{reply.url} is not the API of NoETL: it answered {reply.status} without JSON."
         ) from error
     if reply.status >= 400:
-        raise error_of(reply.status, said)
+        raise make_error(reply.status, said)
     return said
 
 
-def error_of(status: int, said: Json) -> NoetlError:
+def make_error(status: int, said: Json) -> NoetlError:
     """The error that the problem `said` stands for."""
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)

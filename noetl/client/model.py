@@ -13,7 +13,8 @@ ENDED = frozenset({"completed", "failed", "partial", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A version of a playbook in the server's catalog. `warnings` are problems that do not keep it from running."""
+    """A version of a playbook in the server's catalog. `warnings` are problems that do not keep it
+    from running."""
 
     path: str
     version: int
@@ -22,8 +23,8 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """One execution to start. Without an `idempotency_key` the client draws one, so that a batch whose answer was
-    lost can be sent again."""
+    """One execution to start. Without an `idempotency_key` the client draws one, so that a batch
+    whose answer was lost can be sent again."""
 
     path: str
     payload: JsonMap = field(default_factory=dict)
@@ -44,7 +45,8 @@ class Started:
 class Result:
     """Where an execution stands. `result` and `error` are those of an execution that has ended.
 
-    `error` is `{kind, type, message, step, task, iteration, attempt, line, traceback}`, as far as it is known.
+    `error` is `{kind, type, message, step, task, iteration, attempt, line, traceback}`, as far as
+    it is known.
     """
 
     execution_id: str
@@ -79,8 +81,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events, and where the execution was when they were read. `version` is that of its newest event then, `next` what
-    the next page is behind, None where there is none yet.
+    """Events, and where the execution was when they were read. `version` is that of its newest
+    event then, `next` what the next page is behind, None where there is none yet.
 
     `idle`: nothing happens to it by itself; it has ended, or waits for something from outside.
     """
@@ -100,8 +102,8 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of what a task printed, without secrets: parts of lines, or many. `data` is the whole chunk as the API
-    describes it, with the iteration and the attempt that printed it."""
+    """A piece of what a task printed, without secrets: parts of lines, or many. `data` is the whole
+    chunk as the API describes it, with the iteration and the attempt that printed it."""
 
     seq: int
     step: str
@@ -131,7 +133,8 @@ class LogPage:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """Items of a list that is kept by reference, from `offset` on; `next` is the offset behind them, None at its end."""
+    """Items of a list that is kept by reference, from `offset` on; `next` is the offset behind
+    them, None at its end."""
 
     items: list[Json]
     offset: int

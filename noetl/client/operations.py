@@ -1,5 +1,5 @@
-"""What can be asked of a server. The clients' methods are made from these functions: they have their names, their
-parameters and what is said of them here."""
+"""What can be asked of a server. The clients' methods are made from these functions: they have
+their names, their parameters and what is said of them here."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from noetl.client.core import TIMEOUT_S, Operation, Pause, Request, ask, ask_waiting, error_of, given, read
+from noetl.client.core import (
+    TIMEOUT_S,
+    Operation,
+    Pause,
+    Request,
+    ask,
+    ask_waiting,
+    make_error,
+    make_params,
+    read,
+)
 from noetl.client.core import execution_path as path_of
 from noetl.client.model import BatchItem, EventPage, LogPage, Registered, Result, ResultPage, Started
 from noetl.errors import NoetlError
 from noetl.facts.json import Json, JsonMap
 
-#: Seconds for which one request for a result waits at the server, and between two where it does not let anybody wait.
+#: Seconds for which one request for a result waits at the server, and between two where it does not
+#: let anybody wait.
 WAIT_S: Final = 30.0
 POLL_S: Final = 0.2
 #: Items of one batch, and executions of one page of the list: as many as the API takes.
@@ -28,12 +39,12 @@ RESULTS: Final = "noetl://results/"
 Clock = Callable[[], float]
 
 
-# --- playbooks --------------------------------------------------------------------------------------
+# --- playbooks ---
 
 
 def register(content: str, *, strict: bool = False) -> Operation[Registered]:
-    """Registers the YAML text of a playbook under its `metadata.path`; with `strict` not one with warnings. Raises
-    PlaybookInvalid."""
+    """Registers the YAML text of a playbook under its `metadata.path`; with `strict` not one with
+    warnings. Raises PlaybookInvalid."""
     # Left out where it says nothing: older servers do not know the key.
     body = {"content": content, **({"strict": True} if strict else {})}
     said = yield from ask(Request("POST", "/api/catalog", body=body))
@@ -41,12 +52,13 @@ def register(content: str, *, strict: bool = False) -> Operation[Registered]:
 
 
 def playbook(path: str, version: int | None = None) -> Operation[str]:
-    """The YAML text of a playbook in the catalog; of its newest version unless told otherwise. Raises NotFound."""
-    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}", given(version=version)))
+    """The YAML text of a playbook in the catalog; of its newest version unless told otherwise.
+    Raises NotFound."""
+    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}", make_params(version=version)))
     return str(said["content"])
 
 
-# --- starting and waiting ---------------------------------------------------------------------------
+# --- starting and waiting ---
 
 
 def start(
@@ -60,8 +72,9 @@ def start(
 ) -> Operation[Started]:
     """Starts an execution of a playbook in the catalog, and returns once it is recorded.
 
-    `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and request is the same
-    execution. `directories` are where relative file names start, on a server that works for its machine's user.
+    `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and
+    request is the same execution. `directories` are where relative file names start, on a server
+    that works for its machine's user.
     """
     body: JsonMap = {
         "path": path,
@@ -100,7 +113,7 @@ def _item(item: BatchItem) -> JsonMap:
 def _answer(said: JsonMap) -> Started | NoetlError:
     if said["status"] < 400:
         return Started(said["execution_id"], said.get("warnings", []))
-    return error_of(said["status"], said["problem"])
+    return make_error(said["status"], said["problem"])
 
 
 def result(execution_id: str) -> Operation[Result]:
@@ -148,7 +161,7 @@ def run(
     return found.value()
 
 
-# --- looking and steering ---------------------------------------------------------------------------
+# --- looking and steering ---
 
 
 def report(execution_id: str) -> Operation[JsonMap]:
@@ -160,7 +173,7 @@ def executions(
     *, path: str | None = None, status: str | None = None, limit: int = 50
 ) -> Operation[list[JsonMap]]:
     """The newest executions, newest first, as `GET /api/executions` lists them."""
-    params = given(path=path, status=status)
+    params = make_params(path=path, status=status)
     found: list[JsonMap] = []
     while len(found) < limit:
         size = min(PAGE, limit - len(found))
@@ -202,9 +215,10 @@ def event_page(
     wait_s: float = 0.0,
     until_idle: bool = False,
 ) -> Operation[EventPage]:
-    """Events behind the version `after`, and where the execution was when they were read. With `wait_s` the answer comes
-    once there is one, or none will come: with `until_idle` also where nothing happens to the execution by itself."""
-    params = given(
+    """Events behind the version `after`, and where the execution was when they were read. With
+    `wait_s` the answer comes once there is one, or none will come: with `until_idle` also where
+    nothing happens to the execution by itself."""
+    params = make_params(
         after=after, limit=limit, type=",".join(types) or None, until="idle" if until_idle else "end"
     )
     said = yield from ask_waiting(Request("GET", path_of(execution_id, "/events"), params), wait_s)
@@ -221,7 +235,7 @@ def log_page(
     limit: int = 1000,
 ) -> Operation[LogPage]:
     """What python and shell tasks printed, behind the chunk of number `after`."""
-    params = given(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
+    params = make_params(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
     return LogPage.of(said)
 
@@ -235,17 +249,17 @@ def last_lines(
     attempt: int | None = None,
 ) -> Operation[list[str]]:
     """The last lines that python and shell tasks printed."""
-    params = given(last=lines, step=step, iteration=iteration, attempt=attempt)
+    params = make_params(last=lines, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
     return "".join(chunk["text"] for chunk in said["chunks"]).splitlines()[-lines:]
 
 
-# --- results that are kept by reference, and the server itself --------------------------------------
+# --- results that are kept by reference, and the server itself ---
 
 
 def result_page(ref: str, offset: int = 0, limit: int = 1000) -> Operation[ResultPage]:
     """Items of the list that a reference (`noetl://results/...`) stands for."""
-    said = yield from ask(Request("GET", result_path(ref), given(offset=offset, limit=limit)))
+    said = yield from ask(Request("GET", result_path(ref), make_params(offset=offset, limit=limit)))
     return ResultPage(said["items"], said["offset"], said["length"], said["next"])
 
 
@@ -255,12 +269,14 @@ def result_path(ref: str) -> str:
 
 
 def runtime() -> Operation[JsonMap]:
-    """Version, tool kinds, queues and the workers that were seen within a minute, as `GET /api/runtime` answers."""
+    """Version, tool kinds, queues and the workers that were seen within a minute, as `GET
+    /api/runtime` answers."""
     return ask(Request("GET", "/api/runtime"))
 
 
 def health() -> Operation[JsonMap]:
-    """`{status: ok|degraded|down, database, broker}`, asked once. Raises Unavailable where the server does not answer."""
+    """`{status: ok|degraded|down, database, broker}`, asked once. Raises Unavailable where the
+    server does not answer."""
     reply = yield Request("GET", "/api/health", again=False)
     assert reply is not None, "a request is answered with a reply"
     # It is also how a server answers that has no database.

@@ -1,4 +1,5 @@
-"""Server-sent events: lines of a stream as what they stand for, and where a stream that broke off goes on."""
+"""Server-sent events: lines of a stream as what they stand for, and where a stream that broke off
+goes on."""
 
 from __future__ import annotations
 
@@ -6,21 +7,24 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from noetl.client.core import PASSING, Reply, Request, execution_path, given, pause_after, read
+from noetl.client.core import PASSING, Reply, Request, execution_path, make_params, pause_after, read
 from noetl.client.model import Event, LogChunk
 from noetl.errors import Unavailable
 from noetl.facts.json import JsonMap
 
-#: Seconds without any line, the server's heartbeats among them, after which a stream counts as broken.
+#: Seconds without any line, the server's heartbeats among them, after which a stream counts as
+#: broken.
 SILENCE_S: Final = 60.0
 
 E = TypeVar("E")
 
 
 class Stream(Generic[E]):
-    """Reads what a stream of an execution brings, in the order of its numbers, until the execution has ended.
+    """Reads what a stream of an execution brings, in the order of its numbers, until the execution
+    has ended.
 
-    After a break `request()` asks for what comes behind the last one that was read: none is lost or doubled.
+    After a break `request()` asks for what comes behind the last one that was read: none is lost or
+    doubled.
     """
 
     def __init__(
@@ -67,8 +71,9 @@ class Stream(Generic[E]):
         self._after, self._failures = int(number), 0
         return self._read_as(json.loads(data))
 
-    def opened(self, reply: Reply) -> bool:
-        """Whether lines follow. 204 says that nothing is to come. Raises what `read` raises for errors that stay."""
+    def accept(self, reply: Reply) -> bool:
+        """Whether lines follow. 204 says that nothing is to come. Raises what `read` raises for
+        errors that stay."""
         if reply.status == 204:
             self.ended = True
         elif reply.status >= 400 and reply.status not in PASSING:
@@ -76,7 +81,8 @@ class Stream(Generic[E]):
         return reply.status == 200
 
     def pause(self, reply: Reply, tries: int) -> float:
-        """Seconds to let pass before the stream is opened again. Raises Unavailable after so many failures."""
+        """Seconds to let pass before the stream is opened again. Raises Unavailable after so many
+        failures."""
         if self._failures >= tries - 1:
             raise Unavailable(f"The stream does not come back: {_reason(reply)}")
         self._failures += 1
@@ -98,7 +104,7 @@ def events(execution_id: str, after: int = 0, types: Sequence[str] = ()) -> Stre
 
     A connection that breaks is made again, and goes on behind the last event. Raises Unavailable.
     """
-    params = given(type=",".join(types) or None)
+    params = make_params(type=",".join(types) or None)
     return Stream(execution_path(execution_id, "/events"), params, after, Event.of)
 
 
@@ -110,7 +116,7 @@ def logs(
     iteration: int | None = None,
     attempt: int | None = None,
 ) -> Stream[LogChunk]:
-    """Yields what python and shell tasks print, behind the chunk of number `after`, as it comes, until the execution
-    has ended. Goes on after a break as `events` does. Raises Unavailable."""
-    params = given(step=step, iteration=iteration, attempt=attempt)
+    """Yields what python and shell tasks print, behind the chunk of number `after`, as it comes,
+    until the execution has ended. Goes on after a break as `events` does. Raises Unavailable."""
+    params = make_params(step=step, iteration=iteration, attempt=attempt)
     return Stream(execution_path(execution_id, "/logs"), params, after, LogChunk.of)

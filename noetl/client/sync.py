@@ -40,11 +40,13 @@ def follow(make: Callable[P, Stream[E]]) -> Callable[Concatenate[Client, P], Ite
 
 
 class Client:
-    """Talks to the server at `url` (`http://host:port`). Usable from one thread at a time; close it, or use `with`.
+    """Talks to the server at `url` (`http://host:port`). Usable from one thread at a time; close
+    it, or use `with`.
 
-    Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an idempotency key of
-    their own, so that this starts nothing twice. Raises Unavailable where it was in vain, and BadRequest, NotFound,
-    Conflict, LimitExceeded and PlaybookInvalid as the server answers.
+    Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an
+    idempotency key of their own, so that this starts nothing twice. Raises Unavailable where it was
+    in vain, and BadRequest, NotFound, Conflict, LimitExceeded and PlaybookInvalid as the server
+    answers.
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
@@ -84,8 +86,8 @@ class Client:
     health = perform(operations.health)
 
     def download(self, ref: str, *, raw: bool = False) -> Iterator[bytes]:
-        """Yields the JSON of the value that a reference (`noetl://results/...`) stands for, or with `raw` the bytes that
-        were kept, in pieces. Raises NotFound, Unavailable."""
+        """Yields the JSON of the value that a reference (`noetl://results/...`) stands for, or with
+        `raw` the bytes that were kept, in pieces. Raises NotFound, Unavailable."""
         request = operations.download(ref, raw)
         try:
             with self._open(request) as (reply, answer):
@@ -101,7 +103,7 @@ class Client:
             reply = Reply(NO_REPLY, f"The server at {self._url} broke it off.")
             try:
                 with self._open(request) as (reply, answer):
-                    if found.opened(reply):
+                    if found.accept(reply):
                         answer.encoding = "utf-8"
                         for line in answer.iter_lines(chunk_size=None, decode_unicode=True):
                             if (one := found.feed(line)) is not None:
@@ -138,7 +140,8 @@ class Client:
 
     @contextmanager
     def _open(self, request: Request) -> Iterator[tuple[Reply, requests.Response]]:
-        """The answer before its body was read; the reply has its text where it is an error. Raises what requests raises."""
+        """The answer before its body was read; the reply has its text where it is an error. Raises
+        what requests raises."""
         with self._session.request(**self._arguments(request), stream=True) as answer:
             text = answer.text if answer.status_code >= 400 else ""
             yield Reply(answer.status_code, text, answer.headers, answer.url), answer

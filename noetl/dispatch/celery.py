@@ -18,9 +18,9 @@ from kombu import Producer
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from noetl.dispatch import transports
-from noetl.dispatch.deployed import celery_settings
+from noetl.dispatch.deployer import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN, celery_task_id, format_arguments
+from noetl.dispatch.transports import CarefulAMQP
 from noetl.errors import ConfigError, Unavailable, UnknownPurpose
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import find_purpose
@@ -45,7 +45,7 @@ class CeleryDispatcher:
         harmless. Commands of a purpose that is not known stay behind, with a line in the log."""
         # Nobody waits for a lane's result here: without this Celery would subscribe to each of
         # them.
-        with _translated(), denied_join_result():
+        with _translate_errors(), denied_join_result():
             for chord_id, members in groupby(filter(_is_known, commands), key=lambda row: row.chord_id):
                 rows = list(members)
                 if chord_id is None or not self._chords:
@@ -55,7 +55,7 @@ class CeleryDispatcher:
 
     def wake(self) -> None:
         """Raises Unavailable."""
-        with _translated(), self._app.producer_or_acquire() as producer:
+        with _translate_errors(), self._app.producer_or_acquire() as producer:
             if not self._wake_waits(producer):
                 self._turn().apply_async(producer=producer)
 
@@ -77,14 +77,14 @@ class CeleryDispatcher:
         """Raises Unavailable where the broker does not answer within a second or two."""
         patience = {"socket_connect_timeout": 1, "socket_timeout": 2}
         with (
-            _translated(),
+            _translate_errors(),
             self._app.connection_for_write(connect_timeout=1, transport_options=patience) as connection,
         ):
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
 
     def waiting(self, queue: str) -> int:
         """Raises Unavailable."""
-        with _translated(), self._app.connection_or_acquire() as connection:
+        with _translate_errors(), self._app.connection_or_acquire() as connection:
             channel = connection.default_channel
             try:
                 return int(channel.queue_declare(queue=queue, passive=True).message_count)
@@ -145,7 +145,7 @@ def _is_known(row: CommandRow) -> bool:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, KombuError, RedisError, OSError) as error:
@@ -159,8 +159,7 @@ def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) 
     Raises ConfigError where those contradict what NoETL promises.
     """
     settings = celery_settings(broker_url, backend, longest_task_s)
-    transports.install()
-    app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
+    app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False, amqp=CarefulAMQP)
     app.config_from_object(settings)
     scheme, _, folder = broker_url.partition("://")
     if scheme == "filesystem":

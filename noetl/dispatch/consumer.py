@@ -1,6 +1,8 @@
-"""How our workers and the scheduler take messages and tell Flower of them: Celery's consumer, with less talk.
+"""How our workers and the scheduler take messages and tell Flower of them: Celery's consumer, with
+less talk.
 
-What is no message of ours is refused before Celery sees it, whatever the broker: see `envelope` and `refused`.
+What is no message of ours is refused before Celery sees it, whatever the broker: see `envelope` and
+`refused`.
 
 Named by `worker_consumer` in `settings`.
 """
@@ -19,12 +21,12 @@ from noetl.dispatch.refused import KEPT, KEPT_WORDS, legible, refuse
 
 log = logging.getLogger(__name__)
 
-#: Seconds for which events for Flower are collected. Sent one by one they cost a worker's parent process as
-#: much as everything else that it does.
+#: Seconds for which events for Flower are collected. Sent one by one they cost a worker's parent
+#: process as much as everything else that it does.
 EVENTS_S: Final = 0.1
 
-#: What Celery raises over values that it did not expect. Nothing else is blamed on a message: a worker whose
-#: pool is broken must end, and not refuse everything from then on.
+#: What Celery raises over values that it did not expect. Nothing else is blamed on a message: a
+#: worker whose pool is broken must end, and not refuse everything from then on.
 ODD: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
@@ -41,14 +43,15 @@ class Consumer(consumer.Consumer):
         self._collecting = False
         wakes = self.app.amqp.queues.consume_from.get(SCHEDULER_QUEUE)
         if wakes is not None:
-            # A wake that dies with the scheduler is made up for by the sweeper, which sees who owes a turn:
-            # keeping accounts of each would cost two more round trips to the broker.
+            # A wake that dies with the scheduler is made up for by the sweeper, which sees who owes
+            # a turn: keeping accounts of each would cost two more round trips to the broker.
             wakes.no_ack = True
 
     def on_send_event_buffered(self) -> Any:
         if self.hub and not self._collecting:
             self._collecting = True
-            # Not `call_later` from here, which may be a thread of the pool: the hub's timers take no lock.
+            # Not `call_later` from here, which may be a thread of the pool: the hub's timers take
+            # no lock.
             self.hub.call_soon(self._collect)
 
     def _collect(self) -> None:
@@ -91,19 +94,21 @@ class Consumer(consumer.Consumer):
         self._refuse(message, f"it cannot be decompressed or decoded: {exc}")
 
     def _refuse(self, message: Any, reason: str) -> None:
-        # A queue without acknowledgements has forgotten the message, and AMQP closes the channel of who rejects it.
+        # A queue without acknowledgements has forgotten the message, and AMQP closes the channel of
+        # who rejects it.
         tag = (message.delivery_info or {}).get("consumer_tag")
         if not message.acknowledged and tag not in (message.channel.no_ack_consumers or ()):
             message.reject_log_error(log, self.connection_errors)
-        refuse(_queue(message), reason, _shown(message))
+        refuse(_queue(message), reason, _show(message))
 
 
 def _queue(message: Any) -> object:
     return (message.delivery_info or {}).get("routing_key", "")
 
 
-def _shown(message: Any) -> object:
+def _show(message: Any) -> object:
     """The body, behind what the headers say of it."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     words = {name: headers[name] for name in ("task", "id", "shadow") if name in headers}
-    return f"{legible(words, KEPT_WORDS)} {legible(message.content_type, KEPT_WORDS)}: {legible(message.body, KEPT)}"
+    said, kind = legible(words, KEPT_WORDS), legible(message.content_type, KEPT_WORDS)
+    return f"{said} {kind}: {legible(message.body, KEPT)}"

@@ -1,4 +1,5 @@
-"""What a message must look like before kombu or Celery are let near it: both end their worker over what is odd."""
+"""What a message must look like before kombu or Celery are let near it: both end their worker over
+what is odd."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-# --- Celery's messages, on any broker ---------------------------------------------------------------
+# --- Celery's messages, on any broker ---
 
 
 def flaw_of_message(message: Any, tasks: Container[str]) -> str | None:
@@ -154,7 +155,7 @@ def _flaw_of_limits(limits: list[object] | tuple[object, ...]) -> str | None:
 def _flaw_of_body(message: Any) -> str | None:
     try:
         body = message.decode()
-    except Exception as error:  # noqa: BLE001 (kombu wraps what it expects; of forged bodies anything may come)
+    except Exception as error:  # noqa: BLE001 (of forged bodies anything may come)
         return f"the body cannot be read: {type(error).__name__}: {error}"
     match body:
         case [list(), dict() as named, dict() as embedded]:

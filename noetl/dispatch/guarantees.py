@@ -98,7 +98,8 @@ GUARANTEES: Final = (
 
 
 def visibility(longest_task_s: float) -> Guarantee:
-    """The broker hands out a message again after its visibility timeout: not while the task may still run."""
+    """The broker hands out a message again after its visibility timeout: not while the task may
+    still run."""
     return Guarantee(
         "broker_transport_options",
         f"more than {longest_task_s:g} seconds (NOETL_TASK_TIMEOUT_S)",

@@ -15,8 +15,9 @@ _EXTRAS: Final = ("execution", "command", "step")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `{at, level, logger, message, process}`, `error` where there is a traceback, and what the
-    thread works on: `request`, `command`, `execution`, `step`, `run`, `delivery`, `iteration`, `task`, `attempt`."""
+    """One JSON object a line: `{at, level, logger, message, process}`, `error` where there is a
+    traceback, and what the thread works on: `request`, `command`, `execution`, `step`, `run`,
+    `delivery`, `iteration`, `task`, `attempt`."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {

@@ -10,7 +10,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from noetl.errors import NoetlError, Unavailable
 from noetl.usecases.log_context import about_command
@@ -24,6 +25,8 @@ from noetl.usecases.work.leases import Leases
 from noetl.usecases.work.worker import Worker
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
@@ -84,8 +87,8 @@ class LocalDispatcher:
         if self._leases is not None:
             self._leases.stop()
 
-    def _spawn(self, name: str, target: object, argument: object) -> None:
-        thread = threading.Thread(target=target, args=(argument,), name=f"noetl-{name}", daemon=True)  # type: ignore[arg-type]
+    def _spawn(self, name: str, target: Callable[[T], None], argument: T) -> None:
+        thread = threading.Thread(target=target, args=(argument,), name=f"noetl-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -93,24 +96,12 @@ class LocalDispatcher:
         self._commands.put((row.priority, next(self._numbers), row))
 
     def _schedule(self, rt: Runtime) -> None:
-        while True:
-            if not self._wakes.get() or self._stopping.is_set():
-                return
-            try:
-                advance(rt)
-            except Unavailable as error:
-                log.warning(WAITS, error)
-            except NoetlError:
-                log.exception("A turn failed; the sweeper asks for it again")
+        while self._wakes.get() and not self._stopping.is_set():
+            _attempt(advance, rt, "A turn failed; the sweeper asks for it again")
 
     def _sweep(self, rt: Runtime) -> None:
         while not self._stopping.wait(SWEEP_S):
-            try:
-                sweep(rt)
-            except Unavailable as error:
-                log.warning(WAITS, error)
-            except NoetlError:
-                log.exception("A sweep failed; the next one goes on")
+            _attempt(sweep, rt, "A sweep failed; the next one goes on")
 
     def _work(self, worker: Worker) -> None:
         while not self._stopping.is_set():
@@ -131,3 +122,13 @@ class LocalDispatcher:
     def _run(self, worker: Worker, row: CommandRow) -> None:
         if find_purpose(row).handler(worker, row.command_id).end is End.AGAIN:
             self._put(row)
+
+
+def _attempt(verb: Callable[[Runtime], object], rt: Runtime, failure: str) -> None:
+    """Does that, and goes on whatever the database says."""
+    try:
+        verb(rt)
+    except Unavailable as error:
+        log.warning(WAITS, error)
+    except NoetlError:
+        log.exception(failure)

@@ -1,6 +1,8 @@
-"""What came from a broker and is none of our messages: told to whoever listens, which is who keeps dead letters.
+"""What came from a broker and is none of our messages: told to whoever listens, which is who keeps
+dead letters.
 
-Anybody who can write to a broker can put anything there. Nothing of it may end a worker, and nothing may vanish.
+Anybody who can write to a broker can put anything there. Nothing of it may end a worker, and
+nothing may vanish.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ KEPT_WORDS: Final = 300
 
 
 def refuse(queue: object, reason: str, body: object) -> None:
-    """Tells all listeners, and the log. Never raises: Celery's signals keep to themselves what receivers raise."""
+    """Tells all listeners, and the log. Never raises: Celery's signals keep to themselves what
+    receivers raise."""
     where, why, what = legible(queue, KEPT_WORDS), legible(reason, KEPT_WORDS), legible(body, KEPT)
     log.error("A message was dropped from the queue %s: %s: %.200s", where, why, what)
     refused.send(sender=None, queue=where, reason=why, body=what)
@@ -29,7 +32,7 @@ def refuse(queue: object, reason: str, body: object) -> None:
 
 def legible(value: object, limit: int) -> str:
     """At most `limit` characters of `value`. What no terminal should be sent is escaped."""
-    escaped = "".join(one if one.isprintable() else _escaped(one) for one in _text(value, limit))
+    escaped = "".join(one if one.isprintable() else _escape(one) for one in _text(value, limit))
     return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"
 
 
@@ -45,5 +48,5 @@ def _text(value: object, limit: int) -> str:
         return f"<{type(value).__name__}, nested too deeply to be shown>"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

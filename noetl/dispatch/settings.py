@@ -1,11 +1,12 @@
-"""NoETL's settings of Celery. A deployer's `celeryconfig.py` lies over them (see `deployed`).
+"""NoETL's settings of Celery. A deployer's `celeryconfig.py` lies over them (see `deployer`).
 
 Lines that look unusual keep a guarantee: which ones do, and how, stands in docs/operations.md.
 """
 
 from __future__ import annotations
 
-# A message is given back when its worker or its child dies; claims in the log keep that from doubling work.
+# A message is given back when its worker or its child dies; claims in the log keep that from
+# doubling work.
 task_acks_late = True
 task_reject_on_worker_lost = True
 

@@ -1,6 +1,11 @@
-"""kombu's transports for queues into which others may write: what is no message is refused, and read past.
+"""kombu's transports for queues into which others may write: what is no message is refused, and
+read past.
 
-kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker that took it.
+kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker
+that took it.
+
+Some of what is overridden here is private to kombu: see decision 60. Of another release of kombu
+read what `tests/integration/test_celery_internals.py` lists before it is allowed there.
 """
 
 from __future__ import annotations
@@ -10,20 +15,16 @@ import os
 import stat
 import time
 import uuid
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, Final
 
+import kombu
+from celery.app.amqp import AMQP
 from kombu.exceptions import ChannelError
-from kombu.transport import (  # type: ignore[attr-defined]  # the stubs know no cache
-    TRANSPORT_ALIASES,
-    _transport_cache,
-    filesystem,
-    memory,
-    redis,
-    virtual,
-)
+from kombu.transport import filesystem, memory, redis, virtual
 from kombu.utils.json import dumps, loads
 from redis.exceptions import ResponseError
 
@@ -46,23 +47,23 @@ class MemoryTransport(Careful, memory.Transport):
     """Queues inside of one process."""
 
 
-# --- Redis ------------------------------------------------------------------------------------------
+# --- Redis ---
 
 
 class RedisChannel(redis.Channel):
-    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which costs as much as
-    the command."""
+    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which
+    costs as much as the command."""
 
     connection_errors: tuple[type[Exception], ...]
     _kept: Any = None
 
-    def _create_client(self, asynchronous: bool = False) -> Any:
-        if asynchronous:
-            return super()._create_client(asynchronous=True)  # type: ignore[misc]
+    @contextlib.contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
         # A client is a view of its pool, and the pool is another one after a lost connection.
-        if self._kept is None or self._kept.connection_pool is not self.pool:
-            self._kept = super()._create_client()  # type: ignore[misc]
-        return self._kept
+        if client is None and (self._kept is None or self._kept.connection_pool is not self.pool):
+            with super().conn_or_acquire() as self._kept:
+                pass
+        yield self._kept if client is None else client
 
     def _brpop_read(self, **options: Any) -> Any:
         # The one place in which the entry and the name of its list are both to be had.
@@ -92,8 +93,9 @@ class RedisChannel(redis.Channel):
     def close(self) -> None:
         """Closes what can be closed; raises what the broker's death made of the rest.
 
-        kombu reads the answer that is still owed before anything else. Where the broker has died that fails, and a second
-        attempt came when the channel no longer knew its broker, and ended the worker.
+        kombu reads the answer that is still owed before anything else. Where the broker has died
+        that fails, and a second attempt came when the channel no longer knew its broker, and ended
+        the worker.
         """
         try:
             super().close()
@@ -103,17 +105,23 @@ class RedisChannel(redis.Channel):
             super().close()
 
     def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 - kombu names it
-        """A list that is not there is an empty queue: asking for both would be a round trip more."""
+        """A list that is not there is an empty queue: asking for both would be a round trip
+        more."""
         return True
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are not."""
-        if delivery_tag in (self.qos._delivered or ()):
-            super().basic_ack(delivery_tag, multiple)
+        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are
+        not."""
+        try:
+            self.qos.get(delivery_tag)
+        except KeyError:
+            return
+        super().basic_ack(delivery_tag, multiple)
 
 
 def _entry(separator: str, answer: Any, **_: Any) -> Any:
-    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were nothing."""
+    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were
+    nothing."""
     if not answer:
         return None
     key, raw = answer
@@ -140,7 +148,7 @@ class RedisTransport(Careful, redis.Transport):
             raise
 
 
-# --- files ------------------------------------------------------------------------------------------
+# --- files ---
 
 
 class FilesystemChannel(filesystem.Channel):
@@ -170,7 +178,7 @@ class FilesystemChannel(filesystem.Channel):
         for name in sorted(os.listdir(folder)):
             if name.partition(".")[2] != f"{queue}.msg":
                 continue
-            raw = _taken(folder / name, queue)
+            raw = _take_file(folder / name, queue)
             if raw is not None:
                 return loads(raw)
         raise Empty
@@ -204,8 +212,9 @@ class FilesystemChannel(filesystem.Channel):
             super()._queue_bind(exchange, *binding)
 
 
-def _taken(file: Path, queue: str) -> bytes | None:
-    """The content of a message's file, which is removed; None where somebody else has it or it is no message."""
+def _take_file(file: Path, queue: str) -> bytes | None:
+    """The content of a message's file, which is removed; None where somebody else has it or it is
+    no message."""
     mine = file.with_name(f"{file.name}.{uuid.uuid4()}.taken")
     try:
         file.rename(mine)
@@ -242,7 +251,7 @@ class FilesystemTransport(Careful, filesystem.Transport):
     Channel = FilesystemChannel
 
 
-_TRANSPORTS = {
+_TRANSPORTS: Final[Mapping[str, type[virtual.Transport]]] = {
     "redis": RedisTransport,
     "rediss": RedisTransport,
     "filesystem": FilesystemTransport,
@@ -250,9 +259,15 @@ _TRANSPORTS = {
 }
 
 
-def install() -> None:
-    """Makes `redis://` and its relatives mean these transports, from the next connection on."""
-    for alias, transport in _TRANSPORTS.items():
-        TRANSPORT_ALIASES[alias] = f"{__name__}:{transport.__name__}"
-        # kombu remembers what an alias meant when it was first used.
-        _transport_cache.pop(alias, None)
+class Connection(kombu.Connection):
+    """A connection for which `redis://` and its relatives mean these transports. Others in the
+    process keep kombu's own."""
+
+    def get_transport_cls(self) -> Any:
+        return _TRANSPORTS.get(self.transport_cls) or super().get_transport_cls()
+
+
+class CarefulAMQP(AMQP):
+    """What a Celery app sends and receives with, over such connections."""
+
+    Connection = Connection

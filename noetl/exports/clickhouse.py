@@ -1,8 +1,9 @@
 """The tables in the words of ClickHouse, and how files come into them.
 
-Every table is a ReplacingMergeTree: of rows with one key the newest `as_of` stays, and a file that is loaded twice does
-no harm (`SELECT ... FINAL` sees it at once). The key is what a row is sorted by. Rows that replace each other must lie
-in one partition: that is the month in which their execution was made, which its id tells.
+Every table is a ReplacingMergeTree: of rows with one key the newest `as_of` stays, and a file that
+is loaded twice does no harm (`SELECT ... FINAL` sees it at once). The key is what a row is sorted
+by. Rows that replace each other must lie in one partition: that is the month in which their
+execution was made, which its id tells.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ def read(table: ProjectionTable, path: Path, longest: int, types: dict[ColumnTyp
     columns = ", ".join(f"'{one.name}': '{types[one.type]}'" for one in table.columns)
     size = max(_MOST_OF_A_ROW, 2 * longest)
     return (
-        f"read_json({quoted(path)}, format='newline_delimited', columns={{{columns}}}, "
+        f"read_json({quote(path)}, format='newline_delimited', columns={{{columns}}}, "
         f"maximum_object_size={size})"
     )
 
 
-def quoted(path: Path) -> str:
+def quote(path: Path) -> str:
     """A path as a literal: COPY takes no parameters in older versions."""
     return "'" + str(path).replace("'", "''") + "'"

@@ -32,7 +32,8 @@ Full: TypeAlias = Callable[[Draft], None]
 
 
 class Drafts:
-    """Those of `tables`, in `folder`. No more of a table than one part is held, and none of it in memory."""
+    """Those of `tables`, in `folder`. No more of a table than one part is held, and none of it in
+    memory."""
 
     def __init__(self, folder: Path, tables: Collection[str], full: Full, most_rows: int = MOST_ROWS) -> None:
         self._folder = folder

@@ -1,7 +1,8 @@
-"""An export to a directory, and every later one to the same: what is new since then, in files beside the old ones.
+"""An export to a directory, and every later one to the same: what is new since then, in files
+beside the old ones.
 
-Killed at any point it leaves what the manifest of the export before says. Files that were on their way are removed by
-the next one.
+Killed at any point it leaves what the manifest of the export before says. Files that were on their
+way are removed by the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from noetl.errors import BadRequest
 from noetl.exports import clickhouse
 from noetl.exports.drafts import MOST_ROWS, Drafts
 from noetl.exports.folder import Folder
-from noetl.exports.manifest import MANIFEST, Format, Manifest, heads, line_of, lookup, parsed
+from noetl.exports.manifest import MANIFEST, Format, Manifest, format_head, heads, lookup, parse
 from noetl.exports.parts import Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.tables import TABLES, ProjectionRow
@@ -30,22 +31,23 @@ _OURS: Final = re.compile(rf"(?:{'|'.join(TABLES)})/part-\d+\.\w+|state/heads-\d
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What is asked for. Without `format` or `tables`: those of the directory, else Parquet and all tables."""
+class ExportRequest:
+    """What is asked for. Without `format` or `tables`: those of the directory, else Parquet and all
+    tables."""
 
     to: str
     format: Format | None = None
     tables: Sequence[str] = ()
 
 
-def export(rt: Runtime, order: Order, most_rows: int = MOST_ROWS) -> Manifest:
-    """Exports what is new; the manifest after it. Raises BadRequest, Conflict where another export writes to the
-    same directory, Unavailable where it cannot be written."""
-    check(order.tables)
-    folder = Folder(order.to)
+def export(rt: Runtime, request: ExportRequest, most_rows: int = MOST_ROWS) -> Manifest:
+    """Exports what is new; the manifest after it. Raises BadRequest, Conflict where another export
+    writes to the same directory, Unavailable where it cannot be written."""
+    check(request.tables)
+    folder = Folder(request.to)
     with folder.held():
-        before = _begun(folder, order)
-        _swept(folder, before)
+        before = _begin(folder, request)
+        _sweep(folder, before)
         with tempfile.TemporaryDirectory(prefix="noetl-export-") as scratch:
             return _Export(rt, folder, before, Path(scratch)).run(most_rows)
 
@@ -57,34 +59,36 @@ def check(tables: Collection[str]) -> None:
             raise BadRequest(f"There is no table {name!r}.{did_you_mean(name, TABLES)}")
 
 
-def _begun(folder: Folder, order: Order) -> Manifest:
-    """What the directory holds. A new one has its manifest before anything else, so that it is known for ours."""
+def _begin(folder: Folder, request: ExportRequest) -> Manifest:
+    """What the directory holds. A new one has its manifest before anything else, so that it is
+    known for ours."""
     content = folder.read(MANIFEST)
     if content is not None:
-        found = parsed(content, folder.url)
-        _agree(folder, order, found)
+        found = parse(content, folder.url)
+        _agree(folder, request, found)
         return found
     if folder.names():
         raise BadRequest(f"{folder.url!r} holds files and no {MANIFEST}; export to a directory of its own.")
-    wanted = set(order.tables or TABLES)
-    manifest = Manifest(order.format or "parquet", {name: [] for name in TABLES if name in wanted})
+    wanted = set(request.tables or TABLES)
+    manifest = Manifest(request.format or "parquet", {name: [] for name in TABLES if name in wanted})
     with tempfile.TemporaryDirectory(prefix="noetl-export-") as scratch:
         _write(folder, MANIFEST, manifest.as_json(), Path(scratch))
     return manifest
 
 
-def _agree(folder: Folder, order: Order, found: Manifest) -> None:
-    if order.format not in (None, found.format):
+def _agree(folder: Folder, request: ExportRequest, found: Manifest) -> None:
+    if request.format not in (None, found.format):
         raise BadRequest(
-            f"{folder.url!r} is an export as {found.format}; for {order.format}, take another directory."
+            f"{folder.url!r} is an export as {found.format}; for {request.format}, take another directory."
         )
-    if order.tables and set(order.tables) != set(found.tables):
+    if request.tables and set(request.tables) != set(found.tables):
         raise BadRequest(
-            f"{folder.url!r} is an export of {', '.join(found.tables)}; for other tables, take another directory."
+            f"{folder.url!r} is an export of {', '.join(found.tables)}; for other tables, "
+            "take another directory."
         )
 
 
-def _swept(folder: Folder, manifest: Manifest) -> None:
+def _sweep(folder: Folder, manifest: Manifest) -> None:
     """What an export left behind that did not come to its end."""
     kept = manifest.files
     for name in folder.names():
@@ -131,7 +135,7 @@ class _Export:
             for item in rows(self._rt, list(self._before.tables), state):
                 match item:
                     case Head():
-                        file.write(line_of(item))
+                        file.write(format_head(item))
                     case ProjectionRow():
                         self._note(item)
                         drafts.add(item)

@@ -17,7 +17,8 @@ from noetl.errors import BadRequest, Conflict, Unavailable
 class Folder:
     """Files by their names below `url`. A file is all there or not at all, also after a crash.
 
-    Raises BadRequest where `url` cannot be a directory, Unavailable where the store does not do what it is told.
+    Raises BadRequest where `url` cannot be a directory, Unavailable where the store does not do
+    what it is told.
     """
 
     def __init__(self, url: str) -> None:
@@ -33,8 +34,9 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else exports to it meanwhile (of this machine; object stores know no locks). Raises Conflict."""
-        with self._told("written"):
+        """Nobody else exports to it meanwhile (of this machine; object stores know no locks).
+        Raises Conflict."""
+        with self._translate_errors("written"):
             self._files.makedirs(self._base, exist_ok=True)
         if not self._local:
             yield
@@ -48,14 +50,14 @@ class Folder:
 
     def names(self) -> list[str]:
         """Of all files below, `execution/part-000001.parquet`, but those that begin with a dot."""
-        with self._told("read"):
+        with self._translate_errors("read"):
             found = self._files.find(self._base)
         names = (str(path)[len(self._base) :].lstrip("/") for path in found)
         return sorted(name for name in names if not name.rpartition("/")[2].startswith("."))
 
     def read(self, name: str) -> bytes | None:
         """None where there is no such file."""
-        with self._told("read"):
+        with self._translate_errors("read"):
             try:
                 return bytes(self._files.cat_file(self._path(name)))
             except FileNotFoundError:
@@ -63,13 +65,13 @@ class Folder:
 
     def fetch(self, name: str, to: Path) -> None:
         """Copies a file of any size to this machine."""
-        with self._told("read"):
+        with self._translate_errors("read"):
             self._files.get_file(self._path(name), str(to))
 
     def write(self, name: str, file: Path) -> None:
         """Puts a file of this machine there, in the place of an older one."""
         path = self._path(name)
-        with self._told("written"):
+        with self._translate_errors("written"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             if self._local:
                 _settle(file, Path(path))
@@ -77,14 +79,14 @@ class Folder:
                 self._files.put_file(str(file), path)
 
     def remove(self, name: str) -> None:
-        with self._told("written"):
+        with self._translate_errors("written"):
             self._files.rm_file(self._path(name))
 
     def _path(self, name: str) -> str:
         return f"{self._base}/{name}"
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except (NotADirectoryError, FileExistsError) as error:

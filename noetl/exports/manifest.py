@@ -1,8 +1,9 @@
 """What an export directory holds: `manifest.json`, which is replaced at the end of every export.
 
-A file that it does not name is no part of the export. `heads` names the file with how far every execution has been
-exported: a line `<execution_id> <version> <log>` for each, from the newest to the oldest, so that two of them are
-compared without being in memory. Earlier releases wrote no `log`, the number of the last chunk that was printed.
+A file that it does not name is no part of the export. `heads` names the file with how far every
+execution has been exported: a line `<execution_id> <version> <log>` for each, from the newest to
+the oldest, so that two of them are compared without being in memory. Earlier releases wrote no
+`log`, the number of the last chunk that was printed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`exports` counts them; `playbooks` are the newest exported version of each path, `nets` digests."""
+    """`exports` counts them; `playbooks` are the newest exported version of each path, `nets`
+    digests."""
 
     format: Format
     tables: dict[str, list[Part]]
@@ -65,7 +67,7 @@ class Manifest:
 _ADAPTER: Final = TypeAdapter(Manifest)
 
 
-def parsed(content: bytes, place: str) -> Manifest:
+def parse(content: bytes, place: str) -> Manifest:
     """Raises BadRequest where it is none."""
     try:
         found = _ADAPTER.validate_json(content)
@@ -85,7 +87,7 @@ def heads(lines: Iterable[str]) -> Iterator[Head]:
         yield Head(execution_id, int(version), int(log[0]) if log else 0)
 
 
-def line_of(head: Head) -> str:
+def format_head(head: Head) -> str:
     """What `heads` reads."""
     return f"{head.execution_id} {head.version} {head.log}\n"
 

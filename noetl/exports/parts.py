@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from noetl.exports.columns import TYPES, quoted, read
+from noetl.exports.columns import TYPES, quote, read
 from noetl.exports.drafts import Draft
 from noetl.exports.folder import Folder
 from noetl.exports.manifest import Format, Manifest, Part
@@ -45,7 +45,7 @@ class Parts:
     def _parquet(self, draft: Draft) -> Path:
         target = self._scratch / "part.parquet"
         rows = read(draft.table, draft.path, draft.longest, TYPES)
-        self._duckdb().execute(f"COPY (FROM {rows}) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd)")
+        self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(target)} (FORMAT parquet, COMPRESSION zstd)")
         return target
 
     def _duckdb(self) -> DuckDBPyConnection:

@@ -1,6 +1,7 @@
 """A person's question in SQL: the tables that it names are filled, and DuckDB answers.
 
-The database is a file that goes with the answer. It is opened for reads, without access to anything outside of it.
+The database is a file that goes with the answer. It is opened for reads, without access to anything
+outside of it.
 """
 
 from __future__ import annotations
@@ -38,32 +39,33 @@ _ALONE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """`rows` come as they are read: instants as `datetime` in UTC, without a zone, JSON as what it stands for."""
+class QueryAnswer:
+    """`rows` come as they are read: instants as `datetime` in UTC, without a zone, JSON as what it
+    stands for."""
 
     columns: Sequence[str]
     rows: Iterator[tuple[Any, ...]]
 
 
 @contextmanager
-def asked(rt: Runtime, query: str, last: int | None = None) -> Iterator[Answer]:
-    """The answer, good while the block runs. `last` looks at the newest executions only. Raises BadRequest where
-    the query is no single statement, or DuckDB refuses it."""
+def answer_query(rt: Runtime, query: str, last: int | None = None) -> Iterator[QueryAnswer]:
+    """The answer, good while the block runs. `last` looks at the newest executions only. Raises
+    BadRequest where the query is no single statement, or DuckDB refuses it."""
     named = tables_of(query)
     with tempfile.TemporaryDirectory(prefix="noetl-sql-") as folder:
         file = Path(folder, "log.duckdb")
         _fill(rt, file, named, last)
-        with closing(_connected(str(file), read_only=True)) as connection, _told():
+        with closing(_connect(str(file), read_only=True)) as connection, _translate_errors():
             cursor = connection.execute(query)
             described = cursor.description or []
             parsed = [str(column[1]) == "JSON" for column in described]
-            yield Answer([column[0] for column in described], _fetched(cursor, parsed))
+            yield QueryAnswer([column[0] for column in described], _fetch(cursor, parsed))
 
 
 def tables_of(query: str) -> set[str]:
-    """The tables of ours that `query` names, wherever a word of it is one. Raises BadRequest where DuckDB does not
-    understand the query, before anything is read."""
-    with closing(_connected()) as connection, _told():
+    """The tables of ours that `query` names, wherever a word of it is one. Raises BadRequest where
+    DuckDB does not understand the query, before anything is read."""
+    with closing(_connect()) as connection, _translate_errors():
         for table in TABLES.values():
             connection.execute(create(table))
         statements = connection.extract_statements(query)
@@ -75,12 +77,12 @@ def tables_of(query: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(query)} & set(TABLES)
 
 
-def _connected(file: str = ":memory:", *, read_only: bool = False) -> DuckDBPyConnection:
+def _connect(file: str = ":memory:", *, read_only: bool = False) -> DuckDBPyConnection:
     return duckdb.connect(file, read_only=read_only, config=dict(_ALONE))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
@@ -105,7 +107,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
             drafts.finish()
 
 
-def _fetched(cursor: DuckDBPyConnection, parsed: Sequence[bool]) -> Iterator[tuple[Any, ...]]:
+def _fetch(cursor: DuckDBPyConnection, parsed: Sequence[bool]) -> Iterator[tuple[Any, ...]]:
     while found := cursor.fetchmany(_FETCH):
         for row in found:
             yield tuple(_read(*each) for each in zip(row, parsed, strict=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 
 from noetl.facts.json import Json
 from noetl.net.model import Admission, Demand, Join, Template
@@ -13,10 +13,10 @@ from noetl.net.model import Admission, Demand, Join, Template
 class Rendered:
     """A template, as far as it can be rendered before the execution.
 
-    `value` holds what is known and, as it was written, what is not; `needs` are the names that are still missing
-    (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that with which it would be null. Where
-    nothing is missing and nothing fails `worlds` holds its value in each of the worlds that were tried (see
-    `noetl.forecast.worlds`).
+    `value` holds what is known and, as it was written, what is not; `needs` are the names that are
+    still missing (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that
+    with which it would be null. Where nothing is missing and nothing fails `worlds` holds its value
+    in each of the worlds that were tried (see `noetl.forecast.worlds`).
     """
 
     value: Template
@@ -31,9 +31,10 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopAhead:
-    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
-    `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
+class LoopForecast:
+    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations
+    run at once; `cursor` the kind that claims its rows, whose call is the first of the step's
+    tasks."""
 
     iterator: str
     mode: str
@@ -42,17 +43,13 @@ class LoopAhead:
     count: int | None = None
     cursor: str | None = None
 
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        return self.collection, self.width
-
 
 @dataclass(frozen=True, slots=True)
-class RepeatAhead:
-    """That a task is called again: `most` is how many calls there are at most. There is another one while any of `when`
-    holds; or, where `pages` names how they follow each other (`link`), while there is another page and `until` does not
-    hold. `changes` are the keys in which later requests differ from the first; `input` stands for the inputs."""
+class RepeatForecast:
+    """That a task is called again: `most` is how many calls there are at most. There is another one
+    while any of `when` holds; or, where `pages` names how they follow each other (`link`), while
+    there is another page and `until` does not hold. `changes` are the keys in which later requests
+    differ from the first; `input` stands for the inputs."""
 
     when: tuple[Template, ...]
     pages: str
@@ -62,9 +59,9 @@ class RepeatAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterAhead:
-    """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this workload; None: it
-    depends. `when` True: without a guard."""
+class AfterForecast:
+    """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this
+    workload; None: it depends. `when` True: without a guard."""
 
     when: Template
     guard: Rendered
@@ -75,40 +72,32 @@ class AfterAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAhead:
-    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
-    its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to. Of one that is
-    called again they are those of its first call. `behind` names the task after each of whose calls it runs, and then
-    `repeat` is that of the other one."""
+class TaskForecast:
+    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most
+    attempts that its policy allows, where it retries; `jumps` the tasks that it may send its
+    pipeline back or on to. Of one that is called again they are those of its first call. `behind`
+    names the task after each of whose calls it runs, and then `repeat` is that of the other one."""
 
     name: str
     kind: str
     effects: str
     touches: tuple[str, ...]
+    loop: LoopForecast | None
+    repeat: RepeatForecast | None
+    after: AfterForecast | None
     config: Mapping[str, Rendered]
     args: Mapping[str, Rendered]
-    tries: Template = None
-    jumps: tuple[str, ...] = ()
-    line: int = 0
-    loop: LoopAhead | None = None
-    repeat: RepeatAhead | None = None
-    behind: str = ""
-    after: AfterAhead | None = None
-    expects: tuple[Demand, ...] = ()
-    returns: tuple[Demand, ...] = ()
+    tries: Template
+    jumps: tuple[str, ...]
+    line: int
+    behind: str
+    expects: tuple[Demand, ...]
+    returns: tuple[Demand, ...]
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The names that its values still need, each once."""
         return needs_of((*self.config.values(), *self.args.values()))
-
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        loop = self.loop.values if self.loop is not None else ()
-        most = (self.repeat.most,) if self.repeat is not None and not self.behind else ()
-        guard = (self.after.guard,) if self.after is not None else ()
-        return (*loop, *most, *guard, *self.config.values(), *self.args.values())
 
     @property
     def is_called(self) -> bool:
@@ -117,10 +106,10 @@ class TaskAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class ArcAhead:
-    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends. Without a
-    `step` it only assigns. `also`: it is taken together with the arc before it. `sets` is what it assigns, by dotted name
-    with its scope."""
+class ArcForecast:
+    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it
+    depends. Without a `step` it only assigns. `also`: it is taken together with the arc before it.
+    `sets` is what it assigns, by dotted name with its scope."""
 
     step: str
     when: Template
@@ -132,16 +121,11 @@ class ArcAhead:
     also: bool = False
     sets: Mapping[str, Rendered] = field(default_factory=dict)
 
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        guard = () if self.guard is None else (self.guard,)
-        return (*guard, *self.args.values(), *self.sets.values())
-
 
 @dataclass(frozen=True, slots=True)
-class StepAhead:
-    """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose arcs lead here."""
+class StepForecast:
+    """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose
+    arcs lead here."""
 
     name: str
     description: str
@@ -149,19 +133,12 @@ class StepAhead:
     sources: tuple[str, ...]
     join: Join
     admit: Admission | None
-    loop: LoopAhead | None
     args: Mapping[str, Rendered]
-    tasks: tuple[TaskAhead, ...]
+    loop: LoopForecast | None
+    tasks: tuple[TaskForecast, ...]
     router: str
-    arcs: tuple[ArcAhead, ...]
+    arcs: tuple[ArcForecast, ...]
     line: int = 0
-
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        loop = self.loop.values if self.loop is not None else ()
-        tasks = (value for task in self.tasks for value in task.values)
-        return (*self.args.values(), *loop, *tasks, *(value for arc in self.arcs for value in arc.values))
 
     @property
     def joins(self) -> bool:
@@ -171,7 +148,8 @@ class StepAhead:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known only then.
+    """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known
+    only then.
 
     `exists` None: it was not looked for, and `note` says why; else `note` is what to know or to do.
     """
@@ -191,7 +169,8 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of the environment that templates read. `given`: the settings let them, and it is set."""
+    """A variable of the environment that templates read. `given`: the settings let them, and it is
+    set."""
 
     name: str
     used_by: tuple[str, ...]
@@ -199,9 +178,9 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
-    """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file ...`,
-    `catalog version 3`), empty where there is none; None: it was not looked for."""
+class CalledPlaybook:
+    """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file
+    ...`, `catalog version 3`), empty where there is none; None: it was not looked for."""
 
     path: str
     version: Template
@@ -213,7 +192,8 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would run. `steps` are in the order in which a reader follows them; `unreached` are the others."""
+    """What would run. `steps` are in the order in which a reader follows them; `unreached` are the
+    others."""
 
     name: str
     path: str
@@ -224,12 +204,12 @@ class Forecast:
     workload: Mapping[str, Rendered]
     #: What variables begin with.
     ctx: Mapping[str, Rendered]
-    steps: tuple[StepAhead, ...]
+    steps: tuple[StepForecast, ...]
     unreached: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
     secrets: tuple[Secret, ...] = ()
     variables: tuple[Variable, ...] = ()
-    playbooks: tuple[Called, ...] = field(default=())
+    playbooks: tuple[CalledPlaybook, ...] = field(default=())
 
     @property
     def entries(self) -> tuple[Rendered, ...]:
@@ -244,6 +224,27 @@ class Forecast:
             if step.queue is not None:
                 found.setdefault(step.queue, []).append(step.name)
         return {queue: tuple(steps) for queue, steps in found.items()}
+
+
+def renderings(part: object) -> Iterator[Rendered]:
+    """Everything in a part of a forecast that is rendered, in the order of its fields."""
+    match part:
+        case Rendered():
+            yield part
+        case Mapping():
+            yield from renderings(tuple(part.values()))
+        case tuple():
+            for one in part:
+                yield from renderings(one)
+        case (
+            LoopForecast()
+            | RepeatForecast()
+            | AfterForecast()
+            | TaskForecast()
+            | ArcForecast()
+            | StepForecast()
+        ):
+            yield from renderings(tuple(getattr(part, one.name) for one in fields(part)))
 
 
 def needs_of(values: Iterable[Rendered]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""What must be there: credentials, entries of the keychain, variables of the environment. By name; none is opened."""
+"""What must be there: credentials, entries of the keychain, variables of the environment. By name;
+none is opened."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from noetl.engine.plan import Plan
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.facts.secret import called
-from noetl.forecast.early import Entry
-from noetl.forecast.model import Secret, StepAhead, TaskAhead, Variable
+from noetl.forecast.beginning import Entry
+from noetl.forecast.model import Secret, StepForecast, TaskForecast, Variable
 from noetl.forecast.tasks import place_of
 from noetl.net.model import KindInfo, Net, Transition
 
@@ -24,8 +25,8 @@ _CTX: Final = "ctx"
 _KEYCHAIN: Final = "keychain"
 
 
-def secrets_of(
-    net: Net, entries: Mapping[str, Entry], steps: tuple[StepAhead, ...], kinds: Mapping[str, KindInfo]
+def find_secrets(
+    net: Net, entries: Mapping[str, Entry], steps: tuple[StepForecast, ...], kinds: Mapping[str, KindInfo]
 ) -> tuple[Secret, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
     named = list(_named(steps, kinds))
@@ -62,7 +63,7 @@ def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> Secret:
 
 
 def _named(
-    steps: Iterable[StepAhead], kinds: Mapping[str, KindInfo]
+    steps: Iterable[StepForecast], kinds: Mapping[str, KindInfo]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Every credential that a task names: where, its name, and what is missing of that."""
     for step in steps:
@@ -77,8 +78,9 @@ def _named(
                     )
 
 
-def _at(task: TaskAhead, path: str) -> Iterator[str]:
-    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a mapping."""
+def _at(task: TaskForecast, path: str) -> Iterator[str]:
+    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a
+    mapping."""
     head, *rest = path.split(".")
     values: list[Json] = [task.config[head].value] if head in task.config else []
     for part in rest:
@@ -90,13 +92,13 @@ def _at(task: TaskAhead, path: str) -> Iterator[str]:
             yield name
 
 
-def variables_of(net: Net, steps: tuple[StepAhead, ...], env: Mapping[str, str]) -> tuple[Variable, ...]:
+def find_variables(net: Net, steps: tuple[StepForecast, ...], env: Mapping[str, str]) -> tuple[Variable, ...]:
     """The variables of the environment that templates name."""
     mentions = _mentions(net, steps, "env")
     return tuple(Variable(name, users, name in env) for name, users in sorted(mentions.items()))
 
 
-def _mentions(net: Net, steps: tuple[StepAhead, ...], head: str) -> dict[str, tuple[str, ...]]:
+def _mentions(net: Net, steps: tuple[StepForecast, ...], head: str) -> dict[str, tuple[str, ...]]:
     """What is named below `head`, and by which steps."""
     plan, found = Plan(net), dict[str, dict[str, None]]()
     places = [

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.model import (
-    AfterAhead,
-    ArcAhead,
-    Called,
+    AfterForecast,
+    ArcForecast,
+    CalledPlaybook,
     Forecast,
-    LoopAhead,
+    LoopForecast,
     Rendered,
-    RepeatAhead,
+    RepeatForecast,
     Secret,
-    StepAhead,
-    TaskAhead,
+    StepForecast,
+    TaskForecast,
     Variable,
     errors_of,
     needs_of,
+    renderings,
     warnings_of,
 )
 from noetl.net.model import Admission, Demand
@@ -48,15 +49,16 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
 
 
 def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
-    """`{step, message}` of every step; the step is null for what is rendered before the first one."""
+    """`{step, message}` of every step; the step is null for what is rendered before the first
+    one."""
     early = of((*forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
     found: list[Json] = [{"step": None, "message": message} for message in early]
     for step in forecast.steps:
-        found += [{"step": step.name, "message": message} for message in of(step.values)]
+        found += [{"step": step.name, "message": message} for message in of(renderings(step))]
     return found
 
 
-def _step(step: StepAhead) -> JsonMap:
+def _step(step: StepForecast) -> JsonMap:
     return {
         "step": step.name,
         "description": step.description,
@@ -88,7 +90,7 @@ def _admission(admit: Admission | None) -> Json:
     }
 
 
-def _loop(loop: LoopAhead | None) -> Json:
+def _loop(loop: LoopForecast | None) -> Json:
     if loop is None:
         return None
     return {
@@ -98,11 +100,11 @@ def _loop(loop: LoopAhead | None) -> Json:
         "mode": loop.mode,
         "width": loop.width.value,
         "count": loop.count,
-        "needs": list(needs_of(loop.values)),
+        "needs": list(needs_of(renderings(loop))),
     }
 
 
-def _task(task: TaskAhead) -> JsonMap:
+def _task(task: TaskForecast) -> JsonMap:
     return {
         "task": task.name,
         "kind": task.kind,
@@ -123,7 +125,7 @@ def _task(task: TaskAhead) -> JsonMap:
     }
 
 
-def _repeat(repeat: RepeatAhead | None) -> Json:
+def _repeat(repeat: RepeatForecast | None) -> Json:
     if repeat is None:
         return None
     return {
@@ -136,7 +138,7 @@ def _repeat(repeat: RepeatAhead | None) -> Json:
     }
 
 
-def _after(after: AfterAhead | None) -> Json:
+def _after(after: AfterForecast | None) -> Json:
     if after is None:
         return None
     return {"when": after.when, "runs": after.runs, "needs": list(after.guard.needs)}
@@ -146,7 +148,7 @@ def _demand(demand: Demand) -> JsonMap:
     return {"path": demand.path, "type": demand.type, "workbook": demand.of or None}
 
 
-def _arc(arc: ArcAhead) -> JsonMap:
+def _arc(arc: ArcForecast) -> JsonMap:
     return {
         "step": arc.step or None,
         "when": arc.when,
@@ -177,7 +179,7 @@ def _variable(variable: Variable) -> JsonMap:
     return {"name": variable.name, "used_by": list(variable.used_by), "given": variable.given}
 
 
-def _called(called: Called) -> JsonMap:
+def _called(called: CalledPlaybook) -> JsonMap:
     return {
         "path": called.path,
         "version": called.version,

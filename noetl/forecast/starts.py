@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
-from noetl.net.checks import cycles
+from noetl.net.checks import cycles, descendants
 from noetl.net.dominators import Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
 from noetl.net.unfillable import dominators
@@ -22,8 +22,8 @@ _ONCE: Final = frozenset({"auto", "all"})
 class Starts:
     """What assigns which variable, and whether that can have happened by the time a step is due.
 
-    A step that fires once is before all steps to which every path leads through it; whatever else assigns may have
-    done so, in another branch or in an earlier round.
+    A step that fires once is before all steps to which every path leads through it; whatever else
+    assigns may have done so, in another branch or in an earlier round.
     """
 
     def __init__(self, net: Net) -> None:
@@ -39,31 +39,24 @@ class Starts:
     def touched(self, step: str, moment: Moment) -> frozenset[str]:
         """The names that may have been assigned by then."""
         own = {"before": frozenset[str](), "during": self._tasks[step], "end": self._all[step]}[moment]
-        later = self._once.get(step, False)
+        once = step not in self._repeated
         others = (
             names
             for name, names in self._all.items()
-            if name != step and not (later and self._tree.dominates(step, name))
+            if name != step and not (once and self._tree.dominates(step, name))
         )
-        return (own if later else self._all[step]).union(*others)
+        return (own if once else self._all[step]).union(*others)
 
     @cached_property
     def _tree(self) -> Dominators:
         return dominators(self._net)
 
     @cached_property
-    def _once(self) -> Mapping[str, bool]:
-        """The steps that fire once at most: nothing before them is repeated, or comes late."""
+    def _repeated(self) -> frozenset[str]:
+        """The steps that may fire more than once, or late, and all behind them."""
         circular = {name for cycle in cycles(self._net) for name in cycle}
-        doubtful = [
-            step.name for step in self._net.transitions if step.name in circular or self._may_repeat(step)
-        ]
-        behind, work = set(doubtful), doubtful
-        while work:
-            following = {arc.step for arc in self._net.steps[work.pop()].ways} - behind
-            behind |= following
-            work += following
-        return {name: name not in behind for name in self._net.steps}
+        again = {step.name for step in self._net.transitions if self._may_repeat(step)}
+        return descendants(self._net, circular | again)
 
     def _may_repeat(self, step: Transition) -> bool:
         several = len(self._net.incoming[step.name]) > 1 and step.join.mode not in _ONCE

@@ -1,4 +1,5 @@
-"""Tasks: their templates as far as they are known, what they touch, and the playbooks that they call."""
+"""Tasks and loops: their templates as far as they are known, what they touch, and the playbooks
+that they call."""
 
 from __future__ import annotations
 
@@ -8,12 +9,19 @@ from typing import Final, TypeAlias
 
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json
-from noetl.forecast.loops import loop_ahead
-from noetl.forecast.model import AfterAhead, Called, Rendered, RepeatAhead, StepAhead, TaskAhead
-from noetl.forecast.sight import AT_THE_END, Sight, rendered, rendered_all, verdict
-from noetl.forecast.worlds import WORLDS
+from noetl.facts.reference import as_items
+from noetl.forecast.known_names import AT_THE_END, KnownNames, decide_guard, fixed, render, render_all
+from noetl.forecast.model import (
+    AfterForecast,
+    CalledPlaybook,
+    LoopForecast,
+    Rendered,
+    RepeatForecast,
+    StepForecast,
+    TaskForecast,
+)
 from noetl.forecast.written import Written
-from noetl.net.model import Again, KindInfo, Task, Template
+from noetl.net.model import Again, KindInfo, Loop, Task, Template
 from noetl.pipeline.calls import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
@@ -34,32 +42,32 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the parts of a step's tasks see. `of` makes a sight of inputs that lie over those of the step, and of names
-    that only the run answers for."""
+    """What the parts of a step's tasks see. `of` makes a scope of inputs that lie over those of the
+    step, and of names that only the run answers for."""
 
-    of: Callable[[Mapping[str, Rendered], frozenset[str]], Sight]
+    of: Callable[[Mapping[str, Rendered], frozenset[str]], KnownNames]
 
-    def before(self, task: Task) -> Sight:
+    def before(self, task: Task) -> KnownNames:
         """What is rendered before the task's inputs are."""
         return self.of({}, _ends(task))
 
-    def item(self, one: Written) -> Callable[[Mapping[str, Rendered]], Sight]:
+    def item(self, one: Written) -> Callable[[Mapping[str, Rendered]], KnownNames]:
         """What the task itself sees with its inputs, and where it has a loop for each item."""
         iterator = {one.task.loop.iterator} if one.task.loop is not None else set()
         handed = {name: Rendered(None, (name,)) for name in one.given}
         return lambda inputs: self.of({**handed, **inputs}, _ends(one.task) | iterator)
 
 
-def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
+def forecast_task(one: Written, views: Views, kinds: Kinds) -> TaskForecast:
     """A task of a step, with what `views` lets it see."""
-    task, before, sight = one.task, views.before(one.task), views.item(one)
+    task, before, scope = one.task, views.before(one.task), views.item(one)
     ready = prepared(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
     for stage in ready.stages:
-        inputs |= {**as_written(stage.args), **rendered_all(stage.templates, sight(inputs))}
-    values = {**as_written(task.config), **rendered_all(ready.config, sight(inputs))}
+        inputs |= {**as_written(stage.args), **render_all(stage.templates, scope(inputs))}
+    values = {**as_written(task.config), **render_all(ready.config, scope(inputs))}
     info = kinds.infos.get(task.kind)
-    return TaskAhead(
+    return TaskForecast(
         name=task.name,
         kind=task.kind,
         effects=info.effects if info is not None else "external",
@@ -70,13 +78,36 @@ def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
         jumps=tuple(dict.fromkeys(rule.then.to for rule in task.rules or () if rule.then.to is not None)),
         line=task.line,
         # One item after another, so the width of parallel loops means nothing here.
-        loop=loop_ahead(task.loop, before, 1) if task.loop is not None else None,
+        loop=forecast_loop(task.loop, before, 1) if task.loop is not None else None,
         repeat=_repeat(one.again, before) if one.again is not None else None,
         behind=one.behind,
-        after=None if task.after is None else AfterAhead(task.after, verdict(task.after, before)),
+        after=None if task.after is None else AfterForecast(task.after, decide_guard(task.after, before)),
         expects=task.expects,
         returns=task.returns,
     )
+
+
+def forecast_loop(loop: Loop, scope: KnownNames, max_in_flight: int) -> LoopForecast:
+    """`max_in_flight` is the width of parallel loops that name none."""
+    collection = render(loop.collection, scope)
+    known = collection.known and loop.cursor is None
+    width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
+    wide = render(max_in_flight if width is None else width, scope)
+    return LoopForecast(
+        iterator=loop.iterator,
+        mode=_mode(loop, wide),
+        collection=collection,
+        width=wide,
+        count=as_items(collection.worlds[0], None)[0] if known else None,
+        cursor=loop.cursor.kind if loop.cursor is not None else None,
+    )
+
+
+def _mode(loop: Loop, width: Rendered) -> str:
+    """Where it is left to a width that is not known yet, it may come to either."""
+    if loop.mode != "cursor":
+        return loop.mode
+    return "sequential" if width.known and str(width.worlds[0]) == "1" else "parallel"
 
 
 def _ends(task: Task) -> frozenset[str]:
@@ -84,14 +115,14 @@ def _ends(task: Task) -> frozenset[str]:
     return AT_THE_END if task.after is not None else frozenset()
 
 
-def _repeat(again: Again, sight: Sight) -> RepeatAhead:
+def _repeat(again: Again, scope: KnownNames) -> RepeatForecast:
     changes = tuple("input" if key == "args" else key for key in again.changes)
-    return RepeatAhead(again.when, again.pages, again.until, rendered(again.most, sight), changes)
+    return RepeatForecast(again.when, again.pages, again.until, render(again.most, scope), changes)
 
 
 def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:
     """`values` that hold no template."""
-    return {key: Rendered(value, worlds=(value,) * len(WORLDS)) for key, value in values.items()}
+    return {key: fixed(value) for key, value in values.items()}
 
 
 def _tries(task: Task) -> Template:
@@ -102,14 +133,14 @@ def _tries(task: Task) -> Template:
     return templates[0] if templates else max(numbers, default=None)
 
 
-def place_of(step: StepAhead, task: TaskAhead) -> str:
+def place_of(step: StepForecast, task: TaskForecast) -> str:
     """How a task is called: by its step, where that has no other."""
     return step.name if len(step.tasks) == 1 else f"{step.name}.{task.name}"
 
 
-def calls_of(steps: Iterable[StepAhead]) -> tuple[Called, ...]:
+def find_calls(steps: Iterable[StepForecast]) -> tuple[CalledPlaybook, ...]:
     """The playbooks that tasks call, each version once."""
-    found: dict[tuple[str, str], Called] = {}
+    found: dict[tuple[str, str], CalledPlaybook] = {}
     for step in steps:
         for task in step.tasks:
             if task.kind != _CALL or (path := task.config.get("path")) is None:
@@ -117,5 +148,5 @@ def calls_of(steps: Iterable[StepAhead]) -> tuple[Called, ...]:
             version = task.config["version"].value if "version" in task.config else None
             key = str(path.value), str(version)
             users = (*(found[key].used_by if key in found else ()), place_of(step, task))
-            found[key] = Called(str(path.value), version, users, path.needs)
+            found[key] = CalledPlaybook(str(path.value), version, users, path.needs)
     return tuple(found.values())

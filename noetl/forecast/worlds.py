@@ -1,7 +1,8 @@
 """Two worlds that differ in what only a run knows: its id, and the instant at which it begins.
 
-A template that says the same in both, but for the id and the instant themselves, will say that in any run; one that does
-not has made something else of them, and is left as it is. So nobody has to guess what a filter does to a placeholder.
+A template that says the same in both, but for the id and the instant themselves, will say that in
+any run; one that does not has made something else of them, and is left as it is. So nobody has to
+guess what a filter does to a placeholder.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class World:
     execution_id: str
     now: datetime
 
-    def told(self, value: Json) -> str:
-        """`value` as JSON text with placeholders for the id, the instant, and secrets. Raises ValueError,
-        RecursionError or NoetlError where it cannot be told so."""
+    def describe(self, value: Json) -> str:
+        """`value` as JSON text with placeholders for the id, the instant, and secrets. Raises
+        ValueError, RecursionError or NoetlError where it cannot be told so."""
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         if MARK in text:
             text = unmarked(text, lambda reference: f"<{called(reference)}>")
@@ -53,18 +54,19 @@ def _named(mapping: JsonMap) -> Json:
     return f"<{called(mapping)}>" if is_secret(mapping) else mapping
 
 
-def agreed(values: tuple[Json, ...]) -> tuple[bool, Json]:
+def agree(values: tuple[Json, ...]) -> tuple[bool, Json]:
     """Whether the worlds say the same, and what: with placeholders for what only a run knows."""
     try:
-        told = {world.told(value) for world, value in zip(WORLDS, values, strict=True)}
+        told = {world.describe(value) for world, value in zip(WORLDS, values, strict=True)}
         return (True, json.loads(told.pop())) if len(told) == 1 else (False, None)
     except (ValueError, RecursionError, NoetlError):
         return False, None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The request in one world. Of every key of the workload there is its value, or why it has none."""
+class WorldRequest:
+    """The request in one world. Of every key of the workload there is its value, or why it has
+    none."""
 
     state: State
     inputs: Inputs
@@ -82,15 +84,19 @@ class Asked:
         return layered(own, request_names(self.state, self.inputs), self.values)
 
 
-def asked(net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str]) -> tuple[Asked, ...]:
+def make_requests(
+    net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str]
+) -> tuple[WorldRequest, ...]:
     """The request in each world."""
-    return tuple(_asked(net, payload, overrides, env, world) for world in WORLDS)
+    return tuple(_make_request(net, payload, overrides, env, world) for world in WORLDS)
 
 
-def _asked(net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str], world: World) -> Asked:
+def _make_request(
+    net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str], world: World
+) -> WorldRequest:
     state = State(world.execution_id, payload=payload, overrides=overrides)
     inputs = Inputs(now=world.now, env=env, keychain=keychain(net, world))
-    return Asked(state, inputs, rendered_keys(net, state, inputs))
+    return WorldRequest(state, inputs, rendered_keys(net, state, inputs))
 
 
 def keychain(net: Net, world: World) -> Keychain:

@@ -1,4 +1,5 @@
-"""The tasks of a step as they were written: one that is called again is one task, whatever it was compiled into."""
+"""The tasks of a step as they were written: one that is called again is one task, whatever it was
+compiled into."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from noetl.net.model import Again, Rule, Task, Transition
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A task that stands in the playbook. `again`: how often it is called; `behind`: it runs after every call of that
-    task, which `again` is of. `given` are the names that it is handed by others than its step."""
+    """A task that stands in the playbook. `again`: how often it is called; `behind`: it runs after
+    every call of that task, which `again` is of. `given` are the names that it is handed by others
+    than its step."""
 
     task: Task
     again: Again | None = None
@@ -19,8 +21,8 @@ class Written:
 
 
 def written(step: Transition) -> tuple[Written, ...]:
-    """The tasks of `step` in the order of the document, each under the name that it has there; before them the claim of
-    its loop's cursor."""
+    """The tasks of `step` in the order of the document, each under the name that it has there;
+    before them the claim of its loop's cursor."""
     repeated = {task.name: task.again for task in step.tasks if task.again is not None}
     parts = {part: again.task for again in repeated.values() for part in again.parts}
     behind = {name: again for again in repeated.values() for name in again.each}

@@ -17,7 +17,7 @@ class Dominators:
     """
 
     def __init__(self, graph: Mapping[str, Collection[str]]) -> None:
-        self._order = _postorder(graph)
+        self._order = postorder(graph, ROOT)
         self._parent = _parents(graph, self._order)
 
     def above(self, node: str) -> Iterator[str]:
@@ -53,10 +53,11 @@ class Dominators:
         return spans
 
 
-def _postorder(graph: Mapping[str, Collection[str]]) -> list[str]:
+def postorder(graph: Mapping[str, Collection[str]], root: str) -> list[str]:
+    """The nodes that `root` leads to, each behind those that it leads to, cycles apart."""
     order: list[str] = []
-    seen = {ROOT}
-    work = [(ROOT, iter(graph.get(ROOT, ())))]
+    seen = {root}
+    work = [(root, iter(graph.get(root, ())))]
     while work:
         node, successors = work[-1]
         following = next((one for one in successors if one not in seen), None)

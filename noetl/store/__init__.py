@@ -15,9 +15,10 @@ __all__ = ["exists", "open_store"]
 def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
     """The store at `sqlite:///path`, `postgresql://…` or `memory://`. Raises ConfigError.
 
-    `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or expired: the
-    stack that shares the database (empty), or one process. `watch_s` is how often executions that are watched are looked at
-    besides what the database tells, in seconds (0: never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
+    `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or
+    expired: the stack that shares the database (empty), or one process. `watch_s` is how often
+    executions that are watched are looked at besides what the database tells, in seconds (0:
+    never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
     """
     if url.startswith("memory:"):
         from noetl.store.memory.store import MemoryStore
@@ -29,7 +30,8 @@ def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
 
 
 def exists(url: str) -> bool:
-    """Whether there may be a store at `url`: not where it is a file that nobody has made. Raises ConfigError."""
+    """Whether there may be a store at `url`: not where it is a file that nobody has made. Raises
+    ConfigError."""
     if url.startswith("memory:"):
         return False
     from noetl.store.engine import parse  # as above

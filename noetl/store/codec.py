@@ -1,8 +1,8 @@
 """Facts to JSON text and back, and the upcasting of older payloads.
 
 Payloads are compact JSON text. NaN and infinities are refused; NUL is escaped by JSON itself; lone
-surrogates, which no database can hold, become U+FFFD. Both directions are hand-made because they are
-the hot path of every replay.
+surrogates, which no database can hold, become U+FFFD. Both directions are hand-made because they
+are the hot path of every replay.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from noetl.facts.json import Json
 #: One step from `(type, schema)` to the next schema: takes and returns (type, payload).
 Upcaster: TypeAlias = Callable[[str, dict[str, Json]], tuple[str, dict[str, Json]]]
 
-#: The steps known, by the type and schema that they start from. Types that are absent did not change.
+#: The steps known, by the type and schema that they start from. Types that are absent did not
+#: change.
 UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
 
 #: Class of every type in the log.
 FACTS: Final[Mapping[str, type[Fact]]] = {fact.type: fact for fact in get_args(Fact)}
 
 
-# --- JSON -------------------------------------------------------------------------------------------
+# --- JSON ---
 
 
 def _plain(value: object) -> Json:
-    """What `json` does not know by itself: the small records inside facts, and mappings that are no dict."""
+    """What `json` does not know by itself: the small records inside facts, and mappings that are no
+    dict."""
     if is_dataclass(value) and not isinstance(value, type):
         return {name: getattr(value, name) for name in _names(type(value))}
     if isinstance(value, Mapping):
@@ -40,14 +42,16 @@ def _plain(value: object) -> Json:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-# `JSONEncoder.encode` builds its C encoder anew for each call: a third of the time of a small payload.
+# `JSONEncoder.encode` builds its C encoder anew for each call: a third of the time of a small
+# payload.
 _chunks: Callable[[Json, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, _plain, json.encoder.encode_basestring, None, ":", ",", False, False, False
 )
 
 
 def dumps(value: Json, what: str = "value") -> str:
-    """Compact JSON that any database can hold. Raises BadRequest, naming `what`, where it is not JSON."""
+    """Compact JSON that any database can hold. Raises BadRequest, naming `what`, where it is not
+    JSON."""
     try:
         text = "".join(_chunks(value, 0))
     except (TypeError, ValueError, RecursionError) as error:
@@ -72,7 +76,7 @@ def loads(text: str) -> Any:
     return _scan(text, 0)[0]
 
 
-# --- records ----------------------------------------------------------------------------------------
+# --- records ---
 
 
 def _names(record: type[Any]) -> tuple[str, ...]:
@@ -88,7 +92,8 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 
 def _record_reader(record: type[Any]) -> Reader:
-    """Builds a record from its mapping, with readers for those fields that are not JSON as they are."""
+    """Builds a record from its mapping, with readers for those fields that are not JSON as they
+    are."""
     hints = get_type_hints(record, vars(events))
     readers = {name: _reader(hints[name]) for name in _names(record)}
     special = [(name, reader) for name, reader in readers.items() if reader is not None]
@@ -143,7 +148,8 @@ def payload(fact: Fact) -> str:
 
 
 def fact(kind: str, schema: int, text: str) -> Fact:
-    """The fact that `payload` wrote, under whatever schema. Raises NoetlError where it cannot be read."""
+    """The fact that `payload` wrote, under whatever schema. Raises NoetlError where it cannot be
+    read."""
     value = loads(text)
     if schema != SCHEMA:
         kind, value = upcast(kind, schema, value)
@@ -168,7 +174,8 @@ def upcast(
     steps: Mapping[tuple[str, int], Upcaster] = UPCASTERS,
     target: int = SCHEMA,
 ) -> tuple[str, dict[str, Json]]:
-    """Brings a payload from `schema` to `target`, one step at a time. Raises NoetlError for a newer one."""
+    """Brings a payload from `schema` to `target`, one step at a time. Raises NoetlError for a newer
+    one."""
     if schema > target:
         raise NoetlError(
             f"A {kind} event has schema {schema}, but this version reads up to {target}; upgrade NoETL."
@@ -180,11 +187,12 @@ def upcast(
     return kind, value
 
 
-# --- identifiers ------------------------------------------------------------------------------------
+# --- identifiers ---
 
 
 def number(execution_id: str) -> int:
-    """The number of a decimal id; -1, which no execution has, for anything else (`07`, `x`, 2**63)."""
+    """The number of a decimal id; -1, which no execution has, for anything else (`07`, `x`,
+    2**63)."""
     if not (execution_id.isascii() and execution_id.isdecimal() and len(execution_id) <= 19):
         return -1
     value = int(execution_id)

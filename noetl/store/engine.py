@@ -1,9 +1,10 @@
 """Connections: how each database is opened, how its transactions begin, what its failures mean.
 
-SQLite: WAL with `synchronous=FULL` (a commit that was acknowledged survives a power loss; only claims and
-heartbeats use NORMAL); writers begin IMMEDIATE and queue on a lock of the process first, because SQLite
-itself only sleeps and polls. PostgreSQL: psycopg2, READ COMMITTED for writers, whose row locks carry the
-guarantees, and REPEATABLE READ, READ ONLY for readers, so that a reader sees one moment.
+SQLite: WAL with `synchronous=FULL` (a commit that was acknowledged survives a power loss; only
+claims and heartbeats use NORMAL); writers begin IMMEDIATE and queue on a lock of the process first,
+because SQLite itself only sleeps and polls. PostgreSQL: psycopg2, READ COMMITTED for writers, whose
+row locks carry the guarantees, and REPEATABLE READ, READ ONLY for readers, so that a reader sees
+one moment.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def parse(url: str) -> URL:
             )
 
 
-#: All that the store asks is a lookup in an index. A connection keeps the plan it made when a table was nearly
-#: empty, and then a scan of all of it looks best.
+#: All that the store asks is a lookup in an index. A connection keeps the plan it made when a table
+#: was nearly empty, and then a scan of all of it looks best.
 SETTINGS = ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
 
 
@@ -90,8 +91,9 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
 
 
 def _replace_if_lost(engine: Engine, raw: Any, *_: object) -> None:
-    """Who comes first after a restart of PostgreSQL is not told of it: what nobody asked for can be read of a connection
-    only where the server has closed it, or says something. To ask each time would cost a round trip."""
+    """Who comes first after a restart of PostgreSQL is not told of it: what nobody asked for can be
+    read of a connection only where the server has closed it, or says something. To ask each time
+    would cost a round trip."""
     if not raw.closed and not _is_readable(raw.fileno()):
         return
     try:
@@ -144,7 +146,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 class Connections:
-    """Hands out connections inside a transaction, in one of three modes: `durable`, `relaxed`, `read`."""
+    """Hands out connections inside a transaction, in one of three modes: `durable`, `relaxed`,
+    `read`."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -163,7 +166,8 @@ class Connections:
 
     @contextmanager
     def open(self, mode: str) -> Iterator[Connection]:
-        """Commits on a clean exit, rolls back otherwise. Failures of the database are NoetlErrors."""
+        """Commits on a clean exit, rolls back otherwise. Failures of the database are
+        NoetlErrors."""
         with self._queue(mode), self.translated(), self._engines[mode].begin() as connection:
             if mode == "relaxed" and self.dialect == "postgresql":
                 connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")

@@ -1,7 +1,7 @@
 """Drafts to rows of the `event` table and back: the envelope around a fact's payload.
 
-`event_id` is `<execution_id>.<version>` and is not stored twice. The entity is what the event is about:
-its type follows from the event's type, its id and parent from where the event happened.
+`event_id` is `<execution_id>.<version>` and is not stored twice. The entity is what the event is
+about: its type follows from the event's type, its id and parent from where the event happened.
 """
 
 from __future__ import annotations

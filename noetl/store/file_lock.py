@@ -23,7 +23,8 @@ LOOK_S: Final = 0.3
 class Found(Enum):
     """What was known of the lock when it was asked for."""
 
-    #: Nothing is known of an earlier holder: there was none, it let the lock go, or it was on another machine.
+    #: Nothing is known of an earlier holder: there was none, it let the lock go, or it was on
+    #: another machine.
     NEW = "new"
     #: A process of this machine held it, and is gone without having let it go.
     LEFT = "left"
@@ -36,13 +37,15 @@ class Lock:
     """A lock that was asked for. With `found` BUSY it is not held."""
 
     found: Found
-    #: Leave the file behind, as a process that dies does: whoever takes the lock next finds it LEFT.
+    #: Leave the file behind, as a process that dies does: whoever takes the lock next finds it
+    #: LEFT.
     leave: bool = False
 
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[Lock]:
-    """Takes the lock at `path`, if it is free, for as long as the block lasts. Raises OSError where no file can be made."""
+    """Takes the lock at `path`, if it is free, for as long as the block lasts. Raises OSError where
+    no file can be made."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, found = _take(path)
     lock = Lock(found)
@@ -102,7 +105,8 @@ def _open(path: Path) -> tuple[int, Found]:
 
 
 def _wait_for_lock(fd: int) -> bool:
-    """Whether the lock is ours. Who only looks (`is_held`) has it for an instant, and is waited for."""
+    """Whether the lock is ours. Who only looks (`is_held`) has it for an instant, and is waited
+    for."""
     give_up = time.monotonic() + LOOK_S
     while not _try_lock(fd, fcntl.LOCK_EX):
         if time.monotonic() > give_up:

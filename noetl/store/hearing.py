@@ -15,20 +15,21 @@ from noetl.store.engine import Connections, translate_cause
 from noetl.store.watching import Hear
 
 CHANNEL: Final = "noetl_changed"
-#: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody looks.
+#: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody
+#: looks.
 MOST: Final = 7900
 #: Seconds between two looks at SQLite's counter.
 PACE_S: Final = 0.004
 
 
-def notice(execution_ids: Iterable[str]) -> bytes:
+def make_notice(execution_ids: Iterable[str]) -> bytes:
     """The statement that tells of these executions."""
     payload = ",".join(sorted(execution_ids))
     return f"SELECT pg_notify('{CHANNEL}', '{payload if len(payload) <= MOST else ''}')".encode()
 
 
 @contextmanager
-def ear(connections: Connections) -> Iterator[Hear]:
+def listen(connections: Connections) -> Iterator[Hear]:
     """Listens on a connection of its own. Raises NoetlError where there is none, or it is lost."""
     with connections.translated():
         raw: Any = connections.detached()

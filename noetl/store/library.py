@@ -22,11 +22,13 @@ MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
 
 
 class Files(Library):
-    """The playbooks below `root`. Of several with one path the nearest to `root` counts, then the first by name.
+    """The playbooks below `root`. Of several with one path the nearest to `root` counts, then the
+    first by name.
 
-    Nothing is looked at before the first question; what was found then is kept. Links to directories are not
-    followed, nor links to files that lead out of `root`; names that begin with a dot are passed over. Files
-    that are too large, cannot be read, or do not say what they are called are none.
+    Nothing is looked at before the first question; what was found then is kept. Links to
+    directories are not followed, nor links to files that lead out of `root`; names that begin with
+    a dot are passed over. Files that are too large, cannot be read, or do not say what they are
+    called are none.
     """
 
     def __init__(self, root: Path) -> None:

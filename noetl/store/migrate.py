@@ -1,8 +1,8 @@
 """Brings a database to the tables of this version, and says how far it is from them.
 
-Alembic is imported only where revisions have to be run or compared: a database that is at `HEAD` costs
-one query, and an empty SQLite file gets its tables straight from `schema` (a test holds that the
-revisions lead to the same ones).
+Alembic is imported only where revisions have to be run or compared: a database that is at `HEAD`
+costs one query, and an empty SQLite file gets its tables straight from `schema` (a test holds that
+the revisions lead to the same ones).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ VERSION_TABLE: Final = "alembic_version"
 
 
 def upgrade(url: str) -> bool:
-    """Runs the revisions that are missing; says whether there were any. Safe to run from many processes."""
+    """Runs the revisions that are missing; says whether there were any. Safe to run from many
+    processes."""
     if url.startswith("memory:"):
         return False
     with _connections(url) as connections:
@@ -57,7 +58,8 @@ def current(url: str) -> str | None:
 
 
 def check(url: str) -> list[str]:
-    """What stands between the database and this version, one line each; empty when it is as it should be."""
+    """What stands between the database and this version, one line each; empty when it is as it
+    should be."""
     if url.startswith("memory:"):
         return []
     with _connections(url) as connections:
@@ -69,7 +71,8 @@ def check(url: str) -> list[str]:
 
 
 def new_revision(url: str, message: str) -> None:
-    """Writes the draft of a revision: what `schema` has beyond the database at `url`, which is at HEAD."""
+    """Writes the draft of a revision: what `schema` has beyond the database at `url`, which is at
+    HEAD."""
     from alembic import command  # slow to import
 
     with _connections(url) as connections, connections.open("durable") as connection:
@@ -145,8 +148,8 @@ def _run_revisions(connection: Connection) -> None:
 
 @contextmanager
 def _exclusively(connections: Connections) -> Iterator[None]:
-    """Holds the advisory lock. It is polled for: a session that waits inside a statement would hold up
-    the CREATE INDEX CONCURRENTLY of the one that it waits for."""
+    """Holds the advisory lock. It is polled for: a session that waits inside a statement would hold
+    up the CREATE INDEX CONCURRENTLY of the one that it waits for."""
     with connections.translated(), connections.engine.connect() as pooled:
         connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
         deadline = time.monotonic() + PATIENCE

@@ -1,7 +1,8 @@
 """The stack that `noetl up` runs on a home: who holds the home, and where its parts are found.
 
-Whoever runs a stack holds a lock on a file of the home for as long as the process lives, however it ends. The note
-beside it counts only while somebody holds that lock: what a killed process left behind is passed over.
+Whoever runs a stack holds a lock on a file of the home for as long as the process lives, however it
+ends. The note beside it counts only while somebody holds that lock: what a killed process left
+behind is passed over.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _NOTE: Final = "up.json"
 
 @dataclass(frozen=True, slots=True)
 class RunningStack:
-    """Where the parts of a running stack are. `flower` is None where there is none; `database` is shown without its
-    password, and the URL of the `broker` may hold one. `pids` are by service."""
+    """Where the parts of a running stack are. `flower` is None where there is none; `database` is
+    shown without its password, and the URL of the `broker` may hold one. `pids` are by service."""
 
     api: str
     flower: str | None
@@ -53,7 +54,8 @@ def is_held(home: Path) -> bool:
 
 @contextmanager
 def hold_home(home: Path) -> Iterator[None]:
-    """Holds `home` for this process while the block runs. Raises Conflict where another stack does."""
+    """Holds `home` for this process while the block runs. Raises Conflict where another stack
+    does."""
     with hold_lock(home / _LOCK) as lock:
         if lock.found is Found.BUSY:
             running = find(home)
@@ -70,7 +72,8 @@ def hold_home(home: Path) -> Iterator[None]:
 
 
 def write_note(home: Path, stack: RunningStack) -> None:
-    """Tells other programs where the parts are; readers see the old note or the new one, never half of it."""
+    """Tells other programs where the parts are; readers see the old note or the new one, never half
+    of it."""
     text = json.dumps(asdict(stack))
     path = home / _NOTE
     if path.exists() and path.read_text() == text:

@@ -1,9 +1,9 @@
 """The tables. Every constraint has a name; every index serves one query of the port.
 
-Executions' ids are numbers here and decimal strings in Python. JSON is kept as TEXT: `jsonb` refuses
-NUL characters that are legal in JSON, costs a parse for each insert, and no query of ours looks inside.
-Instants are `timestamptz` on PostgreSQL and ISO 8601 text of one width, in UTC, on SQLite, so that they
-sort as they compare.
+Executions' ids are numbers here and decimal strings in Python. JSON is kept as TEXT: `jsonb`
+refuses NUL characters that are legal in JSON, costs a parse for each insert, and no query of ours
+looks inside. Instants are `timestamptz` on PostgreSQL and ISO 8601 text of one width, in UTC, on
+SQLite, so that they sort as they compare.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ execution = Table(
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 
-#: No foreign key: `append` writes events only behind the head of an execution that it has just moved,
-#: and a check for each row would cost more than the rows themselves.
+#: No foreign key: `append` writes events only behind the head of an execution that it has just
+#: moved, and a check for each row would cost more than the rows themselves.
 event = Table(
     "event",
     metadata,
@@ -188,8 +188,8 @@ loop_run = Table(
     PrimaryKeyConstraint("execution_id", "run_id"),
 )
 
-#: What user code prints. No foreign key, as with events. A row is a chunk, or (`ref`) the chunks of one attempt
-#: from `seq` to `last_seq`.
+#: What user code prints. No foreign key, as with events. A row is a chunk, or (`ref`) the chunks of
+#: one attempt from `seq` to `last_seq`.
 log = Table(
     "log",
     metadata,

@@ -23,7 +23,8 @@ T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
-#: Asked after a change that should have changed a row and did not: what is wrong, as far as it can see.
+#: Asked after a change that should have changed a row and did not: what is wrong, as far as it can
+#: see.
 Check: TypeAlias = Callable[[], NoetlError | None]
 
 
@@ -45,7 +46,8 @@ class Found(Protocol):
 
 
 class Session:
-    """Runs statements. After one failed, everything but the rollback is refused, on every database."""
+    """Runs statements. After one failed, everything but the rollback is refused, on every
+    database."""
 
     __slots__ = ("_connection", "_place", "dialect", "failed", "writable")
 
@@ -67,11 +69,13 @@ class Session:
         return self._run(statement, values)
 
     def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
-        """Runs a change that may be committed at once, by itself, where nothing was run before it."""
+        """Runs a change that may be committed at once, by itself, where nothing was run before
+        it."""
         return self.write(statement, values)
 
     def later(self, statement: Executable, values: Values) -> None:
-        """Runs a change that nobody waits for: its failure may show at the next statement or the commit."""
+        """Runs a change that nobody waits for: its failure may show at the next statement or the
+        commit."""
         self.write(statement, values)
 
     def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:

@@ -13,11 +13,11 @@ from sqlalchemy import func, select
 from noetl.store.commands import SqlCommands
 from noetl.store.credentials import SqlCredentials
 from noetl.store.dead_letters import SqlDeadLetters
-from noetl.store.direct import directly
+from noetl.store.direct import open_direct
 from noetl.store.engine import Connections, open_engine
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
-from noetl.store.hearing import ear
+from noetl.store.hearing import listen
 from noetl.store.idempotency import SqlIdempotencyKeys
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
@@ -77,13 +77,14 @@ class SqlTransaction:
 
 
 class SqlStore:
-    """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects anew."""
+    """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects
+    anew."""
 
     def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = Connections(open_engine(url, pool_size))
-        self._watches = Watches(lambda: ear(self._connections), self.read, watch_s)
+        self._watches = Watches(lambda: listen(self._connections), self.read, watch_s)
         _forget_after_fork(self._connections)
         _forget_after_fork(self._watches)
 
@@ -117,7 +118,10 @@ class SqlStore:
     def _session(self, mode: str) -> Iterator[Session]:
         connections = self._connections
         if connections.dialect == "postgresql":
-            with connections.bare() as connection, directly(connection, connections.place, mode) as session:
+            with (
+                connections.bare() as connection,
+                open_direct(connection, connections.place, mode) as session,
+            ):
                 yield session
         else:
             with connections.open(mode) as connection:

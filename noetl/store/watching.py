@@ -1,4 +1,5 @@
-"""Who waits for which execution: one thread of a process listens for all of them, and only while somebody waits."""
+"""Who waits for which execution: one thread of a process listens for all of them, and only while
+somebody waits."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from noetl.usecases.ports import Mark, Transaction
 
 log = logging.getLogger(__name__)
 
-#: Blocks for at most so many seconds. The ids of executions that have changed; None: some have, and who is not known.
+#: Blocks for at most so many seconds. The ids of executions that have changed; None: some have, and
+#: who is not known.
 Hear: TypeAlias = Callable[[float], frozenset[str] | None]
 
 #: Seconds that are listened at once, so that a store that is closed need not wait for its thread.
@@ -103,7 +105,7 @@ class Watches:
         with self._lock:
             return list(self._waiters)
 
-    # --- the thread that listens ---------------------------------------------------------------------
+    # --- the thread that listens ---
 
     def _ensure_thread(self) -> None:
         """Needs the lock."""
@@ -117,7 +119,8 @@ class Watches:
         try:
             self._serve(ear)
         except BaseException:
-            # A defect. Whoever waits next starts a new thread, and nobody waits for this one in silence.
+            # A defect. Whoever waits next starts a new thread, and nobody waits for this one in
+            # silence.
             with self._lock:
                 self._thread = None
             self.wake(self._watched())

@@ -1,7 +1,7 @@
 """Two pages: the executions of this installation, kept fresh by the API, and what one of them met.
 
-They have no outside assets, and say so to the browser: the policy allows the script and the style of the page by their
-hashes, and calls to its own origin.
+They have no outside assets, and say so to the browser: the policy allows the script and the style
+of the page by their hashes, and calls to its own origin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _PAGE = Path(__file__).parent / "templates" / "index.html"
 
 
 def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
-    """`GET /`, which links to Flower on `flower_port` of the same host, and `GET /executions/{id}`."""
+    """`GET /`, which links to Flower on `flower_port` of the same host, and `GET
+    /executions/{id}`."""
     index_page = Template(_PAGE.read_text(encoding="utf-8")).substitute(flower_port=flower_port)
     pages = Blueprint("pages", __name__, template_folder="templates")
 

@@ -10,7 +10,7 @@ from typing import Final
 from noetl.dsl import compile_playbook
 from noetl.errors import NotFound, ToolError
 from noetl.facts.nearest import did_you_mean
-from noetl.forecast.model import Called, Forecast, Secret
+from noetl.forecast.model import CalledPlaybook, Forecast, Secret
 from noetl.forecast.secrets import OWN
 from noetl.net.model import KindInfo
 from noetl.usecases import catalog
@@ -93,7 +93,7 @@ def _elsewhere(secret: Secret, name: str, provider: str, by: Provisions) -> Secr
     return replace(secret, exists=exists, note="" if exists else f"{provider} has no {name!r}")
 
 
-def _called(called: Called, by: Provisions) -> Called:
+def _called(called: CalledPlaybook, by: Provisions) -> CalledPlaybook:
     """As `catalog.find_to_call` finds it."""
     if called.needs:
         return replace(called, note="its path is known only then")

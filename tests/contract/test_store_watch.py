@@ -13,7 +13,7 @@ import pytest
 from noetl.errors import NoetlError, Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
-from noetl.store.hearing import CHANNEL, notice
+from noetl.store.hearing import CHANNEL, make_notice
 from noetl.store.memory.store import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
@@ -262,5 +262,5 @@ def _is_woken(
 
 def test_a_notice_that_would_be_too_long_makes_everybody_look() -> None:
     ids = [str(10**18 + number) for number in range(500)]
-    assert b"'1000000000000000000,1000000000000000001'" in notice(ids[1::-1])
-    assert notice(ids).endswith(b"'')")
+    assert b"'1000000000000000000,1000000000000000001'" in make_notice(ids[1::-1])
+    assert make_notice(ids).endswith(b"'')")

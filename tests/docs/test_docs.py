@@ -19,7 +19,7 @@ from noetl import dsl
 from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
-from noetl.dispatch.deployed import base
+from noetl.dispatch.deployer import base
 from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
 from noetl.dsl.explain.lessons import LESSONS, whole
 from noetl.dsl.explain.lessons.page import problems
@@ -28,7 +28,7 @@ from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
-from noetl.forecast.foresee import Given, foresee
+from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
 from noetl.projection.tables import TABLES, ColumnType
@@ -386,7 +386,11 @@ workflow:
 def planned() -> dict[str, Any]:
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: docs/p}\n"
     net = dsl.load_playbook(head + PLANNED, file="p.yaml", kinds=kinds())
-    return {"ok": True, **as_json(foresee(net, Given(Kinds(kinds(), touches, CommandLine)))), "problems": []}
+    return {
+        "ok": True,
+        **as_json(foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine)))),
+        "problems": [],
+    }
 
 
 def test_plans_lists_every_key_of_the_json_in_its_order() -> None:

@@ -18,10 +18,10 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, Conflict
-from noetl.exports.export import Order, export
+from noetl.exports.export import ExportRequest, export
 from noetl.exports.folder import Folder
 from noetl.exports.manifest import Manifest
-from noetl.exports.query import asked
+from noetl.exports.query import answer_query
 from noetl.facts.events import CtxPatched, Draft
 from noetl.projection.tables import TABLES
 from noetl.usecases import catalog, inspect
@@ -124,7 +124,7 @@ def test_the_figures_of_an_export_are_those_of_the_api(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path, form: Any
 ) -> None:
     reports = [ran(), ran(n=2, fails=True)]
-    manifest = export(engine, Order(str(tmp_path / "out"), form))
+    manifest = export(engine, ExportRequest(str(tmp_path / "out"), form))
     found = {str(row["execution_id"]): row for row in rows(tmp_path / "out", manifest, "execution")}
     listed = inspect.executions(engine)
     assert {row.execution_id: row.status for row in listed} == {
@@ -155,11 +155,11 @@ def test_exports_that_follow_one_another_hold_what_one_of_everything_holds(
 ) -> None:
     for number in range(3):
         ran(n=number)
-        several = export(engine, Order(str(tmp_path / "several")))
+        several = export(engine, ExportRequest(str(tmp_path / "several")))
         assert several.exports == number + 1
-    whole = export(engine, Order(str(tmp_path / "whole")))
+    whole = export(engine, ExportRequest(str(tmp_path / "whole")))
     assert everything(tmp_path / "several", several) == everything(tmp_path / "whole", whole)
-    again = export(engine, Order(str(tmp_path / "several")))
+    again = export(engine, ExportRequest(str(tmp_path / "several")))
     assert (again.exports, again.tables) == (4, several.tables)
 
 
@@ -167,11 +167,11 @@ def test_the_same_log_is_the_same_files_whatever_the_size_of_parts_says(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     ran()
-    first = export(engine, Order(str(tmp_path / "first")))
-    export(engine, Order(str(tmp_path / "second")))
+    first = export(engine, ExportRequest(str(tmp_path / "first")))
+    export(engine, ExportRequest(str(tmp_path / "second")))
     for name in first.files:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    small = export(engine, Order(str(tmp_path / "small")), most_rows=3)
+    small = export(engine, ExportRequest(str(tmp_path / "small")), most_rows=3)
     assert len(small.tables["event_log"]) > 10
     assert max(part.rows for part in small.tables["event_log"]) == 3
     assert everything(tmp_path / "small", small) == everything(tmp_path / "first", first)
@@ -181,10 +181,10 @@ def test_an_export_of_some_tables_holds_what_one_of_all_holds_of_them(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     ran()
-    whole = export(engine, Order(str(tmp_path / "whole")))
+    whole = export(engine, ExportRequest(str(tmp_path / "whole")))
     for tables in (["event_log", "result_ref"], ["playbook_arc"], ["playbook"], ["token", "attempt"]):
         to = tmp_path / tables[0]
-        part = export(engine, Order(str(to), tables=tables))
+        part = export(engine, ExportRequest(str(to), tables=tables))
         assert list(part.tables) == [name for name in TABLES if name in tables]
         for table in tables:
             assert rows(to, part, table) == rows(tmp_path / "whole", whole, table)
@@ -198,7 +198,7 @@ def test_what_a_slow_transaction_commits_late_is_in_the_next_export(
     with bootstrap.local(settings) as rt:
         row = catalog.register(rt, CHILD, "child.yaml")
         quick, slow = _requested(rt, row), _requested(rt, row)
-        out = Order(str(tmp_path / "out"))
+        out = ExportRequest(str(tmp_path / "out"))
         patch = Draft(CtxPatched({"a": 1}, "client"))
         with rt.store.begin() as late:
             late.executions.lock(slow)
@@ -227,13 +227,13 @@ def _head(rt: Runtime, execution_id: str) -> int:
     return inspect.execution(rt, execution_id).head_version
 
 
-def _patches(rt: Runtime, order: Order, tmp_path: Path) -> list[str]:
-    manifest = export(rt, order)
+def _patches(rt: Runtime, request: ExportRequest, tmp_path: Path) -> list[str]:
+    manifest = export(rt, request)
     log = rows(tmp_path / "out", manifest, "event_log", "execution_id, version, type")
     return [str(row["execution_id"]) for row in log if row["type"] == "ctx.patched"]
 
 
-# --- the directory -----------------------------------------------------------------------------------
+# --- the directory ---
 
 
 @pytest.fixture
@@ -252,13 +252,13 @@ def test_an_export_that_was_killed_leaves_what_was_there_and_the_next_one_makes_
     with bootstrap.local(settings) as rt:
         row = catalog.register(rt, CHILD, "child.yaml")
         ids = [_requested(rt, row) for _ in range(3)]
-        first = export(rt, Order(str(out)))
+        first = export(rt, ExportRequest(str(out)))
         for execution_id in ids:
             _append_many(rt, execution_id, 500)
         _kill_in_the_middle(out, settings)
         assert {name for name in first.files if not (out / name).exists()} == set()
-        manifest = export(rt, Order(str(out)))
-        whole = export(rt, Order(str(tmp_path / "whole")))
+        manifest = export(rt, ExportRequest(str(out)))
+        whole = export(rt, ExportRequest(str(tmp_path / "whole")))
         assert everything(out, manifest) == everything(tmp_path / "whole", whole)
         found = {name for name in Folder(str(out)).names() if name.endswith(".parquet")}
         assert found == {part.file for parts in manifest.tables.values() for part in parts}
@@ -274,9 +274,9 @@ def _append_many(rt: Runtime, execution_id: str, count: int) -> None:
 def _kill_in_the_middle(out: Path, settings: Settings) -> None:
     code = (
         "import sys; from noetl import bootstrap; from noetl.config import Settings; from pathlib import Path\n"
-        "from noetl.dispatch.silent import SilentDispatcher; from noetl.exports.export import Order, export\n"
-        "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), SilentDispatcher())\n"
-        "export(rt, Order(sys.argv[2]), most_rows=20)\n"
+        "from noetl.dispatch.null import NullDispatcher; from noetl.exports.export import ExportRequest, export\n"
+        "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), NullDispatcher())\n"
+        "export(rt, ExportRequest(sys.argv[2]), most_rows=20)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(settings.home), str(out)])
     ends = time.monotonic() + 60
@@ -290,25 +290,29 @@ def _kill_in_the_middle(out: Path, settings: Settings) -> None:
 
 def test_only_one_export_writes_to_a_directory_at_a_time(small: Runtime, tmp_path: Path) -> None:
     with Folder(str(tmp_path / "out")).held(), pytest.raises(Conflict, match="Another export"):
-        export(small, Order(str(tmp_path / "out")))
+        export(small, ExportRequest(str(tmp_path / "out")))
 
 
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
-        (Order("", "jsonl"), Order("", "parquet"), "is an export as jsonl"),
-        (Order("", None, ["execution"]), Order("", None, ["token"]), "is an export of execution"),
-        (Order(""), Order("", None, ["step_runs"]), "Did you mean 'step_run'"),
+        (ExportRequest("", "jsonl"), ExportRequest("", "parquet"), "is an export as jsonl"),
+        (
+            ExportRequest("", None, ["execution"]),
+            ExportRequest("", None, ["token"]),
+            "is an export of execution",
+        ),
+        (ExportRequest(""), ExportRequest("", None, ["step_runs"]), "Did you mean 'step_run'"),
     ],
 )
 def test_an_export_stays_what_it_began_as(
-    small: Runtime, tmp_path: Path, first: Order, then: Order, said: str
+    small: Runtime, tmp_path: Path, first: ExportRequest, then: ExportRequest, said: str
 ) -> None:
     to = str(tmp_path / "out")
     export(small, replace(first, to=to))
     with pytest.raises(BadRequest, match=said):
         export(small, replace(then, to=to))
-    assert export(small, Order(to)).exports == 2
+    assert export(small, ExportRequest(to)).exports == 2
 
 
 def test_a_directory_of_somebody_else_is_left_alone(small: Runtime, tmp_path: Path) -> None:
@@ -316,32 +320,32 @@ def test_a_directory_of_somebody_else_is_left_alone(small: Runtime, tmp_path: Pa
     file = tmp_path / "theirs/event_log/part-000001.parquet"
     file.write_text("theirs")
     with pytest.raises(BadRequest, match=r"holds files and no manifest\.json"):
-        export(small, Order(str(tmp_path / "theirs")))
+        export(small, ExportRequest(str(tmp_path / "theirs")))
     (tmp_path / "theirs/manifest.json").write_text('{"format": "zip"}')
     with pytest.raises(BadRequest, match="is no manifest of an export"):
-        export(small, Order(str(tmp_path / "theirs")))
+        export(small, ExportRequest(str(tmp_path / "theirs")))
     assert file.read_text() == "theirs"
 
 
 @pytest.mark.parametrize("to", ["nowhere://x", "/dev/null"])
 def test_what_is_no_directory_is_said_so(small: Runtime, to: str) -> None:
     with pytest.raises(BadRequest, match="is no directory to export to"):
-        export(small, Order(to))
+        export(small, ExportRequest(to))
 
 
 def test_an_export_goes_to_any_file_system_of_fsspec(small: Runtime, tmp_path: Path) -> None:
     url = f"memory://{tmp_path.name}"
-    first = export(small, Order(url, "jsonl", ["execution"]))
+    first = export(small, ExportRequest(url, "jsonl", ["execution"]))
     (part,) = first.tables["execution"]
     line = json.loads(Folder(url).read(part.file) or b"")
     assert line["status"] == "completed"
     assert list(line) == [column.name for column in TABLES["execution"].columns]
     _requested(small, catalog.playbook(small, "tests/export/child"))
-    assert [part.rows for part in export(small, Order(url)).tables["execution"]] == [1, 1]
+    assert [part.rows for part in export(small, ExportRequest(url)).tables["execution"]] == [1, 1]
 
 
 def test_clickhouse_gets_a_schema_and_a_script_for_each_export(small: Runtime, tmp_path: Path) -> None:
-    out = Order(str(tmp_path / "out"), "clickhouse")
+    out = ExportRequest(str(tmp_path / "out"), "clickhouse")
     manifest = export(small, out)
     schema = (tmp_path / "out/schema.sql").read_text()
     for name, table in TABLES.items():
@@ -365,8 +369,9 @@ def test_clickhouse_gets_a_schema_and_a_script_for_each_export(small: Runtime, t
 
 
 def test_rows_of_one_execution_lie_in_one_month_of_clickhouse(small: Runtime, tmp_path: Path) -> None:
-    # The expression of the partition, in the words of DuckDB: the month in which the execution was made.
-    manifest = export(small, Order(str(tmp_path / "out")))
+    # The expression of the partition, in the words of DuckDB: the month in which the execution was
+    # made.
+    manifest = export(small, ExportRequest(str(tmp_path / "out")))
     months = rows(
         tmp_path / "out",
         manifest,
@@ -377,11 +382,11 @@ def test_rows_of_one_execution_lie_in_one_month_of_clickhouse(small: Runtime, tm
     assert [row["of_id"] for row in months] == [row["of_row"] for row in months]
 
 
-# --- questions ---------------------------------------------------------------------------------------
+# --- questions ---
 
 
 def answer(rt: Runtime, query: str, last: int | None = None) -> Sequence[Any]:
-    with asked(rt, query, last) as found:
+    with answer_query(rt, query, last) as found:
         return list(found.rows)
 
 

@@ -1,4 +1,5 @@
-"""What is no message, on real transports and in a real consumer: it is read past, told of, and never raised."""
+"""What is no message, on real transports and in a real consumer: it is read past, told of, and
+never raised."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import kombu.transport
+import kombu
 import pytest
 import redis
 from amqp.basic_message import Message as AmqpMessage
@@ -25,14 +26,15 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kombu import Connection, Consumer, Queue
-from kombu.transport import TRANSPORT_ALIASES, get_transport_cls, pyamqp
+from kombu import Consumer, Queue
+from kombu.transport import pyamqp
 
 from noetl.dispatch import consumer, transports
 from noetl.dispatch.celery import make_app
+from noetl.dispatch.dead_letters import ROOM, DeadLetter, DeadLetterQueue
 from noetl.dispatch.envelope import flaw_of_bytes, flaw_of_envelope, flaw_of_message
-from noetl.dispatch.letters import ROOM, Letter, Letters
 from noetl.dispatch.refused import refuse, refused
+from noetl.dispatch.transports import Connection
 from noetl.errors import Unavailable
 from noetl.tasks.commands import register
 from tests import services
@@ -63,14 +65,13 @@ def telling() -> Iterator[list[tuple[str, str, str]]]:
     refused.disconnect(listen)
 
 
-# --- transports ---------------------------------------------------------------------------------------------
+# --- transports ---
 
 
 class Broker:
     """One queue of a broker into which anything can be put."""
 
     def __init__(self, url: str, put: Callable[[bytes], None], **options: Any) -> None:
-        transports.install()
         self.put = put
         self.connection = Connection(url, transport_options=options)
         self.received: list[Any] = []
@@ -124,15 +125,15 @@ def on_files(_: str, folder: Path) -> Iterator[Broker]:
 PLACES = {"redis": on_redis, "files": on_files}
 
 
-def test_a_transport_is_ours_even_where_kombu_has_used_its_own_before(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "filesystem", "memory"])
+def test_connections_of_our_app_have_our_transports_and_those_of_others_have_kombus(
+    scheme: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(TRANSPORT_ALIASES, "redis", "kombu.transport.redis:Transport")
-    monkeypatch.setattr("kombu.transport._transport_cache", {})
-    monkeypatch.setattr(transports, "_transport_cache", kombu.transport._transport_cache)
-    assert get_transport_cls("redis") is not transports.RedisTransport
-    transports.install()
-    assert get_transport_cls("redis") is transports.RedisTransport
+    theirs = kombu.Connection(f"{scheme}://")
+    assert not issubclass(theirs.get_transport_cls(), transports.Careful)
+    app = make_app(f"{scheme}://{tmp_path if scheme == 'filesystem' else ''}", None)
+    for connection in (app.connection_for_write(), app.connection_for_read().clone(), app.pool.connection):
+        assert issubclass(connection.get_transport_cls(), transports.Careful)
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "files"])
@@ -183,7 +184,6 @@ ODD = st.one_of(
 
 
 def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_path: Path) -> None:
-    transports.install()
     port = services.free_port()
     server = [services.redis_binary(), "--port", str(port), "--save", "", "--dir", str(tmp_path)]
     connection = Connection(f"redis://127.0.0.1:{port}/0")
@@ -200,7 +200,8 @@ def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_pa
             with suppress(TimeoutError):
                 connection.drain_events(timeout=0.3)
     assert len(taken) == len(channels)
-    # As Celery does in the process that takes messages. What the pool has done is reported afterwards.
+    # As Celery does in the process that takes messages. What the pool has done is reported
+    # afterwards.
     connection.collect()
     assert all(channel.closed for channel in channels)
     connection.close()
@@ -301,7 +302,7 @@ def test_a_table_of_bindings_that_cannot_be_read_is_written_again(tmp_path: Path
         assert len(list((tmp_path / "messages").iterdir())) == 1
 
 
-# --- the consumer -------------------------------------------------------------------------------------------
+# --- the consumer ---
 
 
 @pytest.fixture
@@ -316,7 +317,8 @@ def log_as_before() -> Iterator[None]:
 def test_a_worker_on_any_broker_refuses_what_is_no_order_to_a_task_of_ours(
     told: list[tuple[str, str, str]], tmp_path: Path
 ) -> None:
-    """The broker in memory brings no protection of its own: what is seen here holds for AMQP as well."""
+    """The broker in memory brings no protection of its own: what is seen here holds for AMQP as
+    well."""
     bad = forged_messages(QUEUE, tmp_path / "trap")
     app = make_app("memory://", None)
 
@@ -414,11 +416,11 @@ def _stumbling(*_: object) -> None:
     raise KeyError("id")
 
 
-# --- dead letters -------------------------------------------------------------------------------------------
+# --- dead letters ---
 
 
-def letter(text: str) -> Letter:
-    return Letter("broker:test", "for a test", text, datetime.now(UTC))
+def letter(text: str) -> DeadLetter:
+    return DeadLetter("broker:test", "for a test", text, datetime.now(UTC))
 
 
 def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_let_go() -> None:
@@ -429,7 +431,7 @@ def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_
         back.wait(10)
         written.extend(one.body for one in letters)
 
-    letters = Letters(write)
+    letters = DeadLetterQueue(write)
     with within(1):
         letters.keep(letter("first"))
         while letters._waiting:
@@ -452,7 +454,7 @@ def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> N
             raise errors.pop()
         written.extend(one.body for one in letters)
 
-    letters = Letters(write)
+    letters = DeadLetterQueue(write)
     for text in ("lost", "kept"):
         letters.keep(letter(text))
         letters.flush(5)
@@ -462,7 +464,7 @@ def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> N
 FORK = """
 import os, sys, threading, time, warnings
 from datetime import UTC, datetime
-from noetl.dispatch.letters import Letter, Letters
+from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
 warnings.simplefilter("ignore", DeprecationWarning)
 lock = threading.Lock()
 begun = threading.Event()
@@ -471,9 +473,9 @@ def write(letters):
         begun.set()
         time.sleep(0.3)
         os.write(1, b"".join(one.body.encode() for one in letters))
-letters = Letters(write)
+letters = DeadLetterQueue(write)
 def letter(text):
-    return Letter("test", "test", text, datetime.now(UTC))
+    return DeadLetter("test", "test", text, datetime.now(UTC))
 letters.keep(letter("parent "))
 begun.wait()
 letters.keep(letter("waiting "))

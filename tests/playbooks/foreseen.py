@@ -10,8 +10,8 @@ from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.json import Json
 from noetl.facts.loops import TaskLoopStarted
-from noetl.forecast.foresee import Given, foresee
-from noetl.forecast.model import ArcAhead, Forecast, Rendered, StepAhead
+from noetl.forecast.foresee import PlanInput, foresee
+from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
 from noetl.forecast.tasks import Kinds
 from noetl.net.model import Net
 from noetl.tools.code.quoting import CommandLine
@@ -20,7 +20,7 @@ from noetl.tools.kit.registry import kinds, touches
 
 def contradictions(net: Net, payload: Json, overrides: Json, events: Sequence[Event]) -> Iterator[str]:
     """Every fact of `events` that the plan of `net` had ruled out."""
-    plan = foresee(net, Given(Kinds(kinds(), touches, CommandLine), payload, overrides))
+    plan = foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine), payload, overrides))
     steps = {step.name: step for step in plan.steps}
     for event in events:
         yield from _of_all(plan, event)
@@ -44,7 +44,7 @@ def _of_all(plan: Forecast, event: Event) -> Iterator[str]:
             yield "a keychain that was to be refused"
 
 
-def _of_step(step: StepAhead, event: Event) -> Iterator[str]:
+def _of_step(step: StepForecast, event: Event) -> Iterator[str]:
     match event.fact:
         case e.StepScheduled(args=args):
             for key, value in step.args.items():
@@ -63,12 +63,14 @@ def _of_step(step: StepAhead, event: Event) -> Iterator[str]:
             yield from _of_task(step, name, event.fact)
 
 
-def _arc(arc: ArcAhead | e.ArcDecision) -> tuple[str, Json]:
+def _arc(arc: ArcForecast | e.ArcDecision) -> tuple[str, Json]:
     """What tells arcs of a step apart that lead nowhere."""
     return arc.step, "" if arc.step else arc.when
 
 
-def _of_task(step: StepAhead, name: str, fact: e.TaskDone | e.TaskFailed | TaskLoopStarted) -> Iterator[str]:
+def _of_task(
+    step: StepForecast, name: str, fact: e.TaskDone | e.TaskFailed | TaskLoopStarted
+) -> Iterator[str]:
     """Calls of a task that is called again are named below it."""
     tasks = {task.name: task for task in step.tasks}
     task = tasks.get(name) or tasks.get(name.rpartition(".")[0])

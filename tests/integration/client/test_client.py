@@ -1,4 +1,5 @@
-"""Programs use the API through `noetl.client`, over real HTTP, with requests and with httpx alike."""
+"""Programs use the API through `noetl.client`, over real HTTP, with requests and with httpx
+alike."""
 
 from __future__ import annotations
 

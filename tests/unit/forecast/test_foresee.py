@@ -9,8 +9,8 @@ import pytest
 
 from noetl.dsl import load_playbook
 from noetl.facts.json import Json, JsonMap
-from noetl.forecast.foresee import Given, foresee
-from noetl.forecast.model import ArcAhead, Forecast, StepAhead
+from noetl.forecast.foresee import PlanInput, foresee
+from noetl.forecast.model import ArcForecast, Forecast, StepForecast
 from noetl.forecast.tasks import Kinds
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds, touches
@@ -20,10 +20,10 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: te
 
 def ahead(body: str, payload: JsonMap | None = None, **given: Any) -> Forecast:
     net = load_playbook(HEAD + body, file="test.yaml", kinds=kinds())
-    return foresee(net, Given(Kinds(kinds(), touches, CommandLine), payload or {}, **given))
+    return foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine), payload or {}, **given))
 
 
-def steps_of(forecast: Forecast) -> Mapping[str, StepAhead]:
+def steps_of(forecast: Forecast) -> Mapping[str, StepForecast]:
     return {step.name: step for step in forecast.steps}
 
 
@@ -414,7 +414,7 @@ workflow:
 
 def test_a_guard_that_fails_says_so_and_is_open() -> None:
     found = ahead('workflow: [{step: start, tool: {kind: noop}, next: {step: start, when: "{{ 1 / 0 }}"}}]')
-    arc: ArcAhead = steps_of(found)["start"].arcs[0]
+    arc: ArcForecast = steps_of(found)["start"].arcs[0]
     assert arc.taken is None
     assert arc.guard is not None
     assert "1 / 0" in arc.guard.error

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from typing import Final
 
-#: Seconds that a fork waits for a call that is being made.
-FORK_S: Final = 3.0
+from noetl.dispatch.fork_guard import ForkGuard
 
 
-class Burst:
-    """Calls `answer` once for all requests of `pause_s` seconds, in a thread that lives only until then.
+class Debouncer:
+    """Calls `answer` once for all requests of `pause_s` seconds, in a thread that lives only until
+    then.
 
     Every request is followed by a call that begins after it. `answer` must not raise.
     """
 
     def __init__(self, answer: Callable[[], None], pause_s: float) -> None:
         self._answer, self._pause_s = answer, pause_s
-        self._begin()
-        # A prefork pool's parent forks again when a child dies: not while a connection is in use.
-        os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._begin
-        )
+        self._answering = ForkGuard(self._begin)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._answering = threading.Lock()
-        self._held = False
         self._due = False
 
     def request(self) -> None:
@@ -47,11 +39,3 @@ class Burst:
             with self._lock:
                 self._due = False
             self._answer()
-
-    def _before_fork(self) -> None:
-        self._held = self._answering.acquire(timeout=FORK_S)
-
-    def _after_fork(self) -> None:
-        if self._held:
-            self._held = False
-            self._answering.release()

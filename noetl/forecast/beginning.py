@@ -1,4 +1,5 @@
-"""What is rendered before the first step, besides the workload: the start of ctx, and the entries of the keychain."""
+"""What is rendered before the first step, besides the workload: the start of ctx, and the entries
+of the keychain."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Final
 from noetl.engine.keychain import render_keychain
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
+from noetl.forecast.known_names import KnownNames, render_all
 from noetl.forecast.model import Rendered, errors_of, needs_of
-from noetl.forecast.sight import Sight, rendered_all
-from noetl.forecast.worlds import Asked
+from noetl.forecast.worlds import WorldRequest
 from noetl.net.model import Net
 
 #: What these templates see besides the workload.
@@ -22,8 +23,8 @@ _FIXED: Final = frozenset({"name", "kind"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the keychain as the execution would mean it, as far as that is known. With an `error` no execution
-    would begin."""
+    """An entry of the keychain as the execution would mean it, as far as that is known. With an
+    `error` no execution would begin."""
 
     values: JsonMap
     needs: tuple[str, ...] = ()
@@ -31,16 +32,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
+class Beginning:
     """`ctx` by name, and the keychain by the names of its entries."""
 
     ctx: Mapping[str, Rendered] = field(default_factory=dict)
     keychain: Mapping[str, Entry] = field(default_factory=dict)
 
 
-def early(net: Net, requests: tuple[Asked, ...], workload: Mapping[str, Rendered]) -> Early:
+def render_beginning(
+    net: Net, requests: tuple[WorldRequest, ...], workload: Mapping[str, Rendered]
+) -> Beginning:
     """What an execution of `net` begins with. `workload` is that of the forecast."""
-    sight = Sight(
+    scope = KnownNames(
         names=tuple(request.names for request in requests),
         workload={key: value.known for key, value in workload.items()} | dict.fromkeys(_REQUEST, True),
         args={},
@@ -48,12 +51,12 @@ def early(net: Net, requests: tuple[Asked, ...], workload: Mapping[str, Rendered
         hidden=frozenset(),
         assigned=frozenset(),
     )
-    entries = {str(entry["name"]): _entry(net, entry, requests[0], sight) for entry in net.keychain}
-    return Early(rendered_all(net.ctx, sight), entries)
+    entries = {str(entry["name"]): _entry(net, entry, requests[0], scope) for entry in net.keychain}
+    return Beginning(render_all(net.ctx, scope), entries)
 
 
-def _entry(net: Net, entry: JsonMap, request: Asked, sight: Sight) -> Entry:
-    own = rendered_all({key: value for key, value in entry.items() if key not in _FIXED}, sight)
+def _entry(net: Net, entry: JsonMap, request: WorldRequest, scope: KnownNames) -> Entry:
+    own = render_all({key: value for key, value in entry.items() if key not in _FIXED}, scope)
     # What it brings is nobody's to see.
     values = {**entry, **{key: value.value for key, value in own.items()}, "data": "data" in entry}
     if needs := needs_of(own.values()):

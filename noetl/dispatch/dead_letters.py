@@ -1,9 +1,9 @@
-"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a database."""
+"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a
+database."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from noetl.dispatch.fork_guard import ForkGuard
 from noetl.errors import NoetlError
 
 log = logging.getLogger(__name__)
@@ -19,16 +20,15 @@ log = logging.getLogger(__name__)
 #: Letters that wait for the database, at most.
 ROOM: Final = 500
 
-#: Letters that one process keeps in an hour: a flood must not fill the database. The log has them all.
+#: Letters that one process keeps in an hour: a flood must not fill the database. The log has them
+#: all.
 HOURLY: Final = 1000
-
-#: Seconds that a fork waits for letters that are being written.
-FORK_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """Something that was on a broker and is no message: where, why not, and (the beginning of) what it is."""
+class DeadLetter:
+    """Something that was on a broker and is no message: where, why not, and (the beginning of) what
+    it is."""
 
     source: str
     reason: str
@@ -36,26 +36,20 @@ class Letter:
     recorded_at: datetime
 
 
-class Letters:
+class DeadLetterQueue:
     """Keeps letters behind the back of whoever found them. `write` may raise NoetlError."""
 
-    def __init__(self, write: Callable[[Sequence[Letter]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[DeadLetter]], None]) -> None:
         self._write = write
         self._hour, self._kept = 0, 0
-        self._begin()
-        # A prefork pool's parent forks again when a child dies: not while a connection is being made.
-        os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._begin
-        )
+        self._writing = ForkGuard(self._begin)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._held = False
-        self._waiting: deque[Letter] = deque()
+        self._waiting: deque[DeadLetter] = deque()
         self._writer: threading.Thread | None = None
 
-    def keep(self, letter: Letter) -> None:
+    def keep(self, letter: DeadLetter) -> None:
         """Never waits for the database and never raises."""
         with self._lock:
             if not self._admits():
@@ -88,7 +82,7 @@ class Letters:
                 # What they are stands in the log since they were refused.
                 log.error("%d dead letters could not be kept: %s", len(letters), error)  # noqa: TRY400
 
-    def _next(self) -> list[Letter]:
+    def _next(self) -> list[DeadLetter]:
         """What waits. Nothing ends the thread."""
         with self._lock:
             letters = list(self._waiting)
@@ -96,11 +90,3 @@ class Letters:
             if not letters:
                 self._writer = None
             return letters
-
-    def _before_fork(self) -> None:
-        self._held = self._writing.acquire(timeout=FORK_S)
-
-    def _after_fork(self) -> None:
-        if self._held:
-            self._held = False
-            self._writing.release()

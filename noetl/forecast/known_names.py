@@ -10,7 +10,7 @@ from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
 from noetl.expressions import QuotedText, evaluate, names_used, pieces, sentence, truth
 from noetl.facts.json import Json
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
-from noetl.forecast.worlds import WORLDS, agreed
+from noetl.forecast.worlds import WORLDS, agree
 from noetl.net.model import Template
 
 Chain = tuple[str, ...]
@@ -20,19 +20,20 @@ DURING: Final = frozenset({"iter", "loop_index", "step", "_prev", "_task", "_att
 AT_THE_END: Final = frozenset({"event", "outcome", "output", "result", "response", "error"})
 #: Names that are known whatever the playbook says.
 _GIVEN: Final = frozenset({"env", "execution_id", "job", "keychain"})
-#: What is missing where a template makes something else of the id or the instant than a text with it in it.
+#: What is missing where a template makes something else of the id or the instant than a text with
+#: it in it.
 THE_RUN: Final = "the run itself"
 #: Makes a text of a template that is one expression.
 _TEXT: Final = "{{ '' }}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class KnownNames:
     """The names that a template of one place sees, in each of the worlds.
 
-    `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are names that the
-    run answers for before the args do, `assigned` those of ctx, which answers behind them; `ctx` says which of these still
-    hold what they began with, and whether that is known.
+    `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are
+    names that the run answers for before the args do, `assigned` those of ctx, which answers behind
+    them; `ctx` says which of these still hold what they began with, and whether that is known.
     """
 
     names: tuple[Mapping[str, Any], ...]
@@ -69,33 +70,36 @@ def _all(known: Mapping[str, bool], chain: Chain) -> bool:
     return known.get(chain[1], True) if len(chain) > 1 else all(known.values())
 
 
-def rendered(template: Template, sight: Sight) -> Rendered:
-    """`template` as far as `sight` goes."""
+def render(template: Template, scope: KnownNames) -> Rendered:
+    """`template` as far as `scope` goes."""
     match template:
         case str():
-            return _text(template, sight)
+            return _text(template, scope)
         case Mapping():
-            return _mapping(template, sight)
+            return _mapping(template, scope)
         case list() | tuple():
-            return _together([rendered(item, sight) for item in template], list)
+            return _together([render(item, scope) for item in template], list)
         case _:
-            return Rendered(template, worlds=(template,) * len(WORLDS))
+            return fixed(template)
 
 
-def rendered_all(templates: Mapping[str, Template], sight: Sight) -> dict[str, Rendered]:
-    return {name: rendered(template, sight) for name, template in templates.items()}
+def render_all(templates: Mapping[str, Template], scope: KnownNames) -> dict[str, Rendered]:
+    return {name: render(template, scope) for name, template in templates.items()}
 
 
-def _mapping(template: Mapping[str, Template], sight: Sight) -> Rendered:
-    keys = [rendered(key, sight) for key in template]
-    names = [key.value if isinstance(key.value, str) else str(key.value) for key in keys]
-    values = _together(
-        [rendered(value, sight) for value in template.values()],
-        lambda items: dict(zip(names, items, strict=True)),
-    )
-    both = (*keys, values)
-    worlds = values.worlds if all(key.known for key in keys) else ()
-    return Rendered(values.value, needs_of(both), _first(errors_of(both)), _first(warnings_of(both)), worlds)
+def _mapping(template: Mapping[str, Template], scope: KnownNames) -> Rendered:
+    parts = [render(part, scope) for part in (*template, *template.values())]
+    size = len(template)
+    return _together(parts, lambda both: dict(zip(map(_key, both[:size]), both[size:], strict=True)))
+
+
+def _key(value: Json) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def fixed(value: Template) -> Rendered:
+    """What is the same in any run."""
+    return Rendered(value, worlds=(value,) * len(WORLDS))
 
 
 def _first(sentences: tuple[str, ...]) -> str:
@@ -103,63 +107,58 @@ def _first(sentences: tuple[str, ...]) -> str:
 
 
 def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rendered:
-    every = tuple(parts)
     worlds: tuple[Json, ...] = ()
-    if all(part.known for part in every):
-        worlds = tuple(made([part.worlds[world] for part in every]) for world in range(len(WORLDS)))
-    value = made([part.value for part in every])
-    return Rendered(value, needs_of(every), _first(errors_of(every)), _first(warnings_of(every)), worlds)
+    if all(part.known for part in parts):
+        worlds = tuple(made([part.worlds[world] for part in parts]) for world in range(len(WORLDS)))
+    value = made([part.value for part in parts])
+    return Rendered(value, needs_of(parts), _first(errors_of(parts)), _first(warnings_of(parts)), worlds)
 
 
-def _text(template: str, sight: Sight) -> Rendered:
-    needs = missing(template, sight)
+def _text(template: str, scope: KnownNames) -> Rendered:
+    needs = find_missing(template, scope)
     if not needs:
-        return _evaluated(template, sight)
+        return _evaluated(template, scope)
     if isinstance(template, QuotedText):
         # How a value is quoted depends on what stands around it.
         return Rendered(str(template), needs)
     parts = pieces(template)
-    return Rendered("".join(_piece(part, sight) for part in parts), needs)
+    return Rendered("".join(_piece(part, scope) for part in parts), needs)
 
 
-def _piece(part: str, sight: Sight) -> str:
-    if missing(part, sight):
+def _piece(part: str, scope: KnownNames) -> str:
+    if find_missing(part, scope):
         return part
-    found = (
-        _evaluated(part + _TEXT, sight)
-        if part.startswith("{{")
-        else Rendered(part, worlds=("",) * len(WORLDS))
-    )
+    found = _evaluated(part + _TEXT, scope) if part.startswith("{{") else fixed(part)
     return str(found.value) if found.known else part
 
 
-def missing(template: Template, sight: Sight, *, guard: bool = False) -> tuple[str, ...]:
+def find_missing(template: Template, scope: KnownNames, *, guard: bool = False) -> tuple[str, ...]:
     """The names of `template` that are not known."""
     chains = sorted(names_used(template, guard=guard))
-    return tuple(dict.fromkeys(".".join(chain) for chain in chains if not sight.knows(chain)))
+    return tuple(dict.fromkeys(".".join(chain) for chain in chains if not scope.knows(chain)))
 
 
-def _evaluated(template: str, sight: Sight) -> Rendered:
+def _evaluated(template: str, scope: KnownNames) -> Rendered:
     warnings: list[str] = []
-    found = _in_all(template, sight, lambda names: evaluate(template, names, warn=warnings.append))
+    found = _in_all(template, scope, lambda names: evaluate(template, names, warn=warnings.append))
     return replace(found, warning=sentence(warnings[0])) if warnings else found
 
 
-def verdict(when: Template, sight: Sight) -> Rendered:
+def decide_guard(when: Template, scope: KnownNames) -> Rendered:
     """Whether a guard holds: `value` is true or false where that is known."""
     if not isinstance(when, str):
-        return Rendered(bool(when), worlds=(bool(when),) * len(WORLDS))
-    needs = missing(when, sight, guard=True)
+        return fixed(bool(when))
+    needs = find_missing(when, scope, guard=True)
     if needs:
         return Rendered(when, needs)
-    return _in_all(when, sight, lambda names: truth(when, names))
+    return _in_all(when, scope, lambda names: truth(when, names))
 
 
-def _in_all(template: str, sight: Sight, attempt: Callable[[Mapping[str, Any]], Json]) -> Rendered:
+def _in_all(template: str, scope: KnownNames, attempt: Callable[[Mapping[str, Any]], Json]) -> Rendered:
     """What every world says, where they agree."""
     values: list[Json] = []
     errors: list[str] = []
-    for names in sight.names:
+    for names in scope.names:
         try:
             values.append(attempt(names))
         except NoetlError as error:
@@ -168,5 +167,5 @@ def _in_all(template: str, sight: Sight, attempt: Callable[[Mapping[str, Any]], 
                 break  # it is as costly, or as forbidden, in every world
     if errors:
         return Rendered(template, error=errors[0]) if not values else Rendered(template, (THE_RUN,))
-    same, value = agreed(tuple(values))
+    same, value = agree(tuple(values))
     return Rendered(value, worlds=tuple(values)) if same else Rendered(template, (THE_RUN,))

@@ -1,7 +1,8 @@
 """The settings of Celery that hold here: NoETL's own, and a deployer's `celeryconfig.py` over them.
 
-The file may change everything that keeps no guarantee (see `guarantees`). It is looked for in the working directory
-and then along `sys.path`, so that all processes of a deployment find the same one, however they were started.
+The file may change everything that keeps no guarantee (see `guarantees`). It is looked for in the
+working directory and then along `sys.path`, so that all processes of a deployment find the same
+one, however they were started.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from noetl.dispatch import settings
 from noetl.dispatch.guarantees import contradictions
 from noetl.errors import ConfigError
 
-#: What names of a module stand for besides settings: modules, and `from __future__ import annotations`.
+#: What names of a module stand for besides settings: modules, and `from __future__ import
+#: annotations`.
 _NO_SETTINGS: Final = (ModuleType, type(__future__.annotations))
 
 #: The module that a deployer's settings are read from.
 MODULE: Final = "celeryconfig"
 
-#: How much longer than the longest task the broker waits, where that takes more than the week of `settings`.
+#: How much longer than the longest task the broker waits, where that takes more than the week of
+#: `settings`.
 _DAY_S: Final = 86_400.0
 
 #: Settings of Celery that are NoETL's to make, and the variables that they are made of.
@@ -38,21 +41,22 @@ _OURS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
-    """What a deployer's file says, by today's names of the settings. `path` is empty where there is no file."""
+class DeployerSettings:
+    """What a deployer's file says, by today's names of the settings. `path` is empty where there is
+    no file."""
 
     path: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read() -> Deployed:
+def read() -> DeployerSettings:
     """The deployer's file. Raises ConfigError where it cannot be executed."""
     found = PathFinder.find_spec(MODULE, ["", *sys.path])
     if found is None or found.loader is None:
-        return Deployed()
+        return DeployerSettings()
     path = found.origin or MODULE
     module = _execute(found, path)
-    return Deployed(path, dict(_rename(module)))
+    return DeployerSettings(path, dict(_rename(module)))
 
 
 def _execute(spec: ModuleSpec, path: str) -> ModuleType:
@@ -72,13 +76,15 @@ def _execute(spec: ModuleSpec, path: str) -> ModuleType:
 def _rename(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The settings of a module under today's names, those that are written so last: they win.
 
-    Celery, which knows the names, is imported here and nowhere above: most processes have no such file.
+    Celery, which knows the names, is imported here and nowhere above: most processes have no such
+    file.
     """
     from celery.app.defaults import _TO_NEW_KEY, SETTING_KEYS  # type: ignore[attr-defined]
 
     given = _public(module)
     for name, value in given.items():
-        # CELERY_TASK_ACKS_LATE is how Django's projects write task_acks_late, CELERY_ACKS_LATE an older name of it.
+        # CELERY_TASK_ACKS_LATE is how Django's projects write task_acks_late, CELERY_ACKS_LATE an
+        # older name of it.
         plain = name.removeprefix("CELERY_").lower()
         if name.isupper() and (name in _TO_NEW_KEY or plain in SETTING_KEYS):
             yield _TO_NEW_KEY.get(name, plain), value
@@ -97,8 +103,9 @@ def _public(module: ModuleType) -> dict[str, Any]:
 
 
 def celery_settings(broker_url: str, backend: str | None, longest_task_s: float) -> dict[str, Any]:
-    """Every setting for an app on this broker whose tasks may take so many seconds. Raises ConfigError where the
-    deployer's file contradicts a guarantee: one sentence that names the file, the settings and the values needed."""
+    """Every setting for an app on this broker whose tasks may take so many seconds. Raises
+    ConfigError where the deployer's file contradicts a guarantee: one sentence that names the file,
+    the settings and the values needed."""
     deployed = read()
     merged = _merge(base(longest_task_s), deployed.values)
     faults = [

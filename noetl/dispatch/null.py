@@ -8,7 +8,7 @@ from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
 
 
-class SilentDispatcher:
+class NullDispatcher:
     """For processes that write to the log and have no broker: everything is left to the sweeper."""
 
     def send(self, commands: Sequence[CommandRow]) -> None:
