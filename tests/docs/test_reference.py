@@ -14,8 +14,7 @@ from reference import OF_DIALECTS, OF_RULES, PAGE, REFERENCE, WRAPPERS, as_playb
 
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
-from noetl.dsl.compile.keychain import FORMS, KINDS, form_of
-from noetl.dsl.compile.keychain_data import FROM_ENDPOINT
+from noetl.dsl.document.keychain import FORMS, FROM_ENDPOINT, KINDS, form_of
 from noetl.dsl.document import canonical_keys, classic, is_older, known_keys, spellings_of
 from noetl.tools.kit.registry import kinds
 

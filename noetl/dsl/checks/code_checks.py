@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl.dsl.checks.code_names import undefined_names
-from noetl.dsl.compile.context import CodeUse, Context, is_template
+from noetl.dsl.compile.context import CodeUse, Context
 from noetl.dsl.compile.demands import inputs_around
 from noetl.dsl.compile.python_syntax import Fault, parsed
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
 from noetl.net.model import KindInfo, Net, Task, Template

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from noetl.dsl.compile.context import Context, is_template
+from noetl.dsl.compile.context import Context
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
 from noetl.facts.json import Json
 from noetl.facts.secret import is_secret_header, is_secret_name

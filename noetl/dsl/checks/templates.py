@@ -11,7 +11,8 @@ from noetl.dsl.checks.assigned import by_tasks, heads
 from noetl.dsl.checks.members import Fault, Members
 from noetl.dsl.checks.places import is_envelope, unseen
 from noetl.dsl.checks.reading import Chain, Readings, check_built_in_names, is_behind_loops, iterators
-from noetl.dsl.compile.context import KEYCHAIN, Context, Use, is_template
+from noetl.dsl.compile.context import KEYCHAIN, Context, Use
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import Json
 from noetl.net.dominators import Dominators

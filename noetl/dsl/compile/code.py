@@ -9,11 +9,12 @@ from typing import Final
 
 from noetl.dsl.checks.code_checks import check_source_file, check_sql_syntax
 from noetl.dsl.compile.code_templates import templates_between
-from noetl.dsl.compile.context import Context, is_template
+from noetl.dsl.compile.context import Context
 from noetl.dsl.compile.python_syntax import Fault, parsed
 from noetl.dsl.document import Part, Step, Tool, known_keys
 from noetl.dsl.document.keys import keys_near
 from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template

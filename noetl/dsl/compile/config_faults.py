@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pydantic_core import ErrorDetails
 
-from noetl.dsl.compile.context import Context, holds_template
+from noetl.dsl.compile.context import Context
+from noetl.dsl.document.texts import holds_template
 from noetl.dsl.document.validation import by_place, real_path, report_fault, value_at
 from noetl.dsl.problems import Code, Path, shown
 from noetl.net.model import KindInfo, Template

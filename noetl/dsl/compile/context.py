@@ -11,7 +11,7 @@ from noetl.dsl.document import Document, Tool
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.report import Report
 from noetl.errors import TemplateError
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.net.model import Demand, KindInfo, Template
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
@@ -142,15 +142,3 @@ class Site:
     specs: tuple[Path, ...] = ()
     iterating: bool = False
     reduced: frozenset[str] | None = None
-
-
-def is_template(value: Json) -> bool:
-    """Whether a text may hold an expression."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def holds_template(value: Json) -> bool:
-    """Whether a template stands anywhere in `value`."""
-    if isinstance(value, Mapping):
-        return any(map(holds_template, value.values()))
-    return any(map(holds_template, value)) if isinstance(value, list) else is_template(value)

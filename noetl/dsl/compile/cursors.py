@@ -8,10 +8,11 @@ from typing import Final
 
 from noetl.dsl.compile.code import as_written, check_code, warn_unknown_config
 from noetl.dsl.compile.config_faults import check_config
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import inside

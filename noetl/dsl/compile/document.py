@@ -9,7 +9,6 @@ from noetl.dsl.checks.requirements import check_requirements
 from noetl.dsl.compile.assignments import assignments, step_level
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.entries import workbook_entries
-from noetl.dsl.compile.identifiers import usable
 from noetl.dsl.compile.keeping import warn_of_output
 from noetl.dsl.compile.keychain import keychain
 from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
@@ -18,6 +17,7 @@ from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import check_spec, queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec, Tool
+from noetl.dsl.document.identifiers import usable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition

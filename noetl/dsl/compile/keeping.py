@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.identifiers import readable
 from noetl.dsl.document import Part, ResultSpec, SelectSpec, SizeThreshold, Step, Tool, canonical_keys
+from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.keys import keys_near
 from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.document.specs import MOST_INLINE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.cursors import cursor
-from noetl.dsl.compile.identifiers import readable
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
+from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import names_used

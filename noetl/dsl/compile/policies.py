@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from noetl.dsl.compile.after import Siblings
 from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.document import Admit, AdmitRule, Allow, Part, PolicyRule, Then
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.document import (
     CallSpec,
     ExecutorSpec,
@@ -20,6 +20,7 @@ from noetl.dsl.document import (
 )
 from noetl.dsl.document.keys import keys_near
 from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge

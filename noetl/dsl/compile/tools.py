@@ -19,7 +19,7 @@ from noetl.dsl.compile.code import (
     warn_unknown_config,
 )
 from noetl.dsl.compile.config_faults import check_config
-from noetl.dsl.compile.context import WORKBOOK, Context, Site, holds_template
+from noetl.dsl.compile.context import WORKBOOK, Context, Site
 from noetl.dsl.compile.demands import asserted, expecting
 from noetl.dsl.compile.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.compile.keeping import keeping, warn_of_output
@@ -36,6 +36,7 @@ from noetl.dsl.compile.specs import (
 from noetl.dsl.compile.task_loops import task_loop
 from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.document.misspelt import is_free
+from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.compile.compiler import compile_playbook
+from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.explain.lessons import LESSONS
 from noetl.dsl.explain.lessons.lesson import STEPS, Lesson, whole
 from noetl.dsl.explain.rendering import render
