@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, known_keys
+from noetl.dsl.document.base import Names, Part, canonical_keys, expect, known_keys
 from noetl.dsl.document.policies import Policy
 from noetl.facts.json import Json
 from noetl.net.model import OnLarge, Spelling
@@ -80,6 +80,11 @@ def _output(value: object) -> str:
     if isinstance(value, Mapping):
         return "<result>" if value.keys() & set(known_keys(ResultSpec)) else "<other>"
     return "<result>" if isinstance(value, ResultSpec) else "<other>"
+
+
+def is_result(output: Json) -> bool:
+    """Whether `output` of a step or task says how results are kept."""
+    return isinstance(output, Mapping) and not output.keys().isdisjoint(canonical_keys(ResultSpec))
 
 
 #: `output` of steps and tasks: the same as `spec.result`, or nothing that has an effect.

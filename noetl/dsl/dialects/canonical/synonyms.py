@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.document import Document, Loop, Part
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

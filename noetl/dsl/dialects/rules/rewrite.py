@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.brackets import opened
 from noetl.dsl.dialects.rules.choosing import choose
@@ -15,6 +14,7 @@ from noetl.dsl.dialects.rules.gates import close_gates
 from noetl.dsl.dialects.rules.setting import Setting
 from noetl.dsl.dialects.rules.transitions import onward
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle

@@ -33,7 +33,7 @@ are warnings: the playbook runs, and likely does something else than what was me
 `noetl validate --explain CODE` prints one of these sections. The form of a problem is told with
 [the command](cli.md#noetl-validate).
 
-This page is made from `noetl/dsl/lessons` by `make docs`; its examples are compiled by the tests.
+This page is made from `noetl/dsl/explain/lessons` by `make docs`; its examples are compiled by the tests.
 """
 
 
