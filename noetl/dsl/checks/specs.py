@@ -20,7 +20,7 @@ from noetl.dsl.document import (
     StepSpec,
     canonical_keys,
 )
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.keys import keys_near, place_of
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
@@ -30,14 +30,6 @@ from noetl.net.model import KindInfo
 #: Who the keys of a policy are said of.
 _OF_STEPS: Final = "steps"
 _OF_BRANCHES: Final = "steps, their loops and the executor"
-#: Where each key of a spec belongs that not every spec has.
-_ELSEWHERE: Final[Mapping[type[Part], str]] = {
-    CallSpec: "the spec of a task",
-    LoopSpec: "the spec of the loop",
-    StepSpec: "the spec of the step",
-    ExecutorSpec: "executor.spec",
-    Policy: "policy:",
-}
 _DURATIONS: Final = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
 
 
@@ -134,9 +126,9 @@ def check_keys_of_specs(subject: Subject) -> Iterator[Finding]:
         for key in given:
             if key in keys or key in spec.known:
                 continue
-            place = next((where for part, where in _ELSEWHERE.items() if key in canonical_keys(part)), None)
+            place = place_of(key)
             otherwise = subject.names.suggest(key, [*keys, *spec.known], f"known here: {', '.join(keys)}")
-            hint = otherwise if place is None else f"put it under {place}"
+            hint = f"put it under {place}" if place else otherwise
             message = f"the key {shown(key)} means nothing here"
             near = () if place else {*keys_near(spec.model), *spec.known}
             yield from unknown_key((*spec.path, key), message, hint, near, given)

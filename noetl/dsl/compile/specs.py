@@ -6,31 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.document import PolicyRule, TaskSpec, Tool
+from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys
+from noetl.dsl.document.keys import reserved, structure
 from noetl.dsl.problems import Path
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.net.model import KindInfo
 
-#: What is compiled into the net elsewhere and means nothing to a task.
-_STRUCTURE = frozenset(
-    {
-        "join",
-        "queue",
-        "entry_step",
-        "final_step",
-        "no_next_is_error",
-        "mode",
-        "max_in_flight",
-        "reduce",
-        "commit",
-        "frame",
-        "result",
-        "after",
-    }
-)
-_POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
-#: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
-_OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result", "after"})
+_STRUCTURE = structure(TaskSpec)
+_POLICY_STRUCTURE = frozenset(canonical_keys(Policy))
 
 
 def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:
@@ -80,7 +63,7 @@ def config_from_spec(spec: JsonMap, kind: KindInfo) -> dict[str, Json]:
     return {
         key: value
         for key, value in spec.items()
-        if (key in known or key in required) and key not in _OF_THE_PIPELINE
+        if (key in known or key in required) and key not in reserved(CallSpec)
     }
 
 

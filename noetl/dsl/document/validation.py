@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.keys import examples, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.report import Names, Report
@@ -35,19 +34,6 @@ _WORDS: Mapping[str, str] = {
     "list_type": "a list",
 }
 
-#: How keys are written whose form has to be known.
-_WRITTEN: Mapping[str | int, str] = {
-    "loop": "write loop: {in: ..., iterator: item}",
-    "arcs": "write arcs: [{step: name}]",
-    "set": "write set: {ctx.name: value}",
-    "input": "write input: {name: value}",
-    "args": "write args: {name: value}",
-    "workload": "write workload: {name: value}",
-    "metadata": "write metadata: {name: ..., path: ...}",
-    "params": "write params: {name: value}",
-    "headers": "write headers: {Name: value}",
-    "workflow": "write workflow: [{step: start, ...}]",
-}
 #: Taking faulty parts out may uncover others (a union's other branch); it settles in two rounds.
 _MAX_ROUNDS = 4
 
@@ -95,7 +81,7 @@ def unknown_keys(
     for key in (*(part.model_extra or {}), *_meaningless(part)):
         if key in except_for:
             continue
-        misplaced = "put it under spec:" if key in _keys_of_spec(model) else elsewhere.get(key)
+        misplaced = "put it under spec:" if key in keys_of_spec(model) else elsewhere.get(key)
         hint = misplaced or names.suggest(key, known, f"known here: {', '.join(known)}")
         message = f"the key {shown(key)} means nothing here"
         near = () if misplaced else keys_near(model)
@@ -117,14 +103,6 @@ def _meaningless(part: Part) -> Iterator[str]:
         key = type(part).model_fields[name].alias or name
         if key in spelled:
             yield key
-
-
-@cache
-def _keys_of_spec(model: type[Part]) -> frozenset[str]:
-    """The keys that the `spec` of such a part has; none where it has no spec."""
-    field = model.model_fields.get("spec")
-    models = get_args(field.annotation) if field is not None else ()
-    return frozenset(key for one in models if isinstance(one, type(Part)) for key in canonical_keys(one))
 
 
 def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:
@@ -175,7 +153,8 @@ def fault_of(
         told = ""
     hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
     hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
-    hint = hint or _WRITTEN.get(path[-1] if path else "", "")
+    key = str(path[-1]) if path else ""
+    hint = hint or (f"write {key}: {examples()[key]}" if key in examples() else "")
     return Finding(Code.TYPE, path, f"{name} must be {expected}{told}", hint)
 
 
