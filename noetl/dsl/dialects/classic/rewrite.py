@@ -9,8 +9,8 @@ from typing import Final
 
 from noetl.dsl.dialects.classic import after_loops, cases
 from noetl.dsl.dialects.classic.retries import Entry, error_rules, repetition
+from noetl.dsl.dialects.classic.routes import Router, behind, router
 from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
-from noetl.dsl.dialects.classic.ways import Router, behind, router
 from noetl.dsl.dialects.guards import Guards
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.dialects.tools import Item, items_of
