@@ -73,7 +73,7 @@ def check_syntax(subject: Subject) -> Iterator[Finding]:
             yield Finding(Code.TEMPLATE, path, f"template: {fault.message}", fault.hint, within)
 
 
-def _faults(use: Use) -> Sequence[expressions.Fault]:
+def _faults(use: Use) -> Sequence[expressions.TemplateFault]:
     if not any(True for _ in _texts(use.template, (), guard=use.guard)):
         return ()
     return expressions.check(use.template, guard=use.guard)
