@@ -130,7 +130,7 @@ def _sql_fault(call: Call, text: Template, path: Path, file: str = "") -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """Python code of a task: `given` are the names that the task itself gives it. `file`: where it is that of a script."""
+    """Python code of a task, or of the script `file`; `given` are the names that the task itself gives it."""
 
     step: str
     path: Path
@@ -164,7 +164,7 @@ def check_names_of_code(subject: Subject) -> Iterator[Finding]:
 
 
 def _codes(subject: Subject) -> Iterator[_Code]:
-    """The code of tasks whose inputs are known: not of those that are called again with inputs of their own."""
+    """The code of tasks whose inputs are known, which those of repeated calls are not."""
     for call in subject.notes.calls:
         task, kind = call.task, call.kind
         libs = names_of_libs(task.config.get("libs"))
