@@ -1,7 +1,7 @@
 """Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
 
-The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model,
-`docs/diagnostics.md` from the lessons of the language.
+The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model, `docs/diagnostics.md`
+from the lessons of the language, `docs/reference/keys.md` from what is declared of each key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from noetl.dsl import json_schema
+from noetl.dsl.document import reference
 from noetl.dsl.explain.lessons.page import page
 from noetl.tools.kit import manual
 from noetl.tools.kit.registry import entry_points, is_built_in, load
@@ -25,7 +26,12 @@ def pages() -> dict[str, str]:
     manuals = {kind: manual.manual_of(load(kind)) for kind in kinds}
     texts = {f"tools/{kind}.md": manual.page(one) for kind, one in manuals.items()}
     diagnostics = page({kind: load(kind).info() for kind in kinds})
-    return {"diagnostics.md": diagnostics, "tools/README.md": manual.index(manuals), **texts}
+    return {
+        "diagnostics.md": diagnostics,
+        "reference/keys.md": reference.page(),
+        "tools/README.md": manual.index(manuals),
+        **texts,
+    }
 
 
 def schema() -> str:
@@ -44,6 +50,7 @@ def write() -> None:
         if f"tools/{file.name}" not in wanted:
             file.unlink()
     for name, text in wanted.items():
+        (FOLDER / name).parent.mkdir(exist_ok=True)
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 

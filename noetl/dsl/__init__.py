@@ -6,7 +6,7 @@ rewritten to the canonical form (`lowering`), which alone is turned into a Net (
 
 from __future__ import annotations
 
-from noetl.dsl.compile.compiler import Compiled, compile_playbook, load_playbook, net_of
+from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook, net_of
 from noetl.dsl.document.schema import json_schema
 from noetl.dsl.problems import MEANING, Code, Problem
 

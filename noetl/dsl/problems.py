@@ -192,6 +192,27 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}{hint}"
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault as the language finds it: a report places it in the text and makes a Problem of it.
+
+    `path` leads to the part at fault; `within` says at which character of the text there, `at_key` that its key is meant.
+    """
+
+    code: Code
+    path: Path
+    message: str
+    hint: str = ""
+    within: tuple[str, int] | None = None
+    at_key: bool = False
+    #: The key that is missing in the part: nothing is said where another problem explains it.
+    lacks: str = ""
+    #: The part that is missing because of this.
+    explains: Path | None = None
+    #: Whether the texts at or below `path` are secrets.
+    hides: bool = False
+
+
 def severity_of(code: Code) -> Severity:
     """Warnings are the codes from 50 on within their hundred."""
     return "warning" if int(code[-2:]) >= 50 else "error"

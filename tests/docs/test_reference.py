@@ -14,9 +14,8 @@ from reference import OF_DIALECTS, OF_RULES, REFERENCE, WRAPPERS, as_playbook, e
 
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
-from noetl.dsl.compile.keychain import FORMS, KINDS, form_of
-from noetl.dsl.compile.keychain_data import FROM_ENDPOINT
 from noetl.dsl.document import canonical_keys, classic, is_older, known_keys, spellings_of
+from noetl.dsl.document.keychain import FORMS, FROM_ENDPOINT, KINDS, form_of
 from noetl.tools.kit.registry import kinds
 
 #: Sections whose parts have scopes and examples without being parts of the document model.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.dsl.compile.compiler import compile_playbook
+from noetl.dsl.compiler import compile_playbook
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.dsl.compile.compiler import compile_playbook
+from noetl.dsl.compiler import compile_playbook
 from noetl.facts.events import Event
 from noetl.net.model import KindInfo, Net
 from noetl.usecases import catalog, inspect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,14 @@ from pyflakes.messages import UndefinedLocal, UndefinedName
 
 #: Code that calls these may define names that nobody sees, or ask which there are.
 _DEFINE: Final = frozenset({"exec", "globals", "locals", "vars", "setattr", "eval", "dir"})
+
+
+_BUILT_IN: Final = frozenset(dir(builtins))
+#: What has a scope of its own, unbinds a name, or reads one that it binds: there more than names has to be looked at.
+_MAY_HIDE: Final = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ExceptHandler, ast.Global),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.AugAssign),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,8 @@ class _Checker(Checker):  # type: ignore[misc] # pyflakes has no types
 
 def undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingName]:
     """The names of the code whose syntax tree is `tree` that neither it nor Python nor `given` defines, each once."""
-    if any(isinstance(node, ast.Name) and node.id in _DEFINE for node in ast.walk(tree)):
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Name) and node.id in _DEFINE for node in nodes) or _are_given(nodes, given):
         return []
     try:
         checker = _Checker(tree, builtins=set(given), withDoctest=False)
@@ -57,6 +67,18 @@ def undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingNam
         if not (name in bound and _is_within(message.lineno, again)):
             first.setdefault(name, MissingName(name, message.lineno, message.col))
     return list(first.values())
+
+
+def _are_given(nodes: Collection[ast.AST], given: Collection[str]) -> bool:
+    """Whether all that plain code reads is there before it runs. Most code is so, and pyflakes takes its time."""
+    if any(isinstance(node, _MAY_HIDE) for node in nodes):
+        return False
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    known = _BUILT_IN.union(given)
+    return all(
+        isinstance(name.ctx, ast.Store) or (isinstance(name.ctx, ast.Load) and name.id in known)
+        for name in names
+    )
 
 
 def _loops(tree: ast.Module) -> Iterator[range]:

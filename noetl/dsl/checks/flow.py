@@ -1,15 +1,14 @@
-"""Warnings about the graph: steps that nothing leads to, arcs never taken, cycles that nothing leaves, joins that
+"""The graph: steps that nothing leads to, arcs never taken, cycles that nothing leaves, joins that
 cannot fill."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from noetl.dsl.checks.guards import fixed
-from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.report import Report
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.net.checks import endless_cycles, endless_steps, reachable, shadowed_arcs
-from noetl.net.dominators import Dominators
 from noetl.net.model import Net
 from noetl.net.unfillable import Unfilled, unfillable_joins
 
@@ -17,42 +16,61 @@ from noetl.net.unfillable import Unfilled, unfillable_joins
 _MAX_NAMED = 5
 
 
-def check_flow(net: Net, report: Report, tree: Dominators, arcs: Mapping[str, Path]) -> None:
-    """Adds what the shape of the whole net shows. Steps stand in the order of the document; `arcs` says where each
-    arc stands, by its id."""
-    places: dict[str, Path] = {
-        transition.name: ("workflow", index, "step") for index, transition in enumerate(net.transitions)
-    }
-    reached = reachable(net)
-    for name, path in places.items():
-        if name not in reached:
-            message = f"no path leads to step {shown(name)}"
-            report.add(Code.UNREACHABLE, path, message, "add an arc to it, or remove it")
-    _check_cycles(net, report, places)
-    for arc, before in shadowed_arcs(net, fixed):
-        message = f"the arc to {shown(arc.step)} is never taken: the one to {shown(before.step)} always is"
-        report.add(Code.SHADOWED_ARC, arcs[arc.id], message, "put the arc without a guard last")
-    _check_joins(net, report, tree, places)
+def check_reached(subject: Subject) -> Iterator[Finding]:
+    """Steps that no path leads to."""
+    for net in _net(subject):
+        reached = reachable(net)
+        for step in net.transitions:
+            if step.name not in reached:
+                message = f"no path leads to step {shown(step.name)}"
+                hint = "add an arc to it, or remove it"
+                yield Finding(Code.UNREACHABLE, _place(net, step.name), message, hint)
 
 
-def _check_cycles(net: Net, report: Report, places: Mapping[str, Path]) -> None:
-    for name in endless_steps(net, fixed):
-        message = f"step {shown(name)} leads to itself without a condition"
-        report.add(Code.SELF_LOOP, places[name], message, "give the arc a when:")
-    for cycle in endless_cycles(net, fixed):
-        if len(cycle) > 1:
-            message = f"the steps {_some(cycle)} repeat for ever"
-            report.add(Code.ENDLESS, places[cycle[0]], message, "give one of the arcs a when:")
+def check_cycles(subject: Subject) -> Iterator[Finding]:
+    """Steps that repeat for ever."""
+    for net in _net(subject):
+        for name in endless_steps(net, fixed):
+            message = f"step {shown(name)} leads to itself without a condition"
+            yield Finding(Code.SELF_LOOP, _place(net, name), message, "give the arc a when:")
+        for cycle in endless_cycles(net, fixed):
+            if len(cycle) > 1:
+                message = f"the steps {_some(cycle)} repeat for ever"
+                yield Finding(Code.ENDLESS, _place(net, cycle[0]), message, "give one of the arcs a when:")
 
 
-def _check_joins(net: Net, report: Report, tree: Dominators, places: Mapping[str, Path]) -> None:
-    for transition in net.transitions:
-        arcs = len(net.incoming[transition.name])
-        if transition.join.mode == "count" and transition.join.count > arcs:
-            message = f"the join waits for {transition.join.count} tokens, but {arcs} lead to it"
-            report.add(Code.JOIN_COUNT, places[transition.name], message, "lower its count")
-    for one in unfillable_joins(net, tree):
-        report.add(Code.JOIN_UNFILLED, places[one.join], *_why(one))
+def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
+    """Arcs behind one that is always taken."""
+    for net in _net(subject):
+        for arc, before in shadowed_arcs(net, fixed):
+            message = (
+                f"the arc to {shown(arc.step)} is never taken: the one to {shown(before.step)} always is"
+            )
+            hint = "put the arc without a guard last"
+            yield Finding(Code.SHADOWED_ARC, subject.notes.arcs[arc.id], message, hint)
+
+
+def check_joins(subject: Subject) -> Iterator[Finding]:
+    """Joins that cannot fill."""
+    for net in _net(subject):
+        for step in net.transitions:
+            arcs = len(net.incoming[step.name])
+            if step.join.mode == "count" and step.join.count > arcs:
+                message = f"the join waits for {step.join.count} tokens, but {arcs} lead to it"
+                yield Finding(Code.JOIN_COUNT, _place(net, step.name), message, "lower its count")
+        for one in unfillable_joins(net, subject.graph) if subject.graph is not None else ():
+            yield Finding(Code.JOIN_UNFILLED, _place(net, one.join), *_why(one))
+
+
+def _net(subject: Subject) -> Iterator[Net]:
+    """The net, where no step and no arc is left out."""
+    if subject.net is not None and subject.notes.is_whole:
+        yield subject.net
+
+
+def _place(net: Net, step: str) -> Path:
+    """Where the name of a step stands. Steps of a whole net stand in the order of the document."""
+    return "workflow", list(net.steps).index(step), "step"
 
 
 def _why(one: Unfilled) -> tuple[str, str]:

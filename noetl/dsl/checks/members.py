@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import Names
 from noetl.facts.json import Json
 from noetl.facts.nearest import NEARLY_THE_SAME
 from noetl.facts.outcome import ErrorInfo
@@ -37,7 +37,7 @@ _STORES: Final = frozenset({"ctx", "vars"})
 class Members:
     """What a playbook gives names to: its `workload`, and the heads of what it assigns to `ctx`."""
 
-    report: Report
+    names: Names
     workload: Mapping[str, Json]
     ctx: frozenset[str]
 
@@ -60,7 +60,7 @@ class Members:
             yield from self._of_values(chain)
 
     def _near(self, name: str, known: Iterable[str]) -> str:
-        return self.report.suggest(name, known, likeness=NEARLY_THE_SAME)
+        return self.names.suggest(name, known, likeness=NEARLY_THE_SAME)
 
     def within(self, chain: Chain) -> Iterator[Fault]:
         """What is wrong behind the dots of `chain`, which begins with a value of the workload."""
@@ -75,7 +75,7 @@ class Members:
             if key not in known:
                 # What a run is given may have more than the defaults, within them.
                 top = at == head
-                hint = self.report.suggest(key, known, _DECLARE) if top else self._near(key, known)
+                hint = self.names.suggest(key, known, _DECLARE) if top else self._near(key, known)
                 if hint:
                     yield _undefined(chain[: at + 1], hint)
                 return

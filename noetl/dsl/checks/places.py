@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
-from noetl.dsl.compile.context import Context
+from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Path
 
 #: Tasks stand at most this deep: `workflow[0].tool[0].label`.
@@ -23,9 +23,9 @@ _AT_BOUNDARIES: Final = frozenset({"next", "set"})
 Fault = tuple[Code, str, str]
 
 
-def unseen(context: Context, name: str, path: Path) -> Fault | None:
+def unseen(subject: Subject, name: str, path: Path) -> Fault | None:
     """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
-    if name not in _OF_ENDS or name not in _missing(context, path):
+    if name not in _OF_ENDS or name not in _missing(subject, path):
         return None
     if name not in ("error", "event") and _is_later_task(path):
         return (
@@ -39,7 +39,7 @@ def unseen(context: Context, name: str, path: Path) -> Fault | None:
     return Code.UNDEFINED, f"`{name}` is not there yet where this is rendered", hint
 
 
-def is_in_task(context: Context, path: Path) -> bool:
+def is_in_task(subject: Subject, path: Path) -> bool:
     """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it asks for then gets into
     the log."""
     if path[2:4] == ("loop", "cursor") or path[-2:] == ("spec", "timeout"):
@@ -47,7 +47,7 @@ def is_in_task(context: Context, path: Path) -> bool:
     if (rule := _in_rules(path)) is not None:
         # What a rule assigns is recorded, what it asks for and how long it waits is not.
         return _ASSIGN.isdisjoint(rule)
-    rest = _behind_tool(context, path) if path[:1] == ("workbook",) or path[2:3] == ("tool",) else None
+    rest = _behind_tool(subject, path) if path[:1] == ("workbook",) or path[2:3] == ("tool",) else None
     if rest is None:
         return False
     return rest[:1] not in (("set",), ("repeat",), ("pagination",))
@@ -59,21 +59,21 @@ def _in_rules(path: Path) -> Path | None:
     return None if at is None else path[at + len(_RULES) :]
 
 
-def _behind_tool(context: Context, path: Path) -> Path | None:
+def _behind_tool(subject: Subject, path: Path) -> Path | None:
     """What of `path` leads on from the mapping of its task."""
-    size = next((size for size in range(2, _DEEPEST + 1) if "kind" in context.raw(path[:size])), None)
+    size = next((size for size in range(2, _DEEPEST + 1) if "kind" in subject.raw(path[:size])), None)
     return None if size is None else path[size:]
 
 
-def _missing(context: Context, path: Path) -> Set[str]:
+def _missing(subject: Subject, path: Path) -> Set[str]:
     if path[0] == "workbook":
         # What it is called behind is not known; the envelope has no name that says whose it is wherever that is.
-        return _missing_in_task(context, path) & {"output", "outcome"}
+        return _missing_in_task(subject, path) & {"output", "outcome"}
     if path[0] != "workflow":
         return frozenset()
     match path[2:]:
         case ("tool", *_):
-            return _missing_in_task(context, path)
+            return _missing_in_task(subject, path)
         case ("input" | "args", *_) | ("loop", "in" | "cursor", *_) | ("loop", "spec", "max_in_flight"):
             return _OF_ENDS
         case ("spec", "policy", "admit", *_):
@@ -90,8 +90,8 @@ def _is_later_task(path: Path) -> bool:
     return path[2] == "tool" and len(path) > 3 and isinstance(path[3], int) and path[3] > 0
 
 
-def _missing_in_task(context: Context, path: Path) -> Set[str]:
-    rest = _behind_tool(context, path)
+def _missing_in_task(subject: Subject, path: Path) -> Set[str]:
+    rest = _behind_tool(subject, path)
     if rest is None:
         return frozenset()
     if rest[:1] == ("set",):
@@ -99,7 +99,7 @@ def _missing_in_task(context: Context, path: Path) -> Set[str]:
     if rest[:3] == _RULES:
         return _NOT_IN_RULES
     # What runs once the pipeline has ended, and what is called again, know how that went.
-    spec = context.raw((*path[: len(path) - len(rest)], "spec"))
+    spec = subject.raw((*path[: len(path) - len(rest)], "spec"))
     return frozenset() if spec.get("after") or rest[:1] in (("repeat",), ("pagination",)) else _OF_ENDS
 
 

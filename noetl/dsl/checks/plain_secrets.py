@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from noetl.dsl.compile.context import Context, is_template
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.document.texts import is_template
+from noetl.dsl.problems import Code, Finding, Path
 from noetl.facts.json import Json
 from noetl.facts.secret import is_secret_header, is_secret_name
 
@@ -26,14 +27,12 @@ _PARTS: Final = ("workload", "workbook", "workflow", "executor")
 _HINT: Final = "store it (`noetl credential set NAME ...`), and name the credential here or in the keychain"
 
 
-def check_plain_secrets(context: Context) -> None:
-    """Warns of passwords, tokens and keys in plain text, and hides them from whoever is shown the text."""
+def check_plain_secrets(subject: Subject) -> Iterator[Finding]:
+    """Passwords, tokens and keys in plain text, which are hidden from whoever is shown the text."""
     for part in _PARTS:
-        for path, what in _secrets((part,), (context.report.source.data or {}).get(part)):
-            context.report.add(
-                Code.IN_PLAIN_TEXT, path, f"{what} stands in the playbook as plain text", _HINT
-            )
-            context.report.hide(path)
+        for path, what in _secrets((part,), (subject.source.data or {}).get(part)):
+            message = f"{what} stands in the playbook as plain text"
+            yield Finding(Code.IN_PLAIN_TEXT, path, message, _HINT, hides=True)
 
 
 def _secrets(path: Path, value: Json) -> Iterator[tuple[Path, str]]:

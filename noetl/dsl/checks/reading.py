@@ -10,11 +10,10 @@ from typing import Final
 
 from noetl.dsl.checks.assigned import by_tasks, heads
 from noetl.dsl.checks.places import is_in_task
-from noetl.dsl.compile.context import Context
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
-from noetl.net.dominators import Dominators
 from noetl.net.model import Net, Transition
 
 #: Built-ins that win over every other name wherever a template stands. Of those that only some places know (`result`,
@@ -42,11 +41,10 @@ Fault = tuple[Code, str, str]
 
 @dataclass(frozen=True)
 class Readings:
-    """What is known of the net before templates are looked at. `tree` is None where steps or arcs were left out."""
+    """What is known of the net before templates are looked at."""
 
-    context: Context
+    subject: Subject
     net: Net
-    tree: Dominators | None
     _behind: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def faults(self, step: str, path: Path, chain: Chain, named: frozenset[str]) -> Iterator[Fault]:
@@ -79,7 +77,7 @@ class Readings:
         not tell."""
         if step is None or step not in self.net.steps:
             return None
-        known = [self.context.kinds[task.kind].sections for task in self.net.steps[step].tasks]
+        known = [self.subject.kinds[task.kind].sections for task in self.net.steps[step].tasks]
         return frozenset().union(*(some or () for some in known)) if None not in known else None
 
     @cached_property
@@ -101,7 +99,7 @@ class Readings:
         elif here.loop is not None:
             known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
             if name is not None and name not in known:
-                hint = self.context.report.suggest(
+                hint = self.subject.names.suggest(
                     name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
                 )
                 yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
@@ -112,10 +110,10 @@ class Readings:
     def _is_in_task(self, here: Transition, path: Path) -> bool:
         # Inputs of a step that read the item are those of its tasks.
         handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
-        return handed or is_in_task(self.context, path)
+        return handed or is_in_task(self.subject, path)
 
     def _task_loops(self, path: Path) -> bool:
-        return any("loop" in self.context.raw(path[:size]) for size in range(4, len(path)))
+        return any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path)))
 
     def _is_first(self, here: Transition, path: Path) -> bool:
         """Whether `path` stands in the first task of the step, and nothing jumps there."""
@@ -139,9 +137,9 @@ class Readings:
                 yield Code.UNKNOWN_RESULT, message, f"did you mean {close!r}?"
 
     def _is_later(self, here: str, there: str) -> bool:
-        if self.tree is None or here == there or here == self.net.final_step:
+        if self.subject.graph is None or here == there or here == self.net.final_step:
             return False
-        return self.tree.dominates(here, there) and here not in self._after(there)
+        return self.subject.graph.dominates(here, there) and here not in self._after(there)
 
     def _after(self, step: str) -> frozenset[str]:
         if step not in self._behind:
@@ -161,18 +159,17 @@ def iterators(step: Transition) -> frozenset[str]:
 
 
 def check_built_in_names(
-    context: Context, net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
-) -> None:
-    """Warns of steps and iterators that a built-in hides, and of workload values that templates take for it. `read` has
-    the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
+    net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
+) -> Iterator[Finding]:
+    """Steps and iterators that a built-in hides, and workload values that templates take for it. `read` has the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
             message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
-            context.report.add(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
+            yield Finding(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
         if transition.loop is not None and (name := transition.loop.iterator) in EVERYWHERE:
             message = f"templates that read {shown(name)} get the built-in, not the item"
             place = ("workflow", index, "loop", "iterator")
-            context.report.add(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
+            yield Finding(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
     bare = {name: early.get(name, set()) for name in AT_THE_START}
     bare |= {name: read.get(name, set()) for name in EVERYWHERE}
@@ -181,4 +178,4 @@ def check_built_in_names(
         inner = value.keys() if isinstance(value, dict) else frozenset()
         if any(len(chain) == 1 or chain[1] in inner for chain in bare[key]):
             message = f"templates that read {shown(key)} get the built-in, not this value"
-            context.report.add(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)
+            yield Finding(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl import expressions
 from noetl.dsl.checks.assigned import by_tasks, heads
+from noetl.dsl.checks.inputs import OF_FINAL_STEP
 from noetl.dsl.checks.members import Fault, Members
 from noetl.dsl.checks.places import is_envelope, unseen
 from noetl.dsl.checks.reading import Chain, Readings, check_built_in_names, is_behind_loops, iterators
-from noetl.dsl.compile.context import KEYCHAIN, Context, Use, is_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.compile.notes import KEYCHAIN, Use
+from noetl.dsl.document.texts import is_template
+from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.dominators import Dominators
 from noetl.net.model import Net, Transition
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
@@ -38,8 +40,6 @@ _ELSEWHERE: Mapping[str, str] = {
     "sorted": "write x | sort",
     "str": "write x | string",
 }
-#: Args that the final step is given.
-OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
 FOR_WORKLOAD = frozenset(
     {
@@ -65,47 +65,46 @@ _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
 _MAX_NAMES = 20
 
 
-def check_templates(context: Context, net: Net | None, tree: Dominators | None) -> None:
-    """Adds the problems of every template that the compilation met. `tree` is None where the graph is not known."""
-    if net is None:
-        for use in context.uses:
-            _check_syntax(context, use)
-        return
-    names = _Names(context, net, tree)
-    for use in context.uses:
-        if not _check_syntax(context, use):
-            if use.guard:
-                _check_guard(context, use)
-            names.check(use)
-    check_built_in_names(context, net, names.read, names.early)
+def check_syntax(subject: Subject) -> Iterator[Finding]:
+    """Templates that cannot be parsed, or that name an unknown filter."""
+    for use in subject.notes.uses:
+        for fault in _faults(use):
+            path, within = (*use.path, *fault.path), (fault.source, fault.offset)
+            yield Finding(Code.TEMPLATE, path, f"template: {fault.message}", fault.hint, within)
 
 
-def _check_syntax(context: Context, use: Use) -> bool:
-    """Whether the template has faults, which are added."""
+def _faults(use: Use) -> Sequence[expressions.TemplateFault]:
     if not any(True for _ in _texts(use.template, (), guard=use.guard)):
-        return False
-    faults = expressions.check(use.template, guard=use.guard)
-    for fault in faults:
-        context.report.add(
-            Code.TEMPLATE,
-            (*use.path, *fault.path),
-            f"template: {fault.message}",
-            fault.hint,
-            within=(fault.source, fault.offset),
-        )
-    return bool(faults)
+        return ()
+    return expressions.check(use.template, guard=use.guard)
 
 
-def _check_guard(context: Context, use: Use) -> None:
+def check_guards(subject: Subject) -> Iterator[Finding]:
     """`{{ a }} == 1` is text, and text is true: what was meant stands inside of the braces."""
-    text = use.template
-    if is_template(text) and _COMPARES.search(_IN_BRACES.sub("", text)):
-        context.report.add(
-            Code.GUARD_IS_TEXT,
-            use.path,
-            "outside of the braces nothing is compared: this is a text, and holds whatever the values are",
-            'write the whole expression inside: "{{ a == 1 and b }}"',
-        )
+    for use in subject.notes.uses if subject.net is not None else ():
+        text = use.template
+        if (
+            use.guard
+            and is_template(text)
+            and _COMPARES.search(_IN_BRACES.sub("", text))
+            and not _faults(use)
+        ):
+            message = (
+                "outside of the braces nothing is compared: this is a text, and holds whatever the values are"
+            )
+            hint = 'write the whole expression inside: "{{ a == 1 and b }}"'
+            yield Finding(Code.GUARD_IS_TEXT, use.path, message, hint)
+
+
+def check_names(subject: Subject) -> Iterator[Finding]:
+    """Names that nothing defines, or that are something else where they stand."""
+    if subject.net is None:
+        return
+    names = _Names(subject, subject.net)
+    for use in subject.notes.uses:
+        if not _faults(use):
+            yield from names.check(use)
+    yield from check_built_in_names(subject.net, names.read, names.early)
 
 
 def _texts(template: Json, path: Path, *, guard: bool) -> Iterator[tuple[Path, str]]:
@@ -125,39 +124,41 @@ def _texts(template: Json, path: Path, *, guard: bool) -> Iterator[tuple[Path, s
 class _Names:
     """The names that a playbook gives values, held against those that its templates read."""
 
-    def __init__(self, context: Context, net: Net, tree: Dominators | None) -> None:
-        self._context = context
+    def __init__(self, subject: Subject, net: Net) -> None:
+        self._subject = subject
         #: What arcs hand over and anybody assigns to ctx.
         self._shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
         self._scopes = _scopes(net, self._shared)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
-        self._readings = Readings(context, net, tree)
+        self._readings = Readings(subject, net)
         self._steps = frozenset(net.steps)
         assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
-        self._members = Members(context.report, net.workload, assigned)
+        self._members = Members(subject.names, net.workload, assigned)
         #: The chains that were met, by their first name; and those of them that are read before the first step.
         self.read: dict[str, set[Chain]] = {}
         self.early: dict[str, set[Chain]] = {}
 
-    def check(self, use: Use) -> None:
-        """Adds what is wrong with the names in one template."""
-        self._check_collection(use)
+    def check(self, use: Use) -> Iterator[Finding]:
+        """What is wrong with the names in one template."""
+        yield from self._check_collection(use)
         for path, text in _texts(use.template, use.path, guard=use.guard):
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
                 if use.step not in self._steps:
                     self.early.setdefault(chain[0], set()).add(chain)
-            spot = _Spot(self._context, path, text, use.guard)
-            self._check_secrets(spot, chains)
+            spot = _Spot(path, text, use.guard)
+            yield from self._check_secrets(spot, chains)
             optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
             if scope is not None:
                 asked = {chain[0] for chain in optional}
-                self._check_read(use, spot, [chain for chain in chains if chain[0] not in asked], scope)
-            self._check_members(use, spot, chains - optional, scope)
+                yield from self._check_read(
+                    use, spot, [chain for chain in chains if chain[0] not in asked], scope
+                )
+            yield from self._check_members(use, spot, chains - optional, scope)
 
-    def _check_collection(self, use: Use) -> None:
+    def _check_collection(self, use: Use) -> Iterator[Finding]:
         """`in: workload.rows` is one item, a text."""
         scope = self._scopes.get(use.step)
         if scope is None or use.path[-2:] != ("loop", "in") or not isinstance(use.template, str):
@@ -165,33 +166,35 @@ class _Names:
         if _DOTTED.fullmatch(use.template) and use.template.partition(".")[0] in scope.all - _OF_JINJA:
             message = f"the loop has one item, the text {shown(use.template)}"
             hint = f'write in: "{{{{ {use.template} }}}}"'
-            self._context.report.add(Code.LOOP_OVER_NAME, use.path, message, hint)
+            yield Finding(Code.LOOP_OVER_NAME, use.path, message, hint)
 
-    def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> None:
+    def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> Iterator[Finding]:
         asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
         for chain in sorted(asked)[:_MAX_NAMES]:
             if chain[1] not in self._secrets:
-                hint = self._context.report.suggest(chain[1], self._secrets, "add it to keychain:")
-                spot.add(Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain)
+                hint = self._subject.names.suggest(chain[1], self._secrets, "add it to keychain:")
+                yield spot.finding(
+                    Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain
+                )
 
     def _instead(self, name: str, scope: _Scope) -> str:
         if name in _ELSEWHERE:
             return _ELSEWHERE[name]
-        return self._context.report.suggest(
-            name, scope.all - _OF_JINJA, "define it in workload, set or input"
-        )
+        return self._subject.names.suggest(name, scope.all - _OF_JINJA, "define it in workload, set or input")
 
-    def _check_members(self, use: Use, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
+    def _check_members(
+        self, use: Use, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None
+    ) -> Iterator[Finding]:
         for chain in sorted(chains)[:_MAX_NAMES]:
             for code, message, hint in self._member_faults(use.step, spot.path, chain, scope):
-                spot.add(code, message, hint, chain)
+                yield spot.finding(code, message, hint, chain)
 
     def _member_faults(
         self, step: str | None, path: Path, chain: Chain, scope: _Scope | None
     ) -> Iterator[Fault]:
         name = chain[0]
         named = name in self._steps or (scope is not None and name in scope.named)
-        if not named and (fault := unseen(self._context, name, path)) is not None:
+        if not named and (fault := unseen(self._subject, name, path)) is not None:
             yield fault
         elif not named:
             sections = self._readings.sections(step) if is_envelope(name, path) else None
@@ -203,37 +206,38 @@ class _Names:
         """Whether something that wins over a value of the workload has the name."""
         return name in BUILTINS or name in self._steps or name in scope.own or name in self._shared
 
-    def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
+    def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> Iterator[Finding]:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
         odd = self._readings.unreadable(spot.text, unknown) if unknown else None
         if odd is not None:
             message = f"templates cannot read {shown(odd)} by its name: this subtracts"
             hint = "use letters, digits and _ in names that templates read"
-            spot.add(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
+            yield spot.finding(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
             unknown -= frozenset(re.findall(r"\w+", odd))
         for name in sorted(unknown)[:_MAX_NAMES]:
-            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,))
+            yield spot.finding(
+                Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,)
+            )
         if use.step and use.step != KEYCHAIN:
             for chain in sorted(chains)[:_MAX_NAMES]:
                 named = scope.named_at(spot.path)
                 for code, message, hint in self._readings.faults(use.step, spot.path, chain, named):
-                    spot.add(code, message, hint, chain)
+                    yield spot.finding(code, message, hint, chain)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
     """A text with templates, and where it stands."""
 
-    context: Context
     path: Path
     text: str
     guard: bool
 
-    def add(self, code: Code, message: str, hint: str, chain: Chain) -> None:
-        """Adds a problem that points at `chain`."""
+    def finding(self, code: Code, message: str, hint: str, chain: Chain) -> Finding:
+        """One that points at `chain`."""
         place = expressions.place_of_name(self.text, chain, guard=self.guard)
         within = None if place is None else (self.text, place)
-        self.context.report.add(code, self.path, message, hint, within=within)
+        return Finding(code, self.path, message, hint, within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, TypeAlias
 
+from noetl.dsl.checks.subject import Subject
 from noetl.dsl.checks.templates import FOR_WORKLOAD
-from noetl.dsl.compile.context import Context
-from noetl.dsl.problems import Code
+from noetl.dsl.problems import Code, Finding
 from noetl.expressions import names_used
 from noetl.facts.json import Json, JsonMap
 
@@ -21,9 +21,9 @@ _MOST: Final = 20
 _SHOWN: Final = 10
 
 
-def check_circles(context: Context) -> None:
-    """Warns of values that name each other: a run ends there, unless its payload gives one of them."""
-    workload = context.document.workload or {}
+def check_circles(subject: Subject) -> Iterator[Finding]:
+    """Values that name each other: a run ends there, unless its payload gives one of them."""
+    workload = subject.document.workload or {}
     named = {place: set(_named(workload, place, value)) for place, value in _values(workload, ())}
     for _ in range(_MOST):
         try:
@@ -36,7 +36,7 @@ def check_circles(context: Context) -> None:
         turned = circle[circle.index(start) : -1] + circle[: circle.index(start) + 1]
         shown = [".".join(place) for place in turned]
         names = " → ".join(shown if len(shown) <= _SHOWN else [*shown[: _SHOWN - 2], "…", shown[-1]])
-        context.report.add(
+        yield Finding(
             Code.CIRCLE,
             ("workload", *start),
             f"values refer to each other in a circle: {names}",

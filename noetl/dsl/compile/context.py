@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from noetl import expressions
+from noetl.dsl.compile.notes import Notes, Use
 from noetl.dsl.document import Document, Tool
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.report import Report
 from noetl.errors import TemplateError
-from noetl.facts.json import Json, JsonMap
-from noetl.net.model import Demand, KindInfo, Template
-
-#: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
-WORKBOOK = ""
-#: The keychain, whose templates see less than those of the workload. No step can be called so.
-KEYCHAIN = "#keychain"
+from noetl.facts.json import JsonMap
+from noetl.net.model import KindInfo, Template
 
 #: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
 MAX_SHARED = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the workload."""
-
-    path: Path
-    template: Template
-    step: str | None
-    guard: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Expecting:
-    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null;
-    `own` are those among them that the workbook does not know."""
-
-    path: Path
-    step: str
-    expects: tuple[Demand, ...]
-    given: Mapping[str, bool]
-    own: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class CodeUse:
-    """Python code of a task: `given` are the names that the task itself gives it. `file`: where it is that of a script."""
-
-    path: Path
-    step: str
-    code: str
-    given: frozenset[str]
-    file: str = ""
 
 
 @dataclass(slots=True)
@@ -63,19 +25,9 @@ class Context:
     document: Document
     report: Report
     kinds: Mapping[str, KindInfo]
-    #: The text of a file that a task names (see `compile_playbook`); None: such files are not looked at.
-    sources: Callable[[str], str] | None = None
-    #: Whether SQL is parsed.
-    parse_sql: bool = False
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
-    #: Where each arc stands, by its id.
-    arc_paths: dict[str, Path] = field(default_factory=dict)
-    expecting: list[Expecting] = field(default_factory=list)
-    codes: list[CodeUse] = field(default_factory=list)
-    #: A step or an arc was left out because of an error: what follows from the graph is not known.
-    graph_broken: bool = False
+    notes: Notes = field(default_factory=Notes)
     _shared: int = 0
     _sizes: dict[Path, int] = field(default_factory=dict)
     _heads: dict[tuple[str, bool], frozenset[str]] = field(default_factory=dict)
@@ -83,7 +35,7 @@ class Context:
     def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
         """Remembers a template; all are checked at the end, when every name is known."""
         if isinstance(template, str | list | dict) and template:
-            self.uses.append(Use(path, template, step, guard))
+            self.notes.uses.append(Use(path, template, step, guard))
 
     def heads(self, text: str, *, guard: bool) -> frozenset[str]:
         """The names that a template begins its chains with. Parsed once for each text."""
@@ -99,13 +51,7 @@ class Context:
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` as it was read; empty where there is none."""
-        value: Any = self.report.source.data
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return {}
-        return value if isinstance(value, dict) else {}
+        return self.report.source.raw(path)
 
     def may_share(self, paths: Iterable[Path], task: Path) -> bool:
         """Whether one more task may have its own copy of the parts at `paths`; adds a problem where not."""
@@ -142,15 +88,3 @@ class Site:
     specs: tuple[Path, ...] = ()
     iterating: bool = False
     reduced: frozenset[str] | None = None
-
-
-def is_template(value: Json) -> bool:
-    """Whether a text may hold an expression."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def holds_template(value: Json) -> bool:
-    """Whether a template stands anywhere in `value`."""
-    if isinstance(value, Mapping):
-        return any(map(holds_template, value.values()))
-    return any(map(holds_template, value)) if isinstance(value, list) else is_template(value)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.compile.code import as_written, check_code, warn_unknown_config
-from noetl.dsl.compile.config_faults import check_config
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.code import as_written
+from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.notes import Call
 from noetl.dsl.compile.specs import effective_spec
-from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
+from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
-from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import inside
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
@@ -36,11 +36,8 @@ _RULES: Final = (
     Rule(_RETRYABLE, Directive("retry", attempts=3, backoff="exponential", delay=0.5)),
     Rule("{{ outcome.status == 'error' }}", Directive("fail")),
 )
-_NO_CODE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-_CHANGES: Final = re.compile(r"\b(update|delete|insert|merge|call)\b", re.IGNORECASE)
-_ROUTINE: Final = re.compile(r"\b(?:from|select)\s+[\w.]+\s*\(", re.IGNORECASE)
-_YIELDS: Final = re.compile(r"\breturning\b|(?:^|;)\s*(?:select|with|call)\b", re.IGNORECASE)
-_LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
+#: What of a statement is no code: comments, texts, templates.
+NO_CODE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameSpec | None) -> Task | None:
@@ -52,10 +49,6 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     if kind is None or part.claim is None:
         return None
     at = (*path, "claim")
-    if not is_template(part.claim):
-        _check_claim(context, part.claim, at)
-    spec_path = (*path, "spec")
-    warn_unknown(part.spec or ClaimSpec(), spec_path, context.report)
     config, paths = _config(context, part, path, kind)
     for key, value in config.items():
         context.use(paths[key], value, site.step)
@@ -71,9 +64,7 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         args = _read(part.claim, rows)
     paths |= {_COMMAND: at, "params": (*path, "params")}
     config |= {_COMMAND: part.claim, **({"params": params} if params else {})}
-    check_code(context, kind, config, paths, verbatim, spec, path)
-    check_config(context, kind, config, paths, verbatim, path)
-    return Task(
+    claim = Task(
         name=NAME,
         kind=kind.kind,
         config=config,
@@ -84,6 +75,8 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         lines={key: context.line(where) for key, where in paths.items()},
         verbatim=verbatim,
     )
+    context.notes.calls.append(Call(site.step or "", path, path, kind, claim, (path,), paths, claims=True))
+    return claim
 
 
 def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
@@ -114,14 +107,13 @@ def _config(
         if not is_free(key):
             config[key] = value
     paths: dict[str, Path] = {key: (*path, key) for key in config}
-    warn_unknown_config(context, kind, paths, Cursor)
     return config, paths
 
 
 def _bound(claim: str, rows: Template) -> dict[str, Template]:
     """What the claim asks for by name. A parameter that no statement uses would be an error of the tool."""
     given: dict[str, Template] = {**_BOUND, "max_rows": rows}
-    bare = _NO_CODE.sub(" ", claim)
+    bare = NO_CODE.sub(" ", claim)
     return {name: value for name, value in given.items() if re.search(rf"(?<![\w:]):{name}\b", bare)}
 
 
@@ -138,7 +130,6 @@ def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Te
     if frame is None:
         return MAX_ROWS
     at = (*site.specs[-1], "frame")
-    warn_unknown(frame, at, context.report)
     return _max_rows(context, frame, (*at, "max_rows"), site.step)
 
 
@@ -155,18 +146,3 @@ def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) ->
         Code.VALUE, at, f"max_rows is {shown(value)}", "write a whole number from 1, or a template"
     )
     return MAX_ROWS
-
-
-def _check_claim(context: Context, claim: str, at: Path) -> None:
-    bare = _NO_CODE.sub(" ", claim).strip()
-    if not bare:
-        return
-    changes = _CHANGES.search(_LOCKS.sub(" ", bare)) or _ROUTINE.search(bare)
-    if not changes:
-        message = "the claim changes nothing: it yields the same rows for ever"
-        hint = "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *"
-    elif not _YIELDS.search(bare):
-        message, hint = "the claim returns no rows", "end it with RETURNING *"
-    else:
-        return
-    context.report.add(Code.CLAIM, at, message, hint)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from noetl.dsl.checks.templates import OF_FINAL_STEP
-from noetl.dsl.compile.context import Context, Expecting
+from noetl.dsl.compile.context import Context
 from noetl.dsl.compile.entries import Entry, inputs_of
+from noetl.dsl.compile.notes import Expecting
 from noetl.dsl.document import Assert, NamedTask, Tool
-from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of
-from noetl.net.model import ENTRY, Demand, Net, Transition, ValueType
+from noetl.net.model import Demand, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,6 @@ def asserted(context: Context, entry: Entry) -> Asserted:
     for tool, path in entry.parts:
         name = _workbook_name(context, path)
         for part, at in _asserts(context, tool, path):
-            warn_unknown(part, at, context.report)
             expects = _demands(context, part.expects, (*at, "expects"), name)
             returns = _demands(context, part.returns, (*at, "returns"), name)
             found = Asserted((*found.expects, *expects), (*found.returns, *returns))
@@ -89,43 +87,3 @@ def expecting(entry: Entry, expects: tuple[Demand, ...], step: str) -> Expecting
                 if value is not None or path[0] != "workbook":
                     given[name] = value is not None
     return Expecting(entry.path, step, expects, given, frozenset(given) - booked)
-
-
-def check_inputs(context: Context, net: Net) -> None:
-    """Adds a problem for each input that a task expects, and that neither it nor its step nor an arc gives."""
-    arcs = _given_by_arcs(net) if context.expecting else {}
-    for one in context.expecting:
-        around = arcs.get(one.step, set()) | _given_by_step(net, net.steps[one.step])
-        for demand in one.expects:
-            head = _head(demand)
-            if not one.given.get(head, head in around):
-                who = f"workbook task {shown(demand.of)}" if demand.of else "the task"
-                message = f"{who} expects the input {shown(demand.path)}, and nothing gives it"
-                spare = (one.own | around) - {_head(other) for other in one.expects}
-                hint = context.report.suggest(head, sorted(spare), f"add input: {{{head}: ...}}")
-                context.report.add(Code.MISSING, one.path, message, hint)
-
-
-def inputs_around(net: Net, step: str) -> set[str]:
-    """The names of the inputs that a step and the arcs to it give to its tasks."""
-    arcs = (net.arcs[place] for place in net.incoming[step] if place != ENTRY)
-    return _given_by_step(net, net.steps[step], of_nothing=True).union(*(arc.args for arc in arcs))
-
-
-def _head(demand: Demand) -> str:
-    return str((path_of(demand.path) or ("",))[0])
-
-
-def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
-    """Step → the names that any arc to it hands over."""
-    given: dict[str, set[str]] = {}
-    for arc in net.arcs.values():
-        given.setdefault(arc.step, set()).update(arc.args)
-    return given
-
-
-def _given_by_step(net: Net, step: Transition, *, of_nothing: bool = False) -> set[str]:
-    """`of_nothing`: those that are null as well."""
-    handed = (step.args, *(task.given for task in step.tasks))
-    given = {name for names in handed for name, value in names.items() if of_nothing or value is not None}
-    return given | OF_FINAL_STEP if step.name == net.final_step else given

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.checks.requirements import check_requirements
 from noetl.dsl.compile.assignments import assignments, step_level
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.entries import workbook_entries
-from noetl.dsl.compile.identifiers import usable
-from noetl.dsl.compile.keeping import warn_of_output
 from noetl.dsl.compile.keychain import keychain
 from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
-from noetl.dsl.compile.specs import check_spec, queue_of
+from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
-from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec, Tool
-from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
+from noetl.dsl.document.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
 from noetl.net.model import Loop as NetLoop
@@ -27,15 +24,15 @@ MAX_STEPS = 1_000
 #: Steps that may do nothing and lead nowhere: people write them by habit.
 _BARE = frozenset({"start", "end"})
 _EXECUTOR_SPEC: Path = ("executor", "spec")
-_TOOL_KEYS = frozenset(
-    {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
-)
 
 
 def compile_document(context: Context) -> Net | None:
-    """The net; None where there is no step to begin with. Problems are in the context's report."""
+    """The net; None where there is no step to begin with. What prevents it is in the context's report, what the checks
+    need to know in its notes."""
     document = context.document
-    _check_root(context, document)
+    if not document.workflow:
+        hint = "add workflow: with a list of steps"
+        context.report.missing((), "workflow", "the document has no steps", hint)
     steps = list(_named_steps(context, document))
     # Steps that are left out because of their own faults are no unknown targets.
     context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
@@ -70,25 +67,6 @@ def compile_document(context: Context) -> Net | None:
     )
 
 
-def _check_root(context: Context, document: Document) -> None:
-    report = context.report
-    warn_unknown(document, (), report)
-    if document.metadata is not None:
-        # Whoever keeps playbooks may note there what they like.
-        warn_unknown(document.metadata, ("metadata",), report)
-    if document.executor is not None:
-        warn_unknown(document.executor, ("executor",), report)
-    check_requirements(context, document.executor or Executor())
-    for key, value, wanted in (
-        ("apiVersion", document.api_version, "noetl.io/v2"),
-        ("kind", document.kind, "Playbook"),
-    ):
-        if value is None and not report.is_faulty((key,)):
-            report.add(Code.HEADER, (), f"the document has no {key}", f"add {key}: {wanted}")
-    if not document.workflow:
-        report.missing((), "workflow", "the document has no steps", "add workflow: with a list of steps")
-
-
 def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, Step, Path]]:
     """Steps whose names can be used, each once, with their paths."""
     seen: dict[str, int] = {}
@@ -99,7 +77,7 @@ def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, St
             Code.TOO_MANY_STEPS, ("workflow",), message, "move parts into playbooks of their own"
         )
         workflow = workflow[:MAX_STEPS]
-        context.graph_broken = True
+        context.notes.is_whole = False
     for index, step in enumerate(workflow):
         path: Path = ("workflow", index)
         if _is_named_once(context, step, path, seen):
@@ -107,12 +85,11 @@ def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, St
             seen[name] = context.report.source.mark((*path, "step")).line
             yield name, step, path
         else:
-            context.graph_broken = True
+            context.notes.is_whole = False
 
 
 def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, int]) -> bool:
     if step.step is None:
-        warn_unknown(step, path, context.report)
         hint = "write step: instead of name:" if "name" in (step.model_extra or {}) else "add step: <name>"
         context.report.missing(path, "step", "the step has no name", hint)
         return False
@@ -127,8 +104,6 @@ def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, 
 def _transition(context: Context, name: str, step: Step, path: Path, around: Failure) -> Transition:
     _check_step(context, name, step, path)
     site = _site(name, step, path)
-    for spec_path in site.specs:
-        check_spec(context, spec_path)
     spec = step.spec or StepSpec()
     own_failure = failure_of(context, spec, (*path, "spec"))
     made_loop = None
@@ -156,35 +131,12 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     )
 
 
-def _elsewhere(context: Context, step: Step) -> Mapping[str, str]:
-    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong; none
-    where all keys are those of a step."""
-    if not step.model_extra:
-        return {}
-    kind = step.tool.kind if isinstance(step.tool, Tool) else None
-    info = context.kinds.get(kind) if kind is not None else None
-    of_tool = info.schema.get("properties", {}) if info is not None else {}
-    hints = dict.fromkeys(of_tool, "put it under tool:")
-    return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
-
-
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
-    report = context.report
-    # `tool: python` names no task: what the tool needs stands beside it.
-    bare = step.tool is None or (isinstance(step.tool, str) and step.tool in context.kinds)
-    misplaced = _TOOL_KEYS & (step.model_extra or {}).keys() if bare else frozenset()
-    for key in sorted(misplaced):
-        beside = "which has no tool" if step.tool is None else "beside its tool"
-        message = f"`{key}` stands at step {shown(name)}, {beside}"
-        report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
-    warn_unknown(step, path, report, except_for=misplaced, elsewhere=_elsewhere(context, step))
-    warn_of_output(context, step, path, "step")
     has_tool = step.tool is not None and step.tool != []
-    if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
+    if has_tool or has_targets(step.next) or name in _BARE or context.report.is_faulty((*path, "next")):
         return
-    report.missing(
-        path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"
-    )
+    message = f"step {shown(name)} has neither tool nor next"
+    context.report.missing(path, "tool", message, "add one of them, or remove the step")
 
 
 def _site(name: str, step: Step, path: Path) -> Site:
@@ -208,7 +160,6 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
         return Join()
     if isinstance(given, str):
         return Join(given)
-    warn_unknown(given, at, context.report)
     mode = given.mode or ("auto" if given.count is None else "count")
     if mode == "count" and (given.count is None or given.count < 1):
         context.report.add(
@@ -279,7 +230,7 @@ def _special_step(context: Context, name: str | None, key: str) -> str | None:
         return name
     hint = context.report.suggest(name, context.step_names, "name a step of this workflow")
     context.report.add(Code.UNKNOWN_STEP, (*_EXECUTOR_SPEC, key), f"there is no step {shown(name)}", hint)
-    context.graph_broken = True
+    context.notes.is_whole = False
     return None
 
 

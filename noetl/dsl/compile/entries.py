@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.dsl.compile.context import Context
-from noetl.dsl.compile.identifiers import usable
 from noetl.dsl.document import NamedTask, Tool
+from noetl.dsl.document.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import JsonMap
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.identifiers import readable
-from noetl.dsl.document import Part, ResultSpec, SelectSpec, SizeThreshold, Step, Tool, canonical_keys
-from noetl.dsl.document.keys import keys_near
-from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document import is_result
+from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.specs import MOST_INLINE
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.facts.reference import ResultScope
 from noetl.net.model import Keeping, OnLarge, Selected
 
@@ -33,27 +31,9 @@ def keeping(context: Context, site: Site, tools: Sequence[Path]) -> Keeping:
         how = _over(context, how, (*path, "result"))
     for path in tools:
         at: Path = (*path, "output_select")
-        match context.raw(path).get("output_select"):
-            case list() as select:
-                how = replace(how, select=_select(context, select, at), on_large="fail")
-            case dict() as rest:
-                # What it means was rewritten.
-                _warn_unknown(context, SizeThreshold, rest, at)
+        if isinstance(select := context.raw(path).get("output_select"), list):
+            how = replace(how, select=_select(context, select, at), on_large="fail")
     return how
-
-
-def is_result(output: Json) -> bool:
-    """Whether `output` of a step or task says how results are kept."""
-    return isinstance(output, Mapping) and not output.keys().isdisjoint(canonical_keys(ResultSpec))
-
-
-def warn_of_output(context: Context, part: Step | Tool, path: Path, what: str) -> None:
-    """Warns of an `output` that means nothing: of a mapping of values, or a name."""
-    if "output" not in part.model_fields_set or is_result(context.raw((*path, "output"))):
-        return
-    message = f"`output` of a {what} has an effect only with keys of spec.result"
-    hint = f"assign with set:, or say how results are kept: {', '.join(canonical_keys(ResultSpec))}"
-    context.report.add(Code.IGNORED, (*path, "output"), message, hint, at_key=True)
 
 
 def _is_step(path: Path) -> bool:
@@ -63,7 +43,6 @@ def _is_step(path: Path) -> bool:
 def _over(context: Context, how: Keeping, path: Path) -> Keeping:
     if not (given := context.raw(path)):
         return how
-    _warn_unknown(context, ResultSpec, given, path)
     for key in ("inline", "inline_bytes"):
         if isinstance(given.get(key), int):
             how = replace(how, inline_bytes=_inline(context, given[key], (*path, key)))
@@ -76,15 +55,6 @@ def _over(context: Context, how: Keeping, path: Path) -> Keeping:
     if given.get("on_large") in get_args(OnLarge):
         how = replace(how, on_large=given["on_large"])
     return how
-
-
-def _warn_unknown(context: Context, model: type[Part], given: JsonMap, path: Path) -> None:
-    known = canonical_keys(model)
-    for key in given:
-        if key not in known:
-            hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
-            message = f"the key {shown(key)} means nothing here"
-            add_unknown_key(context.report, (*path, key), message, hint, keys_near(model), given)
 
 
 def _inline(context: Context, value: int, path: Path) -> int | None:
@@ -124,7 +94,6 @@ def _parts(context: Context, given: list[Json], path: Path) -> Iterator[tuple[Se
     for number, part in enumerate(given):
         at: Path = (*path, number)
         named = part if isinstance(part, dict) else {"path": part}
-        _warn_unknown(context, SelectSpec, named, at)
         text, alias = named.get("path"), named.get("as")
         if not isinstance(text, str):
             if named is part:

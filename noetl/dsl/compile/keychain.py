@@ -4,77 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from noetl.dsl.compile.context import KEYCHAIN, Context, holds_template, is_template
-from noetl.dsl.compile.keychain_data import ENDPOINT, FROM_ENDPOINT, brought, mapping, texts
+from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.keychain_data import brought, mapping, texts
+from noetl.dsl.compile.notes import KEYCHAIN
+from noetl.dsl.document.keychain import FORMS, KINDS, SECRET, form_of
 from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document.texts import holds_template, is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import TemplateError
 from noetl.expressions import names_used
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 
-#: What people call the kinds, and what they are called here.
-KINDS: Final[Mapping[str, str]] = {
-    "credential": "credential",
-    "secret": "secret",
-    "secrets": "secrets",
-    "token": "token",
-    "oauth2": "token",
-    "bearer": "bearer",
-    "static": "static",
-    "data": "static",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """`needs` are groups of keys of which one must be there; `may` are further ones. Values at `own` are what the entry
-    brings itself, and may be made of other entries."""
-
-    needs: tuple[tuple[str, ...], ...]
-    may: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return (*(key for group in self.needs for key in group), *self.may, "name", "kind", "description")
-
-
-#: Form → its keys. Most kinds have one form.
-FORMS: Final[Mapping[str, Form]] = {
-    "credential": Form((("credential",),)),
-    "secret": Form((("provider",),), ("path", "field", "version", "ttl", "auth")),
-    "secrets": Form((("provider",), ("map",)), ("version", "ttl", "auth")),
-    "token": Form((("auth", "credential"),), ("ttl", "auto_renew")),
-    FROM_ENDPOINT: Form(
-        (ENDPOINT, ("data",)), ("method", "headers", "ttl", "auto_renew"), (*ENDPOINT, "data", "headers")
-    ),
-    "bearer": Form((("token",),), own=("token",)),
-    "map": Form((("map",),), own=("map",)),
-    "static": Form(()),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """The form of a kind that an entry has with one of the keys `having` and none of `lacking`."""
-
-    kind: str
-    form: str
-    having: tuple[str, ...]
-    lacking: tuple[str, ...] = ()
-
-
-#: Of the kinds with several forms all but the first, which is called as the kind is.
-VARIANTS: Final = (
-    Variant("static", "map", ("map",)),
-    Variant("secret", "secrets", ("map",)),
-    Variant("token", FROM_ENDPOINT, ENDPOINT, ("auth", "credential")),
-)
 #: Where the secret of one field is.
 _PLACE: Final = ("path", "field", "version")
 #: What templates see only once steps run, and secrets, which would get into the log.
@@ -96,8 +40,6 @@ _LATER: Final = frozenset(
         *("event", "outcome", "output", "result", "response", "error"),
     }
 )
-#: Fields of a token's `auth` that are secrets.
-SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
 
 
 def keychain(context: Context) -> tuple[JsonMap, ...]:
@@ -157,22 +99,6 @@ def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterabl
             return [{**brought(context, path, name, kept), **_lasting(kept), "name": name}]
         case _:
             return [{**_settled(form, name, kept), "name": name, "kind": form}]
-
-
-def form_of(kind: str, entry: JsonMap) -> str:
-    """Which of FORMS an entry of `kind` has."""
-    fits = (
-        variant.form
-        for variant in VARIANTS
-        if variant.kind == kind
-        and _has(entry, variant.having)
-        and not any(entry.get(key) for key in variant.lacking)
-    )
-    return next(fits, kind)
-
-
-def _has(entry: JsonMap, keys: Iterable[str]) -> bool:
-    return any(key in entry for key in keys)
 
 
 def _refuse_plain_text(context: Context, path: Path, name: str, entry: JsonMap) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.compile.context import Context, is_template
+from noetl.dsl.compile.context import Context
+from noetl.dsl.document.keychain import ENDPOINT
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_name
 
-#: The form of a token that says itself where it comes from.
-FROM_ENDPOINT: Final = "endpoint"
-#: What people call the address of its service.
-ENDPOINT: Final = ("endpoint", "token_url")
 #: What OAuth calls the parts of a client; whatever else is sent along is a parameter of its request.
 _CLIENT: Final = ("client_id", "client_secret", "scope", "audience")
 _GRANT: Final = "client_credentials"

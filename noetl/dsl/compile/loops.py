@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.cursors import cursor
-from noetl.dsl.compile.identifiers import readable
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
-from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import names_used
 from noetl.net.model import Failure, Reducer, Template
@@ -25,14 +25,13 @@ def loop(
     context: Context, part: Loop, path: Path, site: Site, step_failure: Failure | None
 ) -> NetLoop | None:
     """The loop at `path`; None where it cannot be one."""
-    warn_unknown(part, path, context.report)
     iterator = iterator_of(context, part, path)
     spec = part.spec or LoopSpec()
     at = (*path, "spec")
     claim = None
     if part.cursor is not None:
         claim = cursor(context, part.cursor, (*path, "cursor"), site, spec.frame)
-    _check_source(context, part, path, spec)
+    _check_source(context, part, path)
     if iterator is None or (part.cursor is not None and claim is None):
         return None
     step = site.step or ""
@@ -61,12 +60,9 @@ def _mode(
     return spec.mode or "sequential"
 
 
-def _check_source(context: Context, part: Loop, path: Path, spec: LoopSpec) -> None:
+def _check_source(context: Context, part: Loop, path: Path) -> None:
     """A loop runs over a collection or over what a cursor claims."""
     report = context.report
-    if part.cursor is None and spec.frame is not None:
-        message = "`frame` has no effect: the loop has no cursor"
-        report.add(Code.IGNORED, (*path, "spec", "frame"), message, "remove it", at_key=True)
     given = "in_" in part.model_fields_set
     if given and part.cursor is not None:
         message = "the loop has both `in` and `cursor`"
@@ -84,12 +80,6 @@ def is_parallel(part: Loop) -> bool:
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     """ctx name (without `ctx.`) → reducer."""
     made: dict[str, Reducer] = {}
-    if part.spec is not None and part.spec.reduce and part.spec.mode in (None, "sequential"):
-        message = (
-            "`reduce` has no effect: the loop is sequential, and its iterations see what earlier ones wrote"
-        )
-        hint = "remove it, or write mode: parallel"
-        context.report.add(Code.IGNORED, (*path, "spec", "reduce"), message, hint, at_key=True)
     for key, reducer in ((part.spec and part.spec.reduce) or {}).items():
         head, dot, rest = key.partition(".")
         if dot and head in ("iter", "step", "workload", "args"):
@@ -118,13 +108,11 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
     if given is None:
         return None
     at = (*path, "policy", "failure")
-    warn_unknown(given, at, context.report)
     return _failure(context, given, at)
 
 
 def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
     tolerate = given.tolerate or Tolerate()
-    warn_unknown(tolerate, (*at, "tolerate"), context.report)
     if tolerate.count is not None and tolerate.count < 0:
         context.report.add(
             Code.VALUE, (*at, "tolerate", "count"), f"count is {tolerate.count}", "write 0 or more"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.entries import Entry
 from noetl.dsl.compile.policies import seconds_at
 from noetl.dsl.compile.repetition import (
@@ -21,6 +21,7 @@ from noetl.dsl.compile.repetition import (
     subscripts,
 )
 from noetl.dsl.document import Pagination
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import Json

@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from noetl.dsl.compile.after import Siblings
 from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.context import Context, Site, is_template
-from noetl.dsl.document import Admit, AdmitRule, Allow, Part, PolicyRule, Then
-from noetl.dsl.document.validation import warn_unknown
+from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.net.model import Admission, Directive, Rule, Template
 from noetl.net.model import AdmitRule as NetAdmitRule
 
-# Words by which a guard shows that it has errors in mind.
-_OF_ERRORS = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
+
+def branches_of(rules: Sequence[PolicyRule | AdmitRule], path: Path) -> Iterator[tuple[Template, Part, Path]]:
+    """(`when`, what follows, its path) of every rule; one with `else` of its own gives two."""
+    for index, rule in enumerate(rules):
+        at, other = (*path, index), rule.else_
+        if rule.then is not None and (rule.when is not None or not isinstance(other, Part)):
+            yield rule.when, rule.then, (*at, "then")
+        if isinstance(other, Then | Allow):
+            yield None, other, (*at, "else")
+        elif isinstance(other, Part) and (inner := getattr(other, "then", None)) is not None:
+            yield None, inner, (*at, "else", "then")
 
 
 def branches(
     context: Context, rules: Sequence[PolicyRule | AdmitRule], path: Path, step: str | None
 ) -> Iterator[tuple[Template, Part, Path]]:
-    """(`when`, what follows, its path) of every rule; one with `else` of its own gives two."""
+    """Those of `rules`, which stand at `path`; adds a problem for each that does not say what follows."""
     for index, rule in enumerate(rules):
-        at = (*path, index)
-        warn_unknown(rule, at, context.report)
+        at, other = (*path, index), rule.else_
         if rule.when is not None:
             context.use((*at, "when"), rule.when, step, guard=True)
-        if rule.then is not None and (rule.when is not None or not isinstance(rule.else_, Part)):
-            yield rule.when, rule.then, (*at, "then")
-        elif not isinstance(rule.else_, Part) or rule.when is not None:
+        if rule.then is None and (rule.when is not None or not isinstance(other, Part)):
             context.report.missing(at, "then", "the rule does not say what follows", "add then: {...}")
-        if isinstance(rule.else_, Part):
-            yield from _otherwise(context, rule.else_, (*at, "else"))
-
-
-def _otherwise(context: Context, part: Part, at: Path) -> Iterator[tuple[Template, Part, Path]]:
-    if isinstance(part, Then | Allow):
-        yield None, part, at
-        return
-    warn_unknown(part, at, context.report)
-    inner = getattr(part, "then", None)
-    if inner is None:
-        context.report.missing(at, "then", "`else` does not say what follows", "add then: {...}")
-    else:
-        yield None, inner, (*at, "then")
+        if isinstance(other, ElseThen | ElseAllow) and other.then is None:
+            hint = "add then: {...}"
+            context.report.missing((*at, "else"), "then", "`else` does not say what follows", hint)
+    yield from branches_of(rules, path)
 
 
 def policy(
@@ -56,24 +51,15 @@ def policy(
     for when, then, at in branches(context, rules, path, site.step):
         if isinstance(then, Then):
             made.append(Rule(when, _directive(context, then, at, task, tasks, site)))
-    if made and not any(_covers_errors(rule.when) for rule in made):
-        context.report.add(
-            Code.ERRORS_UNCOVERED,
-            path,
-            "no rule of this policy covers errors: after one the pipeline goes on",
-            "add - else: {then: {do: fail}} as the last rule",
-        )
     return tuple(made)
 
 
 def admission(context: Context, admit: Admit, path: Path, step: str) -> Admission:
     """Whether tokens may enter `step`."""
-    warn_unknown(admit, path, context.report)
     made = []
     for when, then, at in branches(context, admit.rules or [], (*path, "rules"), step):
         if not isinstance(then, Allow):
             continue
-        warn_unknown(then, at, context.report)
         if then.allow is None:
             context.report.missing(
                 at, "allow", "the rule does not say whether to allow", "add allow: true or false"
@@ -84,7 +70,6 @@ def admission(context: Context, admit: Admit, path: Path, step: str) -> Admissio
 
 
 def _directive(context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: Site) -> Directive:
-    warn_unknown(then, at, context.report)
     default = Directive()
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
     # A delay without a word on how it grows is meant to be waited.
@@ -102,11 +87,6 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
     )
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)
-    if made.do == "retry" and made.attempts == 1 and not context.report.is_faulty((*at, "attempts")):
-        message = "attempts: 1 counts the first try: nothing is tried again"
-        context.report.add(
-            Code.RETRY_ONCE, (*at, "attempts"), message, "write attempts: 2 or more, or do: fail"
-        )
     return made
 
 
@@ -175,7 +155,3 @@ def seconds_at(context: Context, value: float | str, at: Path) -> Template:
             "write seconds, 500ms, 10s, 5m, 2h, 1d, or a template",
         )
         return 0.0
-
-
-def _covers_errors(when: Template) -> bool:
-    return when is None or when is True or (isinstance(when, str) and bool(_OF_ERRORS.search(when)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from noetl.dsl.compile.assignments import assignment, task_level
-from noetl.dsl.compile.context import Context, Site, is_template
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.entries import Entry
 from noetl.dsl.compile.pagination import paged
 from noetl.dsl.compile.policies import seconds_at
@@ -27,6 +27,7 @@ from noetl.dsl.compile.repetition import (
 )
 from noetl.dsl.document import Collect, NextCall, Repeat
 from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import Json

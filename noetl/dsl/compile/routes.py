@@ -10,7 +10,6 @@ from typing import Any, Literal
 from noetl.dsl.compile.assignments import assignments, step_level
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.document import Arc, NextSpec, Router
-from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.boundaries import BOUNDARY
 from noetl.net.model import Arc as NetArc
@@ -50,9 +49,7 @@ def boundary_guard(context: Context, when: Template) -> bool:
 
 
 def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
-    warn_unknown(router, path, context.report)
     spec = router.spec or NextSpec()
-    warn_unknown(spec, (*path, "spec"), context.report)
     strict = spec.no_next_is_error
     if strict is None and spec.on_no_match is not None:
         strict = spec.on_no_match == "error"
@@ -67,10 +64,10 @@ def _arcs(
     for index, form in enumerate(forms):
         at = path if single else (*path, index)
         also = False
-        for named, arc_path, target_path in _choice(context, form, at):
+        for named, arc_path, target_path in _choice(form, at):
             target = _target(context, named, arc_path, target_path)
             if target is None:
-                context.graph_broken = True
+                context.notes.is_whole = False
                 continue
             count[target] += 1
             suffix = f"#{count[target]}" if count[target] > 1 else ""
@@ -78,14 +75,13 @@ def _arcs(
             also = True
 
 
-def _choice(context: Context, form: Any, at: Path) -> Iterator[tuple[Arc, Path, Path]]:
+def _choice(form: Any, at: Path) -> Iterator[tuple[Arc, Path, Path]]:
     """The arcs of one choice, each with where it stands and where its target does."""
     forms = (
         [(one, (*at, index)) for index, one in enumerate(form)] if isinstance(form, list) else [(form, at)]
     )
     for arc, path in forms:
         named, target_path = (Arc(step=arc), path) if isinstance(arc, str) else (arc, (*path, "step"))
-        warn_unknown(named, path, context.report)
         yield named, path, target_path
 
 
@@ -111,7 +107,7 @@ def _only_assigns(arc: Arc) -> bool:
 
 
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
-    context.arc_paths[name] = at
+    context.notes.arcs[name] = at
     context.use((*at, "when"), arc.when, source, guard=True)
     args: dict[str, Template] = {}
     for key, given in (("args", arc.args), ("input", arc.input)):

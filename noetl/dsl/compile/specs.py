@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl.dsl.compile.context import Context, Site, is_template
-from noetl.dsl.document import (
-    CallSpec,
-    ExecutorSpec,
-    LoopSpec,
-    Part,
-    Policy,
-    PolicyRule,
-    StepSpec,
-    TaskSpec,
-    Tool,
-    canonical_keys,
-)
-from noetl.dsl.document.keys import keys_near
-from noetl.dsl.document.misspelt import add_unknown_key
-from noetl.dsl.problems import Code, Path, shown
-from noetl.facts.durations import seconds
+from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys
+from noetl.dsl.document.keys import reserved, structure
+from noetl.dsl.problems import Path
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.net.model import KindInfo
 
-#: What is compiled into the net elsewhere and means nothing to a task.
-_STRUCTURE = frozenset(
-    {
-        "join",
-        "queue",
-        "entry_step",
-        "final_step",
-        "no_next_is_error",
-        "mode",
-        "max_in_flight",
-        "reduce",
-        "commit",
-        "frame",
-        "result",
-        "after",
-    }
-)
-#: Who the keys of a policy are said of.
-_OF_STEPS = "steps"
-_OF_BRANCHES = "steps, their loops and the executor"
-_POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
-#: Where each key of a spec belongs that not every spec has.
-_ELSEWHERE: Mapping[type[Part], str] = {
-    CallSpec: "the spec of a task",
-    LoopSpec: "the spec of the loop",
-    StepSpec: "the spec of the step",
-    ExecutorSpec: "executor.spec",
-    Policy: "policy:",
-}
-#: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
-_OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result", "after"})
+_STRUCTURE = structure(TaskSpec)
+_POLICY_STRUCTURE = frozenset(canonical_keys(Policy))
 
 
 def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:
@@ -71,11 +29,6 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
         moved = config_from_spec(own, kind)
         kept = {k: v for k, v in own.items() if k not in moved or (k == "timeout" and _is_plain(k, v))}
         merged = deep_merge(merged, kept)
-        at = (*path, "spec")
-        check_timeout(context, at, takes_parts=_takes_timeout(kind))
-        _check_policy(context, at, {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
-        if kind.schema.get("additionalProperties") is False:
-            _check_keys(context, at, CallSpec, {*kind.schema.get("properties", {}), *moved, *kind.defaults})
     return _without_structure(merged)
 
 
@@ -84,7 +37,8 @@ def _is_plain(key: str, value: Json) -> bool:
     return key != "timeout" or not isinstance(value, Mapping)
 
 
-def _takes_timeout(kind: KindInfo) -> bool:
+def takes_timeout(kind: KindInfo) -> bool:
+    """Whether a timeout of the tool may have parts."""
     return "timeout" in kind.schema.get("properties", {})
 
 
@@ -98,7 +52,7 @@ def timeout_around(context: Context, kind: KindInfo, site: Site) -> Path | None:
     """Where the innermost spec around a task gives a tool that has them the parts of its timeout."""
     for path in reversed(site.specs):
         if (given := context.raw(path).get("timeout")) is not None:
-            return (*path, "timeout") if _takes_timeout(kind) and not _is_plain("timeout", given) else None
+            return (*path, "timeout") if takes_timeout(kind) and not _is_plain("timeout", given) else None
     return None
 
 
@@ -109,7 +63,7 @@ def config_from_spec(spec: JsonMap, kind: KindInfo) -> dict[str, Json]:
     return {
         key: value
         for key, value in spec.items()
-        if (key in known or key in required) and key not in _OF_THE_PIPELINE
+        if (key in known or key in required) and key not in reserved(CallSpec)
     }
 
 
@@ -160,70 +114,3 @@ def _without_structure(merged: Json) -> JsonMap:
         if rest:
             spec["policy"] = rest
     return spec
-
-
-def check_spec(context: Context, path: Path) -> None:
-    """Checks the spec at `path`, which is one around tasks."""
-    check_timeout(context, path)
-    of_step = path[0] == "workflow" and len(path) == 3
-    _check_policy(context, path, {} if of_step else {"admit": _OF_STEPS})
-    model = StepSpec if of_step else ExecutorSpec if path[0] == "executor" else LoopSpec
-    if not context.raw(path).keys() <= {*canonical_keys(model), "after"}:
-        # What kinds have defaults for may be said around their tasks. Asking them imports all of them.
-        _check_keys(
-            context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values()))
-        )
-    if "after" in context.raw(path):
-        message = "`after` means nothing here: it is said of a task"
-        hint = "put it under the spec: of each task that runs once the pipeline has ended"
-        context.report.add(Code.MISPLACED, (*path, "after"), message, hint, at_key=True)
-
-
-def _check_keys(context: Context, path: Path, model: type[Part], known: Set[str]) -> None:
-    """Warns of keys of the spec at `path` that neither its model nor a tool knows."""
-    keys = canonical_keys(model)
-    for key in context.raw(path):
-        if key not in keys and key not in known:
-            place = next((where for part, where in _ELSEWHERE.items() if key in canonical_keys(part)), None)
-            otherwise = context.report.suggest(key, [*keys, *known], f"known here: {', '.join(keys)}")
-            hint = otherwise if place is None else f"put it under {place}"
-            message = f"the key {shown(key)} means nothing here"
-            near = () if place else {*keys_near(model), *known}
-            add_unknown_key(context.report, (*path, key), message, hint, near, context.raw(path))
-
-
-def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None:
-    """Warns of keys of the policy in the spec at `path` that have no effect there: those of `idle`, which says why."""
-    known = canonical_keys(Policy)
-    for key in context.raw((*path, "policy")):
-        if key not in known:
-            message = f"the key {shown(key)} means nothing here"
-            hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
-            at = (*path, "policy", key)
-            add_unknown_key(context.report, at, message, hint, keys_near(Policy), context.raw(at[:-1]))
-        if key in idle:
-            message = f"`{key}` has no effect here: it is said of {idle[key]}"
-            context.report.add(
-                Code.IGNORED,
-                (*path, "policy", key),
-                message,
-                "put it under spec.policy of the step",
-                at_key=True,
-            )
-
-
-def check_timeout(context: Context, path: Path, *, takes_parts: bool = True) -> None:
-    """Adds a problem where the timeout of the spec at `path` is no duration above zero, nor parts that the tool has."""
-    timeout = context.raw(path).get("timeout")
-    if isinstance(timeout, Mapping) and not takes_parts:
-        hint = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
-        context.report.add(Code.VALUE, (*path, "timeout"), "this tool has one timeout, without parts", hint)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float | str) or is_template(timeout):
-        return
-    try:
-        fault = seconds(timeout) <= 0
-    except ValueError:
-        fault = True
-    if fault:
-        hint = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
-        context.report.add(Code.VALUE, (*path, "timeout"), f"timeout is {shown(timeout)}", hint)

@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.checks.code_checks import note_code
-from noetl.dsl.checks.jumps import check_jumps
 from noetl.dsl.compile.after import Siblings, after, check_order, siblings
 from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.code import (
-    as_written,
-    check_code,
-    names_context,
-    names_read,
-    renders_script,
-    warn_unknown_config,
-)
-from noetl.dsl.compile.config_faults import check_config
-from noetl.dsl.compile.context import WORKBOOK, Context, Site, holds_template
+from noetl.dsl.compile.code import as_written, names_context, names_read, renders_script
+from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.demands import asserted, expecting
 from noetl.dsl.compile.entries import Entry, entries_of, inputs_of, workbook_entry
-from noetl.dsl.compile.keeping import keeping, warn_of_output
+from noetl.dsl.compile.keeping import keeping
+from noetl.dsl.compile.notes import WORKBOOK, Call
 from noetl.dsl.compile.policies import policy
 from noetl.dsl.compile.repeat import repeated
 from noetl.dsl.compile.specs import (
@@ -36,6 +27,7 @@ from noetl.dsl.compile.specs import (
 from noetl.dsl.compile.task_loops import task_loop
 from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.document.misspelt import is_free
+from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
@@ -54,10 +46,8 @@ def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
     around = siblings(entries)
-    made = [(entry, _task(context, entry, around, site)) for entry in entries]
-    tasks = [(entry, task) for entry, task in made if task is not None]
-    check_jumps(context, [(entry.path, task) for entry, task in tasks])
-    return tasks
+    made = [(entry, _task(context, entry, around, site, path)) for entry in entries]
+    return [(entry, task) for entry, task in made if task is not None]
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:
@@ -66,15 +56,13 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
     for name in context.workbook:
         entry = workbook_entry(context, name)
         site = Site(WORKBOOK, (("executor", "spec"),))
-        task = _task(context, entry, siblings([entry]), site) if entry else None
+        task = _task(context, entry, siblings([entry]), site, entry.path) if entry else None
         if task is not None:
             made[name] = task
     return made
 
 
-def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task | None:
-    for tool, path in entry.parts:
-        _refuse_misplaced(context, tool, path)
+def _task(context: Context, entry: Entry, around: Siblings, site: Site, pipeline: Path) -> Task | None:
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
@@ -83,10 +71,6 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
     verbatim = as_written(kind, config, spec)
-    check_code(context, kind, config, paths, verbatim, spec, entry.path)
-    if site.step != WORKBOOK:
-        # What the workbook says may lack what its callers say.
-        check_config(context, kind, config, paths, verbatim, entry.path)
     for key, value in config.items():
         if key not in verbatim:
             context.use(paths[key], value, site.step)
@@ -96,17 +80,18 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     stages = _stages(entry, args_paths)
     demands = asserted(context, entry)
     if site.step and demands.expects:
-        context.expecting.append(expecting(entry, demands.expects, site.step))
+        context.notes.expecting.append(expecting(entry, demands.expects, site.step))
     lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
     loop = task_loop(context, entry, site)
     # Each item has a scope of its own, which rules may write to.
     inside = site if loop is None else replace(site, iterating=True)
+    rules, rules_at = _rules(context, kind, entry, around, inside)
     task = Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
         args=args,
-        rules=_rules(context, kind, entry, around, inside),
+        rules=rules,
         set=_set(context, entry, site),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
@@ -123,22 +108,9 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
         stages=stages,
         after=after(context, entry, site.step),
     )
-    if not any(tool.repeat for tool, _ in entry.parts):  # whose calls hand on inputs of their own
-        note_code(context, kind, config, task, paths, site.step or WORKBOOK)
+    call = Call(site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at)
+    context.notes.calls.append(call)
     return task
-
-
-def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
-    extra = tool.model_extra or {}
-    if isinstance(extra.get("policy"), dict):
-        context.report.add(
-            Code.IGNORED,
-            (*path, "policy"),
-            "`policy` has no effect beside kind",
-            "put it under spec:",
-            at_key=True,
-        )
-    warn_of_output(context, tool, path, "task")
 
 
 def _kind(context: Context, entry: Entry) -> KindInfo | None:
@@ -195,7 +167,6 @@ def _config(
         own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
         config |= {key: value for key, (value, _) in own.items()}
         paths |= {key: at for key, (_, at) in own.items()}
-    warn_unknown_config(context, kind, paths)
     return config, paths
 
 
@@ -242,18 +213,19 @@ def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:
 
 def _rules(
     context: Context, kind: KindInfo, entry: Entry, around: Siblings, site: Site
-) -> tuple[Rule, ...] | None:
+) -> tuple[tuple[Rule, ...] | None, Path | None]:
+    """The rules that hold for a task, and where they stand in the document."""
     own: list[tuple[list[PolicyRule], Path]] = []
     for tool, path in entry.parts:
         given = rules_of(tool.spec)
         if given is not None:
             own.append((given, (*path, "spec", "policy", "rules")))
-    inherited = rules_around(context, site)
-    found = own or inherited or _rules_of_kind(kind, entry.path)
+    said = own or rules_around(context, site)
+    found = said or _rules_of_kind(kind, entry.path)
     if not found:
-        return None
+        return None, None
     rules, path = found[-1]
-    return policy(context, rules, path, entry.name, around, site)
+    return policy(context, rules, path, entry.name, around, site), path if said else None
 
 
 def _rules_of_kind(kind: KindInfo, path: Path) -> list[tuple[list[PolicyRule], Path]]:

@@ -8,8 +8,8 @@ from functools import partial
 from noetl.dsl.dialects import rules
 from noetl.dsl.dialects.canonical import ends, entries, frames, names, results, scripts, spellings, synonyms
 from noetl.dsl.dialects.classic import rewrite as classic
-from noetl.dsl.dialects.parts import Parts, parts_of
 from noetl.dsl.document import Document
+from noetl.dsl.document.parts import Parts, parts_of
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

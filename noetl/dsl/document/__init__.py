@@ -37,6 +37,7 @@ from noetl.dsl.document.specs import (
     SizeThreshold,
     StepSpec,
     TaskSpec,
+    is_result,
 )
 from noetl.dsl.document.steps import Cursor, Loop, Step
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
@@ -93,6 +94,7 @@ __all__ = [
     "Tool",
     "canonical_keys",
     "is_older",
+    "is_result",
     "known_keys",
     "spellings_of",
 ]

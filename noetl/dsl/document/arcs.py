@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Discriminator, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, older, shape_of
+from noetl.dsl.document.base import (
+    Assigned,
+    Inputs,
+    Key,
+    OlderInputs,
+    Part,
+    SetCtx,
+    expect,
+    known_keys,
+    older,
+    shape_of,
+)
 from noetl.dsl.document.specs import NextSpec
 
 
@@ -16,11 +27,11 @@ class Destination(Part):
 
     step: str | None = None
     when: bool | str | None = None
-    args: Names | None = None
-    input: Names | None = None
-    with_: Names | None = older("with")
-    set: Names | None = None
-    set_ctx: Names | None = older()
+    args: Inputs = None
+    input: Inputs = None
+    with_: OlderInputs = older("with")
+    set: Assigned = None
+    set_ctx: SetCtx = older()
     desc: Any = None
 
 
@@ -64,8 +75,11 @@ ChoiceForm = Annotated[
 class Router(Part):
     """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one choice."""
 
+    # One with none of its keys was meant as an arc.
+    rewritten: ClassVar[tuple[str, ...]] = known_keys(Arc)
+
     spec: NextSpec | None = None
-    arcs: list[ChoiceForm] | None = None
+    arcs: Annotated[list[ChoiceForm] | None, Key(example="[{step: name}]")] = None
 
 
 _OF_ARCS = frozenset({"step", "then", "else"})

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
 from noetl.dsl.document.arcs import Destination
-from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.base import (
+    Assigned,
+    Count,
+    Duration,
+    Inputs,
+    OlderInputs,
+    Part,
+    SetCtx,
+    expect,
+    older,
+)
 from noetl.dsl.document.specs import CallSpec
 
 
@@ -17,6 +27,8 @@ class Classic(Part):
 
 class Sink(Part):
     """A task that takes a result as `data`: the tool mapping itself, or below `tool`. Other keys are the tool's own."""
+
+    is_open: ClassVar[bool] = True
 
     tool: (
         Annotated[
@@ -30,9 +42,9 @@ class Sink(Part):
     name: str | None = None
     label: str | None = None
     spec: CallSpec | None = None
-    input: Names | None = None
-    args: Names | None = None
-    with_: Names | None = older("with")
+    input: Inputs = None
+    args: Inputs = None
+    with_: OlderInputs = older("with")
 
 
 SinkForm: TypeAlias = Annotated[
@@ -64,8 +76,8 @@ class CaseThen(Classic):
         | None
     ) = None
     sink: SinkForm | None = None
-    set: Names | None = None
-    set_ctx: Names | None = older()
+    set: Assigned = None
+    set_ctx: SetCtx = older()
 
 
 class CaseRule(Classic):
@@ -87,7 +99,7 @@ class RetryCall(Classic):
     params: Any = None
     url: Any = None
     headers: Any = None
-    args: Names | None = None
+    args: Inputs = None
     data: Any = None
     json_: Any = Field(None, alias="json")
 
@@ -111,18 +123,18 @@ class PerIteration(Classic):
 class RetryThen(Classic):
     """How often and how soon; with `next_call` it is a success that is repeated."""
 
-    max_attempts: int | str | None = None
+    max_attempts: Count = None
     """All calls together, the first included."""
-    attempts: int | str | None = None
-    delay: int | float | str | None = None
-    initial_delay: int | float | str | None = None
-    max_delay: int | float | str | None = None
+    attempts: Count = None
+    delay: Duration = None
+    initial_delay: Duration = None
+    max_delay: Duration = None
     backoff: Literal["none", "fixed", "linear", "exponential"] | int | float | None = None
     """A number is a fixed `delay`."""
     backoff_seconds: int | float | str | None = None
     """The same as `delay`, which wins."""
     backoff_multiplier: int | float | None = None
-    jitter: int | float | str | None = None
+    jitter: Duration = None
     next_call: RetryCall | None = None
     collect: RetryCollect | None = None
     per_iteration: PerIteration | None = None

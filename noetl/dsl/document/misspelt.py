@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Final
 
 from noetl.dsl.document import Part
-from noetl.dsl.document.keys import keys_near, models_below
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.document.base import models_below
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.report import Report
 
 #: Keys that begin so are the author's own.
@@ -29,11 +30,11 @@ def is_free(key: str) -> bool:
     return key.startswith(FREE)
 
 
-def add_unknown_key(
-    report: Report, path: Path, message: str, hint: str, known: Iterable[str], given: Collection[str] = ()
-) -> None:
-    """Adds the problem of the key that `path` ends with, unless it is the author's own: an error where it is a slip for
-    one of the `known` keys, else a warning with `hint`. `given` are the keys that stand beside it."""
+def unknown_key(
+    path: Path, message: str, hint: str, known: Iterable[str], given: Collection[str] = ()
+) -> Iterator[Finding]:
+    """What is to be said of the key that `path` ends with: nothing where it is the author's own, an error where it is a
+    slip for one of the `known` keys, else a warning with `hint`. `given` are the keys that stand beside it."""
     key = str(path[-1])
     if is_free(key):
         return
@@ -42,12 +43,18 @@ def add_unknown_key(
         return
     hint = f"did you mean {meant!r}?" if meant else hint
     if meant is None or path[0] in _FORGIVING:
-        report.add(Code.UNKNOWN_KEY, path, message, hint, at_key=True)
-        return
-    report.add(Code.MISSPELT_KEY, path, message, hint, at_key=True)
-    if not report.lenient:
-        # That it is missing is explained by this.
-        report.mark_faulty((*path[:-1], meant))
+        yield Finding(Code.UNKNOWN_KEY, path, message, hint, at_key=True)
+    else:
+        around = (*path[:-1], meant)
+        yield Finding(Code.MISSPELT_KEY, path, message, hint, at_key=True, explains=around)
+
+
+def add_unknown_key(
+    report: Report, path: Path, message: str, hint: str, known: Iterable[str], given: Collection[str] = ()
+) -> None:
+    """Adds the problem of the key that `path` ends with; see `unknown_key`."""
+    for finding in unknown_key(path, message, hint, known, given):
+        report.keep(finding)
 
 
 def slip_for(key: str, known: Iterable[str], given: Collection[str] = ()) -> str | None:

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, older
+from noetl.dsl.document.base import Assigned, Count, Duration, Key, Part, SetCtx, SetIter, older
 from noetl.net.model import Spelling
 
 
 class Then(Part):
     """What a rule does once it matches."""
 
+    # What stands below `else` may be what follows itself.
+    rewritten: ClassVar[tuple[str, ...]] = ("then",)
+
     do: Literal["continue", "retry", "jump", "break", "fail"] | None = None
     """`continue` unless given."""
-    attempts: int | str | None = None
+    attempts: Count = None
     """All tries together, the first included (3 unless given); or a template."""
     backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
-    delay: int | float | str | None = None
+    delay: Duration = None
     """Seconds, `500ms`, `10s`, `5m`, `2h`, `1d`, ISO 8601, or a template."""
-    jitter: int | float | str | None = None
+    jitter: Duration = None
     """Seconds at most added to the delay."""
-    to: str | None = None
+    to: Annotated[str | None, Key(required_if=("do", "jump"))] = None
     """The task that a jump goes to, or `previous`."""
-    set: Names | None = None
-    set_ctx: Names | None = older()
-    set_iter: Names | None = older()
+    set: Assigned = None
+    set_ctx: SetCtx = older()
+    set_iter: SetIter = older()
 
 
 class Allow(Part):
     """The verdict of an admission rule."""
+
+    rewritten: ClassVar[tuple[str, ...]] = ("then",)
 
     allow: bool | None = None
 
@@ -127,6 +132,8 @@ class Defaults(Part):
 
 class Policy(Part):
     """Rules for tasks, admission for steps, failure for steps, loops and executions."""
+
+    place: ClassVar[str] = "policy:"
 
     rules: list[PolicyRule] | None = None
     admit: Admit | None = None

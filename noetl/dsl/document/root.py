@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Part, Template, expect, older
+from noetl.dsl.document.base import Inputs, Key, Part, Template, expect, older
 from noetl.dsl.document.rules import Tasks
 from noetl.dsl.document.specs import ExecutorSpec
 from noetl.dsl.document.steps import Step
 from noetl.dsl.document.tools import Assert, Tool
 from noetl.net.model import Spelling
 
+#: The canonical form.
+VERSION: Final = "noetl.io/v2"
+
 
 class Metadata(Part):
     """What the catalog knows the playbook by."""
+
+    is_open: ClassVar[bool] = True
 
     name: str | None = None
     path: str | None = None
@@ -87,18 +92,18 @@ Keychain = Annotated[
 class Document(Part):
     """A playbook."""
 
-    api_version: Literal["noetl.io/v1", "noetl.io/v2", "noetl.io/v10"] | None = Field(
-        None, alias="apiVersion"
-    )
-    kind: Literal["Playbook"] | None = None
-    metadata: Metadata | None = None
+    api_version: Annotated[
+        Literal["noetl.io/v1", "noetl.io/v2", "noetl.io/v10"] | None, Key(required=True, instead=VERSION)
+    ] = Field(None, alias="apiVersion")
+    kind: Annotated[Literal["Playbook"] | None, Key(required=True)] = None
+    metadata: Annotated[Metadata | None, Key(example="{name: ..., path: ...}")] = None
     keychain: Keychain | None = None
     executor: Executor | None = None
-    workload: dict[str, Template] | None = None
+    workload: Inputs = None
     ctx: dict[str, Template] | None = None
     """What variables of the execution begin with."""
     workbook: Workbook | None = None
-    workflow: list[Step] | None = None
+    workflow: Annotated[list[Step] | None, Key(required=True, example="[{step: start, ...}]")] = None
     environment: dict[str, Template] | None = older()
     variables: dict[str, Template] | None = older()
     tasks: Tasks | None = older()

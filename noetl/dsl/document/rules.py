@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Discriminator, Tag
 
 from noetl.dsl.document.arcs import Destination, NextForm
-from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.base import Assigned, Part, expect, older
 from noetl.dsl.document.tools import Tool
 
 
@@ -83,7 +83,7 @@ class Rule(Part):
     when: bool | str | None = None
     run: RunForm | None = None
     next: NextForm | None = None
-    set: Names | None = None
+    set: Assigned = None
     desc: Any = None
 
 

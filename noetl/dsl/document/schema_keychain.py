@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.compile.keychain import FORMS, KINDS, SECRET, VARIANTS, Form
+from noetl.dsl.document.keychain import FORMS, KINDS, SECRET, VARIANTS, Form
 
 Schema: TypeAlias = dict[str, Any]
 

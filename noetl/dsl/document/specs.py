@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, known_keys
+from noetl.dsl.document.base import Count, Duration, Key, Names, Part, canonical_keys, expect, known_keys
 from noetl.dsl.document.policies import Policy
 from noetl.facts.json import Json
 from noetl.net.model import OnLarge, Spelling
@@ -64,7 +64,7 @@ class ResultSpec(Part):
     """What becomes of a selected part of more than 4,096 bytes: the task fails (default), or it is read by a fetch."""
     scope: Literal["step", "execution", "permanent"] | None = None
     """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
-    ttl: int | float | str | None = None
+    ttl: Duration = None
     """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
     inline_max_bytes: Annotated[int | None, Spelling("inline_bytes", unless=("inline",))] = None
     """The same as `inline_bytes`, which wins."""
@@ -82,6 +82,11 @@ def _output(value: object) -> str:
     return "<result>" if isinstance(value, ResultSpec) else "<other>"
 
 
+def is_result(output: Json) -> bool:
+    """Whether `output` of a step or task says how results are kept."""
+    return isinstance(output, Mapping) and not output.keys().isdisjoint(canonical_keys(ResultSpec))
+
+
 #: `output` of steps and tasks: the same as `spec.result`, or nothing that has an effect.
 OutputForm = Annotated[
     Annotated[ResultSpec, Tag("<result>")] | Annotated[Any, Tag("<other>")], Discriminator(_output)
@@ -91,15 +96,15 @@ OutputForm = Annotated[
 class TaskSpec(Part):
     """How a task runs; what is left out comes from the loop, the step, the executor, the kind."""
 
-    timeout: int | float | str | dict[str, Any] | None = None
-    render: bool | None = None
-    quote: bool | None = None
+    timeout: Annotated[int | float | str | dict[str, Any] | None, Key("duration")] = None
+    render: Annotated[bool | None, Key(is_reserved=True)] = None
+    quote: Annotated[bool | None, Key(is_reserved=True)] = None
     isolation: Literal["inline", "process", "sandbox"] | None = None
     memory_mb: int | float | None = None
     """Memory limit of python and shell, from 16 to 1,048,576."""
-    queue: str | None = None
-    policy: Policy | None = None
-    result: ResultSpec | None = None
+    queue: Annotated[str | None, Key(is_structure=True, is_reserved=True)] = None
+    policy: Annotated[Policy | None, Key(is_reserved=True)] = None
+    result: Annotated[ResultSpec | None, Key(is_structure=True, is_reserved=True)] = None
     timeout_seconds: Annotated[int | float | str | None, Spelling("timeout")] = None
     """The same as `timeout`, which wins."""
 
@@ -107,7 +112,9 @@ class TaskSpec(Part):
 class CallSpec(TaskSpec):
     """How one task runs, and when."""
 
-    after: bool | str | None = None
+    place: ClassVar[str] = "the spec of a task"
+
+    after: Annotated[bool | str | None, Key(is_structure=True, is_reserved=True)] = None
     """`true`, or a guard: the task runs once the pipeline has ended, however it has."""
     input: Annotated[Names | None, Spelling("../input", unless=("../args",))] = None
     """The same as `input` of the task, which wins key by key; so for `args` and `with`."""
@@ -130,27 +137,30 @@ class JoinSpec(Part):
 class StepSpec(TaskSpec):
     """How a step runs."""
 
-    join: (
+    place: ClassVar[str] = "the spec of the step"
+
+    join: Annotated[
         Annotated[
             Annotated[Literal["auto", "all", "any", "first"], Tag("<text>")]
             | Annotated[JoinSpec, Tag("<mapping>")],
             expect("auto, all, any, first or a mapping"),
         ]
-        | None
-    ) = None
+        | None,
+        Key(is_structure=True),
+    ] = None
 
 
 class ClaimSpec(Part):
     """How a claim runs."""
 
-    timeout: int | float | str | None = None
+    timeout: Duration = None
     """Seconds, `500ms`, `10s`, or a template."""
 
 
 class FrameSpec(Part):
     """How rows of a cursor are claimed."""
 
-    max_rows: int | str | None = None
+    max_rows: Count = None
     """What `:max_rows` in the claim stands for; 100 unless given; or a template."""
     process: Literal["row", "frame"] | None = None
     """What an iteration is: a row (default), or all rows of a claim, as a list."""
@@ -169,20 +179,26 @@ class FrameSpec(Part):
 class LoopSpec(TaskSpec):
     """How a loop runs."""
 
-    mode: Literal["sequential", "parallel", "cursor"] | None = None
+    place: ClassVar[str] = "the spec of the loop"
+
+    mode: Annotated[Literal["sequential", "parallel", "cursor"] | None, Key(is_structure=True)] = None
     """`cursor`, beside `cursor`: `sequential` where `max_in_flight` is 1 or comes to 1, else `parallel`."""
-    max_in_flight: int | str | None = None
-    reduce: dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None = None
-    commit: Literal["each", "batch"] | None = None
-    frame: FrameSpec | None = None
+    max_in_flight: Annotated[int | str | None, Key("count", is_structure=True)] = None
+    reduce: Annotated[
+        dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None, Key(is_structure=True)
+    ] = None
+    commit: Annotated[Literal["each", "batch"] | None, Key(is_structure=True)] = None
+    frame: Annotated[FrameSpec | None, Key(is_structure=True)] = None
 
 
 class ExecutorSpec(TaskSpec):
     """How the execution runs."""
 
-    entry_step: str | None = None
-    final_step: str | None = None
-    no_next_is_error: bool | None = None
+    place: ClassVar[str] = "executor.spec"
+
+    entry_step: Annotated[str | None, Key(is_structure=True)] = None
+    final_step: Annotated[str | None, Key(is_structure=True)] = None
+    no_next_is_error: Annotated[bool | None, Key(is_structure=True)] = None
 
 
 class NextSpec(Part):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from noetl.dsl.document.arcs import NextForm
-from noetl.dsl.document.base import Names, Part, older
+from noetl.dsl.document.base import Assigned, Inputs, Key, Names, Part, SetCtx, older
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.rules import Rule, RunForm
 from noetl.dsl.document.specs import ClaimSpec, LoopSpec, OutputForm, StepSpec
@@ -17,10 +17,12 @@ from noetl.dsl.document.tools import ToolForm
 class Cursor(Part):
     """Where rows are claimed. Keys that are not named here are those of the kind: `auth`, `database`..."""
 
+    is_open: ClassVar[bool] = True
+
     kind: str | None = None
     claim: str | None = None
     """The statement: it marks rows as taken and returns them."""
-    params: Names | None = None
+    params: Inputs = None
     """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and `:worker`."""
     spec: ClaimSpec | None = None
 
@@ -28,27 +30,29 @@ class Cursor(Part):
 class Loop(Part):
     """Runs the step's pipeline once for each element."""
 
-    in_: Any = Field(None, alias="in")
+    in_: Annotated[Any, Key(required_unless="cursor")] = Field(None, alias="in")
     cursor: Cursor | None = None
     """In the place of `in`: rows of a database, claimed until none are left."""
-    iterator: str | None = None
-    mode: Literal["sequential", "parallel", "cursor"] | None = older()
+    iterator: Annotated[str | None, Key(required=True)] = None
+    mode: Annotated[Literal["sequential", "parallel", "cursor"] | None, Key(instead="spec: {mode: ...}")] = (
+        older()
+    )
     spec: LoopSpec | None = None
 
 
 class Step(Part):
     """One step of the workflow."""
 
-    step: str | None = None
+    step: Annotated[str | None, Key(required=True)] = None
     desc: Any = None
     spec: StepSpec | None = None
-    loop: Loop | None = None
+    loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
     tool: ToolForm | None = None
     next: NextForm | None = None
-    set: Names | None = None
-    set_ctx: Names | None = older()
-    input: Names | None = None
-    args: Names | None = None
+    set: Assigned = None
+    set_ctx: SetCtx = older()
+    input: Inputs = None
+    args: Inputs = None
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
     iteration: str | None = None

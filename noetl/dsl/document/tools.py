@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.base import (
+    Assigned,
+    Count,
+    Duration,
+    Inputs,
+    Key,
+    OlderInputs,
+    Part,
+    SetCtx,
+    SetIter,
+    expect,
+    older,
+)
 from noetl.dsl.document.classic import RetryForm, SinkForm
 from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm, SizeThreshold
 from noetl.net.model import ValueType
@@ -32,20 +44,20 @@ class Pagination(Part):
     """Where the list stands in the body, such as `data.rows`; the body itself unless given."""
     stop_when: bool | str | None = None
     """A template that says whether this page is the last, over `output` as in the task's `set`."""
-    max_pages: int | str | None = None
+    max_pages: Count = None
     """100 unless given; or a template. Then the result is `truncated`."""
     collect: Literal["append", "replace"] | None = None
     """All items (default), or those of the last page."""
-    delay: int | float | str | None = None
+    delay: Duration = None
     """Between pages: seconds, `500ms`, `10s`, or a template."""
 
 
 class TaskLoop(Part):
     """Runs one task of a pipeline once for each element, in the same worker."""
 
-    in_: Any = Field(None, alias="in")
+    in_: Annotated[Any, Key(required=True)] = Field(None, alias="in")
     """Null is empty, a scalar or a mapping is one element."""
-    iterator: str | None = None
+    iterator: Annotated[str | None, Key(required=True)] = None
     """What the element is called: `iter.<iterator>`, and bare."""
     spec: LoopSpec | None = None
     """Only `policy.failure` means something here."""
@@ -56,12 +68,12 @@ class NextCall(Part):
 
     when: bool | str | None = None
     """Over the names that the rules of a policy see; always unless given."""
-    params: Any = None
+    params: Annotated[Any, Key(example="{name: value}")] = None
     url: Any = None
-    headers: Any = None
+    headers: Annotated[Any, Key(example="{Name: value}")] = None
     data: Any = None
     json_: Any = Field(None, alias="json")
-    args: Names | None = None
+    args: Inputs = None
     """Inputs."""
 
 
@@ -79,17 +91,18 @@ class Collect(Part):
 class Repeat(Part):
     """Calls a task again after a success, as long as an entry of `next` holds."""
 
-    next: (
+    next: Annotated[
         Annotated[
             Annotated[list[NextCall], Tag("<list>")] | Annotated[NextCall, Tag("<mapping>")],
             expect("a mapping or a list of mappings"),
         ]
-        | None
-    ) = None
+        | None,
+        Key(required=True),
+    ] = None
     """The first one that holds is merged into the last request."""
-    max: int | str | None = None
+    max: Count = None
     """All calls together, the first included: 100 unless given; or a template. Then the result is `truncated`."""
-    delay: int | float | str | None = None
+    delay: Duration = None
     """Between calls: seconds, `500ms`, `10s`, or a template."""
     backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
     """How the delay grows with the number of calls: not, unless given."""
@@ -116,14 +129,20 @@ class Assert(Part):
 class Tool(Part):
     """One tool call. Keys that are not named here are the tool's own."""
 
+    is_open: ClassVar[bool] = True
+    rewritten: ClassVar[tuple[str, ...]] = (
+        *("credential", "timeout_seconds", "pool", "task", "verify_ssl", "follow_redirects", "cmds"),
+        *("chunk_size", "mapping", "result_ref"),
+    )
+
     kind: str | None = None
     name: str | None = None
     label: str | None = None
     desc: Any = None
     spec: CallSpec | None = None
-    input: Names | None = None
-    args: Names | None = None
-    with_: Names | None = older("with")
+    input: Inputs = None
+    args: Inputs = None
+    with_: OlderInputs = older("with")
     assert_: Assert | None = Field(None, alias="assert")
     """What it needs and what it leaves, checked at every call."""
     pagination: Pagination | None = None
@@ -131,9 +150,9 @@ class Tool(Part):
     """Calls it again, each time with what the last answer says."""
     loop: TaskLoop | None = None
     """Runs it for each element of a collection."""
-    set: Names | None = None
-    set_ctx: Names | None = older()
-    set_iter: Names | None = older()
+    set: Assigned = None
+    set_ctx: SetCtx = older()
+    set_iter: SetIter = older()
     output: OutputForm = None
     """How its result is kept: the same as `spec.result`, which wins."""
     sink: SinkForm | None = older()

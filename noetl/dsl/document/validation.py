@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
-from noetl.dsl.document.keys import keys_near
-from noetl.dsl.document.misspelt import add_unknown_key
-from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.report import Report
+from noetl.dsl.document.keys import examples, keys_near, keys_of_spec
+from noetl.dsl.document.misspelt import unknown_key
+from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.read.report import Names, Report
 from noetl.facts.json import Json
 
 _WORDS: Mapping[str, str] = {
@@ -35,19 +34,6 @@ _WORDS: Mapping[str, str] = {
     "list_type": "a list",
 }
 
-#: How keys are written whose form has to be known.
-_WRITTEN: Mapping[str | int, str] = {
-    "loop": "write loop: {in: ..., iterator: item}",
-    "arcs": "write arcs: [{step: name}]",
-    "set": "write set: {ctx.name: value}",
-    "input": "write input: {name: value}",
-    "args": "write args: {name: value}",
-    "workload": "write workload: {name: value}",
-    "metadata": "write metadata: {name: ..., path: ...}",
-    "params": "write params: {name: value}",
-    "headers": "write headers: {Name: value}",
-    "workflow": "write workflow: [{step: start, ...}]",
-}
 #: Taking faulty parts out may uncover others (a union's other branch); it settles in two rounds.
 _MAX_ROUNDS = 4
 
@@ -68,32 +54,38 @@ def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[s
         except ValidationError as error:
             faults = by_place(error.errors(include_url=False, include_context=True), data)
         for path, fault in faults.items():
-            report_fault(report, path, fault, value_at(data, path))
+            report.keep(fault_of(path, fault, value_at(data, path), report.names))
         for path in sorted(faults, key=lambda p: (len(p), str(p)), reverse=True):
             data = _without(data, path)
     return None
 
 
-def warn_unknown(
+def warn_unknown(part: Part, path: Path, report: Report) -> None:
+    """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
+    for finding in unknown_keys(part, path, report.names):
+        report.keep(finding)
+
+
+def unknown_keys(
     part: Part,
     path: Path,
-    report: Report,
+    names: Names,
     *,
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
-    belong to another part, with the hint that says to which."""
+) -> Iterator[Finding]:
+    """The keys that mean nothing in this part. `elsewhere` are keys that belong to another part, with the hint that says
+    to which."""
     model = type(part)
     known = canonical_keys(model)
     for key in (*(part.model_extra or {}), *_meaningless(part)):
         if key in except_for:
             continue
-        misplaced = "put it under spec:" if key in _keys_of_spec(model) else elsewhere.get(key)
-        hint = misplaced or report.suggest(key, known, f"known here: {', '.join(known)}")
+        misplaced = "put it under spec:" if key in keys_of_spec(model) else elsewhere.get(key)
+        hint = misplaced or names.suggest(key, known, f"known here: {', '.join(known)}")
         message = f"the key {shown(key)} means nothing here"
         near = () if misplaced else keys_near(model)
-        add_unknown_key(report, (*path, key), message, hint, near, _keys_of(part))
+        yield from unknown_key((*path, key), message, hint, near, _keys_of(part))
 
 
 def _keys_of(part: Part) -> frozenset[str]:
@@ -111,14 +103,6 @@ def _meaningless(part: Part) -> Iterator[str]:
         key = type(part).model_fields[name].alias or name
         if key in spelled:
             yield key
-
-
-@cache
-def _keys_of_spec(model: type[Part]) -> frozenset[str]:
-    """The keys that the `spec` of such a part has; none where it has no spec."""
-    field = model.model_fields.get("spec")
-    models = get_args(field.annotation) if field is not None else ()
-    return frozenset(key for one in models if isinstance(one, type(Part)) for key in canonical_keys(one))
 
 
 def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:
@@ -153,16 +137,15 @@ def real_path(loc: tuple[int | str, ...], data: Json) -> Path:
     return tuple(path)
 
 
-def report_fault(
-    report: Report, path: Path, fault: TypeFault, value: Json, *, may_be_secret: bool = False
-) -> None:
-    """Adds the problem of `value`, which stands at `path`. Of what may be a secret only the type is told."""
+def fault_of(
+    path: Path, fault: TypeFault, value: Json, names: Names, *, may_be_secret: bool = False
+) -> Finding:
+    """What is wrong with `value`, which stands at `path`. Of what may be a secret only the type is said."""
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
     if fault.choices and isinstance(value, str):
         choices = _choices(fault.choices)
-        hint = report.suggest(value, choices, "")
-        report.add(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
-        return
+        hint = names.suggest(value, choices, "")
+        return Finding(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
     expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
     told = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
     if may_be_secret and not set(fault.expected) <= set(_WORDS.values()):
@@ -170,12 +153,9 @@ def report_fault(
         told = ""
     hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
     hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
-    report.add(
-        Code.TYPE,
-        path,
-        f"{name} must be {expected}{told}",
-        hint or _WRITTEN.get(path[-1] if path else "", ""),
-    )
+    key = str(path[-1]) if path else ""
+    hint = hint or (f"write {key}: {examples()[key]}" if key in examples() else "")
+    return Finding(Code.TYPE, path, f"{name} must be {expected}{told}", hint)
 
 
 def _choices(texts: list[str]) -> list[str]:

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.dsl.problems import NEWER, Code, Path, Problem, Severity, dotted, severity_of
+from noetl.dsl.problems import NEWER, Code, Finding, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.read.source import Source
 from noetl.facts.nearest import ALIKE, nearest
 
 #: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
 _MAX_COMPARED = 200_000
+
+
+class Names:
+    """Suggests names for those that nobody knows, with a bound on how much of a document it compares."""
+
+    def __init__(self) -> None:
+        self._compared = 0
+
+    def suggest(
+        self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
+    ) -> str:
+        """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
+        candidates = list(known)
+        if self._compared > _MAX_COMPARED:
+            return otherwise
+        self._compared += len(name) * len(candidates)
+        close = nearest(name, candidates, likeness)
+        return f"did you mean {close!r}?" if close else otherwise
 
 
 class Report:
@@ -18,11 +36,11 @@ class Report:
 
     def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
         self.source = source
+        self.names = Names()
         self.strict = strict
         self.lenient = lenient
         self._problems: dict[tuple[str, str, int, int], Problem] = {}
         self._faulty: set[Path] = set()
-        self._compared = 0
         self._secrets: set[Path] = set()
         self._respelled: set[Path] = set()
         for problem in source.problems:
@@ -39,28 +57,37 @@ class Report:
         at_key: bool = False,
     ) -> None:
         """Adds a problem of the part at `path`; `within` says at which character of the text there."""
-        line, column = self._place(path, within, at_key=at_key)
-        path = self.source.written(path)
-        own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
-        severity = "error" if self.strict else own
-        self._keep(Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
-        if own == "error":
-            self._faulty.add(path)
-
-    def _place(self, path: Path, within: tuple[str, int] | None, *, at_key: bool) -> tuple[int, int]:
-        if within is not None and (found := self.source.position(path, *within)) is not None:
-            return found
-        mark = self.source.key_mark(path) if at_key else self.source.mark(path)
-        return mark.line, mark.column
+        self.keep(Finding(code, path, message, hint, within, at_key))
 
     def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
         """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
-        if not self.is_faulty(path) and not self.is_faulty((*path, key)):
-            self.add(Code.MISSING, path, message, hint)
+        self.keep(Finding(Code.MISSING, path, message, hint, lacks=key))
 
-    def mark_faulty(self, path: Path) -> None:
-        """Says that what is missing in this part is explained by another problem."""
-        self._faulty.add(self.source.written(path))
+    def keep(self, finding: Finding) -> None:
+        """Adds a finding at its place in the text, unless another problem explains it."""
+        path, lacks = finding.path, finding.lacks
+        if lacks and (self.is_faulty(path) or self.is_faulty((*path, lacks))):
+            return
+        code = finding.code
+        line, column = self._place(finding)
+        written = self.source.written(path)
+        own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
+        severity = "error" if self.strict else own
+        file, at = self.source.file, dotted(written)
+        self._keep(Problem(code, severity, file, line, column, at, finding.message, finding.hint))
+        if own == "error":
+            self._faulty.add(written)
+            if finding.explains is not None:
+                self._faulty.add(self.source.written(finding.explains))
+        if finding.hides:
+            self.hide(path)
+
+    def _place(self, finding: Finding) -> tuple[int, int]:
+        path, within = finding.path, finding.within
+        if within is not None and (found := self.source.position(path, *within)) is not None:
+            return found
+        mark = self.source.key_mark(path) if finding.at_key else self.source.mark(path)
+        return mark.line, mark.column
 
     def respell(self, path: Path) -> None:
         """Says that the canonical form has the part at `path` in another way, and that no warning says so."""
@@ -87,13 +114,8 @@ class Report:
     def suggest(
         self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
     ) -> str:
-        """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
-        candidates = list(known)
-        if self._compared > _MAX_COMPARED:
-            return otherwise
-        self._compared += len(name) * len(candidates)
-        close = nearest(name, candidates, likeness)
-        return f"did you mean {close!r}?" if close else otherwise
+        """See `Names.suggest`."""
+        return self.names.suggest(name, known, otherwise, likeness=likeness)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -16,7 +16,7 @@ from noetl.dsl.read.alignment import masked, position
 from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, Mark, Node, Table
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.scalars import ONCE_BOOLEANS
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
@@ -84,6 +84,16 @@ class Source:
         if path not in self.marks or self._as_read(path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
+
+    def raw(self, path: Path) -> JsonMap:
+        """The mapping at `path` of `data`; empty where there is none."""
+        value: Any = self.data
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return {}
+        return value if isinstance(value, dict) else {}
 
     def _as_read(self, path: Path) -> Any:
         value: Any = self.data if self.first is None else self.first

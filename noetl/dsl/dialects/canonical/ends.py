@@ -6,7 +6,7 @@ import copy
 from typing import Any, Final
 
 from noetl.dsl.dialects.canonical.shapes import arcs_of, at, target_of
-from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.dsl.dialects.canonical.shapes import at
-from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

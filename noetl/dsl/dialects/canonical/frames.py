@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl import expressions
-from noetl.dsl.compile.context import is_template
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.document import Loop
+from noetl.dsl.document.parts import Parts
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

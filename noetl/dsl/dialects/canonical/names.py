@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from noetl import expressions
 from noetl.dsl.dialects.canonical.shapes import Tools, at, rules_in, texts
-from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

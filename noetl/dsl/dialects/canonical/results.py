@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from noetl import expressions
 from noetl.dsl.dialects.canonical.shapes import Tools, arcs_of, at, target_of, targets_in, texts
-from noetl.dsl.dialects.parts import Parts
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

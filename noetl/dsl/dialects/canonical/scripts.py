@@ -9,8 +9,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.document import Tool
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report

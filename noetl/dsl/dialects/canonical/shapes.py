@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from noetl.dsl.compile.context import is_template
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.dialects.tools import items_of
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Path
 from noetl.net.model import KindInfo
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.document import Cursor, Part, Tool, spellings_of
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.report import Report

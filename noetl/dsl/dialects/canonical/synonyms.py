@@ -3,56 +3,56 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import Parts
-from noetl.dsl.document import Document, Loop, Part
+from noetl.dsl.document import Document, Part
+from noetl.dsl.document.base import declared
+from noetl.dsl.document.parts import Parts
+from noetl.dsl.document.root import VERSION
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import Report
 from noetl.facts.json import Json
 
-VERSION: Final = "noetl.io/v2"
 _SCOPED: Final = ("ctx.", "vars.", "iter.", "step.")
 
 
 def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where it has none."""
-    found = [
-        (key, path)
-        for part, path in parts
-        if not _FIELDS.isdisjoint(part.model_fields_set)
-        for key, field in _SPELLINGS.items()
-        if field in part.model_fields_set and _is_synonym(part, key, field)
-    ]
+    found = [(part, key, path) for part, path in parts for key in _synonyms(part)]
     if not found:
         return None
     written = copy.deepcopy(data)
     origins: dict[Path, Path] = {}
     # Inner ones first: what stands around them keeps its path.
-    for key, path in found:
+    for part, key, path in found:
         _REWRITES[key](_at(written, path), path, origins)
-        report.add(Code.DEPRECATED, (*path, key), *_words(key), at_key=True)
+        message = f"`{key}` is an older spelling"
+        hint = f"write {declared(type(part))[key].instead}; `noetl migrate` does"
+        report.add(Code.DEPRECATED, (*path, key), message, hint, at_key=True)
     return written, origins
 
 
-def _is_synonym(part: Part, key: str, field: str) -> bool:
-    # What a part does not know may be called the same.
-    if field not in type(part).model_fields:
-        return False
-    match key:
-        case "mode":
-            return isinstance(part, Loop)
-        case "apiVersion":
-            return isinstance(part, Document) and part.api_version not in (None, VERSION)
-        case _:
-            return True
+def _synonyms(part: Part) -> Iterator[str]:
+    """The older spellings that stand in it."""
+    if isinstance(part, Document):
+        if part.api_version not in (None, VERSION):
+            yield "apiVersion"
+        return
+    for field, key in _older(type(part)):
+        if field in part.model_fields_set:
+            yield key
 
 
-def _words(key: str) -> tuple[str, str]:
-    new = _NEW_SPELLING[key]
-    return f"`{key}` is an older spelling", f"write {new}; `noetl migrate` does"
+@cache
+def _older(model: type[Part]) -> tuple[tuple[str, str], ...]:
+    """Those that it declares with what is written instead: field and key."""
+    keys, fields = declared(model), model.model_fields.items()
+    return tuple(
+        (name, key) for name, one in fields if (key := one.alias or name) in keys and keys[key].instead
+    )
 
 
 def _at(data: Any, path: Path) -> dict[str, Any]:
@@ -110,22 +110,6 @@ def _version(part: dict[str, Any], _path: Path, _origins: dict[Path, Path]) -> N
     part["apiVersion"] = VERSION
 
 
-#: Key → the field of the parts that have it.
-_SPELLINGS: Final[Mapping[str, str]] = {
-    "with": "with_",
-    "set_ctx": "set_ctx",
-    "set_iter": "set_iter",
-    "mode": "mode",
-    "apiVersion": "api_version",
-}
-_FIELDS: Final = frozenset(_SPELLINGS.values())
-_NEW_SPELLING: Final[Mapping[str, str]] = {
-    "with": "input:",
-    "set_ctx": "set: {ctx.<name>: ...}",
-    "set_iter": "set: {iter.<name>: ...}",
-    "mode": "spec: {mode: ...}",
-    "apiVersion": VERSION,
-}
 _REWRITES: Final[Mapping[str, Callable[[dict[str, Any], Path, dict[Path, Path]], None]]] = {
     "with": _inputs,
     "set_ctx": _assignments("set_ctx", "ctx"),

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.dsl.dialects.classic.cases import SUCCEEDED, Rule
+from noetl.dsl.dialects.classic.routes import Route, Router, behind
 from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
-from noetl.dsl.dialects.classic.ways import Router, Way, behind
 from noetl.dsl.dialects.guards import Guards, heads
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.read.origins import Moved, Tree
@@ -52,15 +52,15 @@ class Handing:
 
     def router(self, given: Router) -> Router:
         """The same router, for the step behind."""
-        return replace(given, choices=[[self._way(way) for way in choice] for choice in given.choices])
+        return replace(given, choices=[[self._way(route) for route in choice] for choice in given.choices])
 
-    def _way(self, way: Way) -> Way:
+    def _way(self, route: Route) -> Route:
         return replace(
-            way,
-            when=self.guard(way.when or Spot(None, way.path)),
+            route,
+            when=self.guard(route.when or Spot(None, route.path)),
             # The order of keys means nothing, so it must not decide which number a value has.
-            set={name: self.value(given) for name, given in sorted(way.set.items())},
-            args={name: self.value(given) for name, given in sorted(way.args.items())},
+            set={name: self.value(given) for name, given in sorted(route.set.items())},
+            args={name: self.value(given) for name, given in sorted(route.args.items())},
         )
 
 
@@ -68,8 +68,8 @@ def step_behind(
     name: str, found: list[Rule], cases: Router, default: Router, guards: Guards
 ) -> tuple[Router, Tree]:
     """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`."""
-    ways = (*cases.ways, *default.ways)
-    asked = [rule.when for rule in found] + [way.when for way in ways if way.when is not None]
+    routes = (*cases.routes, *default.routes)
+    asked = [rule.when for rule in found] + [route.when for route in routes if route.when is not None]
     of_failures = {str(when.value): when for when in asked if mentions_failures(when)}
     handing = Handing(guards, failures=bool(of_failures))
     labels = Labels(iter(("result",)))
@@ -88,8 +88,8 @@ def step_behind(
     # After failures only where something there asks for them.
     when = guards.some(SUCCEEDED, *of_failures.values()) if of_failures else None
     data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
-    way = Way(path, step=target, when=when, args={"data": data, "case": handing.values})
-    return Router([[way]]), Moved(made, path)
+    route = Route(path, step=target, when=when, args={"data": data, "case": handing.values})
+    return Router([[route]]), Moved(made, path)
 
 
 def mentions_failures(when: Spot) -> bool:
@@ -102,10 +102,10 @@ def mentions_failures(when: Spot) -> bool:
 
 
 def _unhandled(onwards: Router, handing: Handing, guards: Guards) -> Tree:
-    """Fails where the loop failed and no way takes that."""
+    """Fails where the loop failed and no route takes that."""
     handing.values.append(_FAILED)
     failed = f"{{{{ args.case[{len(handing.values) - 1}] }}}}"
-    taken = [way.when for way in onwards.ways if way.step is not None]
+    taken = [route.when for route in onwards.routes if route.step is not None]
     after = guards.every(failed, guards.no(guards.some(*taken)) if taken else None).value
     return {
         "kind": "noop",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from noetl.dsl.dialects.classic.ways import Router, Way, way
+from noetl.dsl.dialects.classic.routes import Route, Router, route
 from noetl.dsl.dialects.guards import Guards, heads
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Path
@@ -65,14 +65,14 @@ def routed(found: list[Rule], guards: Guards) -> Router:
     return Router([choice for rule in found for choice in _choices(rule, guards)])
 
 
-def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
+def _choices(rule: Rule, guards: Guards) -> list[list[Route]]:
     assigned = _assigned(rule)
     targets = [
         _target(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
     ]
     if len(targets) == 1 and targets[0].when is None:
         return [[_guarded(targets[0], rule, guards, assigned)]]
-    only = Way(rule.path, when=rule.when, set=assigned)
+    only = Route(rule.path, when=rule.when, set=assigned)
     group = [_guarded(target, rule, guards, {}) for target in targets]
     if not group or not assigned:
         return [group] if group else [[only]] if assigned else []
@@ -80,13 +80,13 @@ def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
     return [group, [only]] if _changes_guard(rule, assigned) else [[only], group]
 
 
-def _target(spot: Spot) -> Way:
+def _target(spot: Spot) -> Route:
     """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them: they must not get there."""
-    made = way(spot)
+    made = route(spot)
     return replace(made, rest={key: value for key, value in made.rest.items() if key not in ("then", "else")})
 
 
-def _guarded(target: Way, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Way:
+def _guarded(target: Route, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Route:
     return replace(target, when=guards.every(rule.when, target.when), set={**assigned, **target.set})
 
 

@@ -7,15 +7,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.compile.identifiers import readable
 from noetl.dsl.dialects.classic import after_loops, cases
 from noetl.dsl.dialects.classic.retries import Entry, error_rules, repetition
+from noetl.dsl.dialects.classic.routes import Router, behind, router
 from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
-from noetl.dsl.dialects.classic.ways import Router, behind, router
 from noetl.dsl.dialects.guards import Guards
-from noetl.dsl.dialects.parts import Parts, Spot
+from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.dialects.tools import Item, items_of
 from noetl.dsl.document import Classic, Part, Sink, Step, Tool
+from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.drafts import Way, names_of
-from noetl.dsl.dialects.rules.transitions import way
+from noetl.dsl.dialects.rules.drafts import Route, names_of
+from noetl.dsl.dialects.rules.transitions import route
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import Report
@@ -46,7 +46,7 @@ class Work:
     parallel: bool = False
 
 
-Branch = Way | Work
+Branch = Route | Work
 
 
 @dataclass(slots=True)
@@ -153,9 +153,9 @@ def _branch(
     item: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: Report
 ) -> Branch | None:
     if isinstance(item, dict):
-        return way(item, path) if "step" in item else Work("", path, (action(item, path),))
+        return route(item, path) if "step" in item else Work("", path, (action(item, path),))
     if item in steps:
-        return Way(path, item, path)
+        return Route(path, item, path)
     if item in tasks.works:
         tasks.used.add(item)
         return tasks.works[item]

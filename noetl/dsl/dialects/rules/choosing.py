@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from noetl.dsl.dialects.guards import heads
 from noetl.dsl.dialects.rules.actions import Branch, Work, branches, has_rules
-from noetl.dsl.dialects.rules.brackets import repeats_nothing
+from noetl.dsl.dialects.rules.context import RewriteContext
 from noetl.dsl.dialects.rules.drafts import Choice, Draft, Guard, Mode, Onward, names_of
+from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
 from noetl.dsl.dialects.rules.pipelines import Decision, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course
-from noetl.dsl.dialects.rules.setting import Setting
 from noetl.dsl.dialects.rules.transitions import both, onward
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Tree
@@ -43,47 +43,47 @@ class _Rule:
         tail = self.course.tail
         if self.course.head or tail is None or len(tail.choices) != 1:
             return False
-        return all(way.when is None and way.step is not None for way in tail.ways)
+        return all(route.when is None and route.step is not None for route in tail.routes)
 
 
-def choose(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> list[Draft]:
+def choose(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> list[Draft]:
     """Rewrites `draft`, whose step was `raw`; the steps that it takes besides."""
-    rules = list(_rules(setting, draft, raw))
+    rules = list(_rules(context, draft, raw))
     arranger_steps: list[Draft] = []
     for rule in rules:
-        arranger = Arranger(setting, draft, rule.path)
+        arranger = Arranger(context, draft, rule.path)
         after = rule.onward if rule.onward is not None else draft.onward
         rule.course = arranger.arranged(rule.branches, after, parallel=raw.get("parallel") is True)
         arranger_steps += arranger.added
-    if not rules or (draft.body.get("loop") is not None and not _fits_loop(setting, rules)):
+    if not rules or (draft.body.get("loop") is not None and not _fits_loop(context, rules)):
         return arranger_steps
     if len(rules) == 1 and rules[0].always and not rules[0].assigned:
         _run_always(draft, rules[0])
     elif all(rule.only_routes for rule in rules):
         _route(draft, rules)
     else:
-        _decide(setting, draft, rules)
+        _decide(context, draft, rules)
     if draft.body.get("loop") is not None and not draft.body.get("tool"):
         # What it runs are steps, and those are behind the loop.
-        repeats_nothing(setting, draft.place, raw)
+        repeats_nothing(context, draft.place, raw)
     return arranger_steps
 
 
-def _rules(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
+def _rules(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
     given = [key for key in ("rules", "cases", "run") if raw.get(key) is not None]
     if len(given) > 1:
         message = f"`{given[1]}` stands beside `{given[0]}`: which of them acts is not clear"
-        setting.report.add(Code.MISPLACED, (*draft.path, given[1]), message, "write one of them", at_key=True)
+        context.report.add(Code.MISPLACED, (*draft.path, given[1]), message, "write one of them", at_key=True)
         return
     key = given[0]
     if key == "run":
-        yield _Rule(None, draft.path, _branches(setting, raw["run"], (*draft.path, "run")), None, {})
+        yield _Rule(None, draft.path, _branches(context, raw["run"], (*draft.path, "run")), None, {})
         return
     for index, form in enumerate(raw[key]):
         at = (*draft.path, key, index)
-        yield _rule(setting, form, at)
+        yield _rule(context, form, at)
         if form.get("when") in (None, True) and index + 1 < len(raw[key]):
-            setting.report.add(
+            context.report.add(
                 Code.IGNORED,
                 (*draft.path, key, index + 1),
                 "this rule never acts: the one before it always does",
@@ -92,20 +92,20 @@ def _rules(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> Iterator[_
             return
 
 
-def _rule(setting: Setting, form: Mapping[str, Any], at: Path) -> _Rule:
+def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
     if form.keys().isdisjoint({"run", "next", "set"}):
-        setting.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
+        context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
     assigned = {name: Moved(value, (*at, "set", name)) for name, value in names_of(form.get("set")).items()}
-    found = _branches(setting, form.get("run"), (*at, "run"))
-    after = onward(form.get("next"), (*at, "next"), setting.report)
+    found = _branches(context, form.get("run"), (*at, "run"))
+    after = onward(form.get("next"), (*at, "next"), context.report)
     return _Rule(form.get("when"), at, found, after, assigned)
 
 
-def _branches(setting: Setting, run: Any, path: Path) -> list[Branch]:
-    return branches(run, path, setting.steps, setting.book, setting.tasks, setting.report)
+def _branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:
+    return branches(run, path, context.steps, context.book, context.tasks, context.report)
 
 
-def _fits_loop(setting: Setting, rules: Sequence[_Rule]) -> bool:
+def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
     """In a loop rules that run actions act for each iteration: they cannot route."""
     acting = any(isinstance(branch, Work) for rule in rules for branch in rule.branches)
     for rule in rules:
@@ -113,7 +113,7 @@ def _fits_loop(setting: Setting, rules: Sequence[_Rule]) -> bool:
         routes = rule.onward is not None or any(not isinstance(branch, Work) for branch in rule.branches)
         if forks or (acting and routes):
             what = "runs a task with parallel: true" if forks else "routes"
-            setting.report.add(
+            context.report.add(
                 Code.MISPLACED,
                 rule.path,
                 f"this rule {what}, but it acts for each iteration of the step's loop",
@@ -134,18 +134,18 @@ def _route(draft: Draft, rules: Sequence[_Rule]) -> None:
     for rule in rules:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
-        ways = [way.guarded(None if rule.always else rule.when, (*rule.path, "when")) for way in choice]
+        routes = [route.guarded(None if rule.always else rule.when, (*rule.path, "when")) for route in choice]
         if rule.assigned:
-            ways[0].body["set"] = {**rule.assigned, **(ways[0].body.get("set") or {})}
-        made.choices.append(ways)
+            routes[0].body["set"] = {**rule.assigned, **(routes[0].body.get("set") or {})}
+        made.choices.append(routes)
     if draft.onward is not None and not rules[-1].always:
         made.choices += _choices(draft.onward)
         made.mode = _mode([draft.onward])
     draft.onward = made
 
 
-def _decide(setting: Setting, draft: Draft, rules: Sequence[_Rule]) -> None:
-    _refuse_events(setting, rules)
+def _decide(context: RewriteContext, draft: Draft, rules: Sequence[_Rule]) -> None:
+    _refuse_events(context, rules)
     looping = draft.body.get("loop") is not None
     same = all(rule.course.tail is draft.onward for rule in rules)
     numbered = not looping and not same
@@ -159,27 +159,27 @@ def _decide(setting: Setting, draft: Draft, rules: Sequence[_Rule]) -> None:
         for number, rule in enumerate(rules)
     ]
     ruled = (
-        setting.ruled
+        context.ruled
         or has_rules(draft.body.get("spec"))
         or has_rules(names_of(draft.body.get("loop")).get("spec"))
     )
-    draft.body["tool"] = pipeline(setting, draft, decisions, ruled=ruled)
+    draft.body["tool"] = pipeline(context, draft, decisions, ruled=ruled)
     if not numbered:
         return
     tails = [rule.course.tail for rule in rules]
     made = Onward(draft.path, _mode([tail for tail in [*tails, draft.onward] if tail is not None]))
     for number, (rule, tail) in enumerate(zip(rules, tails, strict=True)):
         if tail is not None:
-            made.choices += _under(setting, f"{{{{ step.rule == {number} }}}}", tail, rule.path)
+            made.choices += _under(context, f"{{{{ step.rule == {number} }}}}", tail, rule.path)
     if draft.onward is not None and not rules[-1].always:
-        made.choices += _under(setting, "{{ step.rule is not defined }}", draft.onward, draft.onward.path)
+        made.choices += _under(context, "{{ step.rule is not defined }}", draft.onward, draft.onward.path)
     draft.onward = made
 
 
-def _refuse_events(setting: Setting, rules: Sequence[_Rule]) -> None:
+def _refuse_events(context: RewriteContext, rules: Sequence[_Rule]) -> None:
     for rule in rules:
         if "event" in heads(rule.when):
-            setting.report.add(
+            context.report.add(
                 Code.VALUE,
                 (*rule.path, "when"),
                 "`event` is not known where rules run actions: the step has not ended",
@@ -197,19 +197,19 @@ def _mode(onwards: Sequence[Onward]) -> Mode:
 
 
 def _choices(tail: Onward) -> list[Choice]:
-    """As choices of which the first counts: where all ways count, they are one."""
-    copies = [[way.guarded(way.when, way.when_path) for way in choice] for choice in tail.choices]
+    """As choices of which the first counts: where all routes count, they are one."""
+    copies = [[route.guarded(route.when, route.when_path) for route in choice] for choice in tail.choices]
     if tail.mode != "inclusive" or not copies:
         return copies
-    return [[way for choice in copies for way in choice]]
+    return [[route for choice in copies for route in choice]]
 
 
-def _under(setting: Setting, guard: str, tail: Onward, path: Path) -> list[Choice]:
+def _under(context: RewriteContext, guard: str, tail: Onward, path: Path) -> list[Choice]:
     made = _choices(tail)
     for choice in made:
-        for way in choice:
-            own = way.when
-            at = way.when_path if own is not None else path
-            way.when = both(setting.report, at, guard, own)
-            way.when_path = at
+        for route in choice:
+            own = route.when
+            at = route.when_path if own is not None else path
+            route.when = both(context.report, at, guard, own)
+            route.when_path = at
     return made

@@ -1,6 +1,6 @@
 """Loops around several steps become cycles.
 
-The step of the loop evaluates the collection, `<loop>.each` puts an item into ctx and leads into the brackets, every arc to
+The step of the loop evaluates the collection, `<loop>.each` puts an item into ctx and leads into the region, every arc to
 the step of `end_loop` leads to `<loop>.done`, which keeps the result and goes back or on. Where the loop stands is in
 `ctx.<loop>_loop`, and the scope of its iteration in `ctx.<loop>_iter`, which its steps name by `iteration`.
 """
@@ -11,42 +11,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.brackets import Bracket, brackets
-from noetl.dsl.dialects.rules.drafts import Draft, Onward, Way, names_of
+from noetl.dsl.dialects.rules.context import RewriteContext
+from noetl.dsl.dialects.rules.drafts import Draft, Onward, Route, names_of
+from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
 from noetl.dsl.dialects.rules.sequence import copied
-from noetl.dsl.dialects.rules.setting import Setting
 from noetl.dsl.read.origins import Moved, Tree
 
 
-def bracket_loops(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> None:
+def close_loops(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> None:
     """Rewrites all of them. `raws` are the steps as written."""
-    found = list(brackets(setting, raws))
-    inside = {one.begin: _inside(setting, one) for one in found}
+    found = list(loop_regions(context, raws))
+    inside = {one.begin: _inside(context, one) for one in found}
     for one in found:
-        _Cycle(setting, one, inside[one.begin]).write()
+        _Cycle(context, one, inside[one.begin]).write()
 
 
-def _inside(setting: Setting, bracket: Bracket) -> set[str]:
-    """The steps in the brackets: those that stand there, and those on a way through them."""
-    workflow = setting.workflow
-    outside = {bracket.begin_name, bracket.end_name}
-    first = workflow.by_name(bracket.begin_name)
-    starts = [way.step for way in first.onward.ways if way.step] if first and first.onward else []
+def _inside(context: RewriteContext, region: LoopRegion) -> set[str]:
+    """The steps in the regions: those that stand there, and those on a way through them."""
+    workflow = context.workflow
+    outside = {region.begin_name, region.end_name}
+    first = workflow.by_name(region.begin_name)
+    starts = [route.step for route in first.onward.routes if route.step] if first and first.onward else []
     reached = workflow.reached(starts, outside)
-    back = _leading_to(setting, bracket.end_name, reached)
-    written = {draft.name for draft in workflow.drafts if bracket.begin < draft.place < bracket.end}
-    own = {draft.name for draft in workflow.drafts if draft.place == bracket.begin and draft.name in reached}
+    back = _leading_to(context, region.end_name, reached)
+    written = {draft.name for draft in workflow.drafts if region.begin < draft.place < region.end}
+    own = {draft.name for draft in workflow.drafts if draft.place == region.begin and draft.name in reached}
     return back | written | own
 
 
-def _leading_to(setting: Setting, name: str, among: Sequence[str]) -> set[str]:
-    """Those of the steps `among` from which a way through them leads to the step `name`."""
+def _leading_to(context: RewriteContext, name: str, among: Sequence[str]) -> set[str]:
+    """Those of the steps `among` from which a route through them leads to the step `name`."""
     before: dict[str, list[str]] = {}
     inside = set(among)
-    for draft in setting.workflow.drafts:
+    for draft in context.workflow.drafts:
         if draft.name in inside and draft.onward is not None:
-            for way in draft.onward.ways:
-                before.setdefault(way.step or "", []).append(draft.name)
+            for route in draft.onward.routes:
+                before.setdefault(route.step or "", []).append(draft.name)
     found: set[str] = set()
     waiting = list(before.get(name, ()))
     while waiting:
@@ -59,30 +59,30 @@ def _leading_to(setting: Setting, name: str, among: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """Writes the steps of one bracket."""
+    """Writes the steps of one region."""
 
-    setting: Setting
-    bracket: Bracket
+    context: RewriteContext
+    region: LoopRegion
     inside: set[str]
 
     def write(self) -> None:
-        bracket, workflow = self.bracket, self.setting.workflow
-        begin, end = workflow.by_name(bracket.begin_name), workflow.by_name(bracket.end_name)
+        region, workflow = self.region, self.context.workflow
+        begin, end = workflow.by_name(region.begin_name), workflow.by_name(region.end_name)
         if begin is None or end is None:
             return
         each = Draft(
-            workflow.fresh(f"{bracket.begin_name}.each"),
-            bracket.path,
+            workflow.fresh(f"{region.begin_name}.each"),
+            region.path,
             {"set": self._item()},
             None,
-            (*bracket.path, "step"),
+            (*region.path, "step"),
         )
         done = Draft(
-            workflow.fresh(f"{bracket.begin_name}.done"),
-            bracket.end_path,
+            workflow.fresh(f"{region.begin_name}.done"),
+            region.end_path,
             {"set": self._kept()},
             None,
-            (*bracket.end_path, "end_loop"),
+            (*region.end_path, "end_loop"),
         )
         first = self._into(begin, each, done)
         self._lead_in(begin, each)
@@ -91,31 +91,31 @@ class _Cycle:
         workflow.drafts.insert(workflow.drafts.index(end), done)
         for draft in [first, *(one for one in workflow.drafts if one.name in self.inside)]:
             self._redirect(draft, done)
-            draft.body["iteration"] = Moved(bracket.scope, bracket.path)
-        each.body["iteration"] = Moved(bracket.scope, bracket.path)
-        if bracket.outer is not None:
-            done.body["iteration"] = Moved(bracket.outer.scope, bracket.path)
+            draft.body["iteration"] = Moved(region.scope, region.path)
+        each.body["iteration"] = Moved(region.scope, region.path)
+        if region.outer is not None:
+            done.body["iteration"] = Moved(region.outer.scope, region.path)
         if end.onward is None and "tool" not in end.body:
             end.body["tool"] = {"kind": "noop"}
 
     def _into(self, begin: Draft, each: Draft, done: Draft) -> Draft:
-        """From `each` into the brackets, and to their end: there the token waits until nothing of the iteration is
+        """From `each` into the region, and to their end: there the token waits until nothing of the iteration is
         left, so that one which ends on its way has no result. The step that says where the loop leads."""
-        bracket, gates = self.bracket, self.setting.gates
-        path = (*bracket.end_path, "end_loop")
-        first, onward = each, copied(begin.onward) or Onward(bracket.path)
+        region, gates = self.region, self.context.gates
+        path = (*region.end_path, "end_loop")
+        first, onward = each, copied(begin.onward) or Onward(region.path)
         if (
             "tool" in begin.body
             or len(onward.choices) != 1
-            or any(way.when is not None for way in onward.ways)
+            or any(route.when is not None for route in onward.routes)
         ):
-            name = self.setting.workflow.fresh(f"{bracket.begin_name}.next")
-            first = Draft(name, bracket.path, {}, onward, (*bracket.path, "step"))
+            name = self.context.workflow.fresh(f"{region.begin_name}.next")
+            first = Draft(name, region.path, {}, onward, (*region.path, "step"))
             if "tool" in begin.body:
-                first.body["tool"] = Moved(begin.body.pop("tool"), bracket.path)
-            onward = Onward(bracket.path, choices=[[Way(bracket.path, name, bracket.path)]])
+                first.body["tool"] = Moved(begin.body.pop("tool"), region.path)
+            onward = Onward(region.path, choices=[[Route(region.path, name, region.path)]])
         onward.changed()
-        onward.choices[0].append(Way(path, done.name, path))
+        onward.choices[0].append(Route(path, done.name, path))
         each.onward = onward
         for number, gate in enumerate(gates):
             if gate.source == begin.name:
@@ -123,15 +123,15 @@ class _Cycle:
         return first
 
     def _lead_in(self, begin: Draft, each: Draft) -> None:
-        bracket = self.bracket
-        at = (*bracket.path, "loop", "in")
-        key = f"{bracket.key}_items"
+        region = self.region
+        at = (*region.path, "loop", "in")
+        key = f"{region.key}_items"
         own = begin.body.get("input") or {}
-        begin.body["input"] = {**own, key: Moved(bracket.loop["in"], at)}
+        begin.body["input"] = {**own, key: Moved(region.loop["in"], at)}
         written = begin.body.get("set") or {}
         begin.body["set"] = {
             **written,
-            bracket.state: Moved(
+            region.state: Moved(
                 {
                     "items": f"{{{{ [] if args.{key} is none else (args.{key} if args.{key} is sequence "
                     f"and args.{key} is not string and args.{key} is not mapping else [args.{key}]) }}}}",
@@ -140,59 +140,59 @@ class _Cycle:
                 },
                 at,
             ),
-            f"ctx.{bracket.key}_results": [],
+            f"ctx.{region.key}_results": [],
         }
-        path = (*bracket.path, "loop")
+        path = (*region.path, "loop")
         begin.onward = Onward(
             path,
             choices=[
-                [Way(path, each.name, path, f"{{{{ {bracket.state}.items | length > 0 }}}}", path)],
-                [Way(path, bracket.end_name, path, body={"set": self._result()})],
+                [Route(path, each.name, path, f"{{{{ {region.state}.items | length > 0 }}}}", path)],
+                [Route(path, region.end_name, path, body={"set": self._result()})],
             ],
         )
 
     def _item(self) -> dict[str, Tree]:
-        state, path = self.bracket.state, (*self.bracket.path, "loop")
+        state, path = self.region.state, (*self.region.path, "loop")
         item = f"{{{{ {state}.items[{state}.index] }}}}"
         index = f"{{{{ {state}.index }}}}"
-        own = {self.bracket.iterator: item, "index": index, "parent": f"{{{{ {state}.outer }}}}"}
+        own = {self.region.iterator: item, "index": index, "parent": f"{{{{ {state}.outer }}}}"}
         assigned: dict[str, Tree] = {
-            self.bracket.scope: {**self._outer_items(), **own},
+            self.region.scope: {**self._outer_items(), **own},
             # For steps behind the loop, which are in no iteration.
-            f"ctx.{self.bracket.iterator}": item,
+            f"ctx.{self.region.iterator}": item,
         }
         return {name: Moved(value, path) for name, value in assigned.items()}
 
     def _outer_items(self) -> dict[str, Tree]:
         """What the loops around this one call their items: these are read bare as well."""
         found: dict[str, Tree] = {}
-        around = self.bracket.outer
+        around = self.region.outer
         while around is not None:
             found[around.iterator] = f"{{{{ {around.scope}.{around.iterator} }}}}"
             around = around.outer
         return found
 
     def _kept(self) -> dict[str, Tree]:
-        bracket, path = self.bracket, (*self.bracket.end_path, "end_loop")
-        handed = f"args.{bracket.key}_result"
-        results = f"ctx.{bracket.key}_results"
+        region, path = self.region, (*self.region.end_path, "end_loop")
+        handed = f"args.{region.key}_result"
+        results = f"ctx.{region.key}_results"
         return {
             results: Moved(f"{{{{ {results} + [{handed}[0] if {handed} is defined else none] }}}}", path),
-            f"{bracket.state}.index": Moved(f"{{{{ {bracket.state}.index + 1 }}}}", path),
+            f"{region.state}.index": Moved(f"{{{{ {region.state}.index + 1 }}}}", path),
         }
 
     def _turn(self, each: Draft) -> Onward:
-        bracket, path = self.bracket, (*self.bracket.end_path, "end_loop")
-        stays = f"not {bracket.state}.left"
-        more = f"{{{{ {stays} and {bracket.state}.index < {bracket.state}.items | length }}}}"
+        region, path = self.region, (*self.region.end_path, "end_loop")
+        stays = f"not {region.state}.left"
+        more = f"{{{{ {stays} and {region.state}.index < {region.state}.items | length }}}}"
         return Onward(
             path,
             choices=[
-                [Way(path, each.name, path, more, path)],
+                [Route(path, each.name, path, more, path)],
                 [
-                    Way(
+                    Route(
                         path,
-                        bracket.end_name,
+                        region.end_name,
                         path,
                         f"{{{{ {stays} }}}}",
                         path,
@@ -206,27 +206,27 @@ class _Cycle:
 
     def _result(self) -> dict[str, Tree]:
         """`result` of the step that ends the loop, mapped into ctx."""
-        path = (*self.bracket.end_path, "result")
+        path = (*self.region.end_path, "result")
         return {
             name if name.startswith("ctx.") else f"ctx.{name}": Moved(value, (*path, name))
-            for name, value in self.bracket.result.items()
+            for name, value in self.region.result.items()
         }
 
     def _redirect(self, draft: Draft, done: Draft) -> None:
         """Arcs to the end lead to where the iteration ends, and hand over its result; those that lead out of the
-        brackets end the loop."""
-        for way in draft.onward.ways if draft.onward is not None else ():
-            if way.step is None or way.step in self.inside or way.step == done.name:
+        regions end the loop."""
+        for route in draft.onward.routes if draft.onward is not None else ():
+            if route.step is None or route.step in self.inside or route.step == done.name:
                 continue
             assert draft.onward is not None
             draft.onward.changed()
-            if way.step != self.bracket.end_name:
-                way.assign({f"{self.bracket.state}.left": True})
+            if route.step != self.region.end_name:
+                route.assign({f"{self.region.state}.left": True})
                 continue
-            way.step = done.name
-            handed: Tree = {f"{self.bracket.key}_result": ["{{ result }}"]}
-            own = way.body.get("input")
-            way.body["input"] = {**_entries(own), **handed}
+            route.step = done.name
+            handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
+            own = route.body.get("input")
+            route.body["input"] = {**_entries(own), **handed}
 
 
 def _entries(own: Tree) -> dict[str, Tree]:

@@ -16,7 +16,7 @@ Mode = Literal["exclusive", "inclusive", "first"]
 
 
 @dataclass(slots=True)
-class Way:
+class Route:
     """An arc. `body` is the rest of it: what is handed over and assigned."""
 
     path: Path
@@ -26,9 +26,9 @@ class Way:
     when_path: Path = ()
     body: dict[str, Tree] = field(default_factory=dict)
 
-    def guarded(self, when: Guard, path: Path) -> Way:
+    def guarded(self, when: Guard, path: Path) -> Route:
         """The same arc under another guard, which comes from `path`."""
-        return Way(self.path, self.step, self.step_path, when, path, dict(self.body))
+        return Route(self.path, self.step, self.step_path, when, path, dict(self.body))
 
     def assign(self, names: dict[str, Tree]) -> None:
         """Assigns `names`, after what it assigns itself."""
@@ -44,7 +44,7 @@ class Way:
         return Moved({**made, **self.body}, self.path)
 
 
-Choice = list[Way]
+Choice = list[Route]
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ class Onward:
     written: Tree = None
 
     @property
-    def ways(self) -> Iterator[Way]:
-        return (way for choice in self.choices for way in choice)
+    def routes(self) -> Iterator[Route]:
+        return (route for choice in self.choices for route in choice)
 
     def changed(self) -> None:
         self.written = None
@@ -68,7 +68,7 @@ class Onward:
         if self.written is not None:
             return Moved(self.written, self.path)
         arcs = [
-            choice[0].tree() if len(choice) == 1 else [way.tree() for way in choice]
+            choice[0].tree() if len(choice) == 1 else [route.tree() for route in choice]
             for choice in self.choices
         ]
         if self.mode == "exclusive" and "mode" not in self.spec:
@@ -144,9 +144,11 @@ class Workflow:
                 continue
             found[name] = None
             onward = steps[name].onward
-            ways = onward.ways if onward is not None else iter(())
+            routes = onward.routes if onward is not None else iter(())
             waiting.extend(
-                way.step for way in ways if way.step and way.step in steps and way.step not in closed
+                route.step
+                for route in routes
+                if route.step and route.step in steps and route.step not in closed
             )
         return list(found)
 

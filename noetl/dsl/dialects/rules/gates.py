@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from noetl.dsl.dialects.rules.drafts import Way, Workflow
-from noetl.dsl.dialects.rules.setting import Gate, Setting
+from noetl.dsl.dialects.rules.context import Gate, RewriteContext
+from noetl.dsl.dialects.rules.drafts import Route, Workflow
 
 
-def close_gates(setting: Setting) -> None:
+def close_gates(context: RewriteContext) -> None:
     """As long as the branch can reach its gate, the gate waits."""
-    closing = _Closing(setting.workflow)
-    for gate in setting.gates:
+    closing = _Closing(context.workflow)
+    for gate in context.gates:
         closing.close(gate)
 
 
@@ -23,11 +23,13 @@ class _Closing:
     def __init__(self, workflow: Workflow) -> None:
         self._drafts = {draft.name: draft for draft in workflow.drafts}
         self._targets = {
-            name: [way.step for way in draft.onward.ways if way.step] if draft.onward is not None else []
+            name: [route.step for route in draft.onward.routes if route.step]
+            if draft.onward is not None
+            else []
             for name, draft in self._drafts.items()
         }
         self._gate: Gate | None = None
-        #: The steps that come after the gate, and those before it that have a way to it.
+        #: The steps that come after the gate, and those before it that lead to it.
         self._later: dict[str, None] = {}
         self._reaching: set[str] = set()
 
@@ -41,7 +43,7 @@ class _Closing:
         )
         for name in reversed(branch):
             if self._reaching.isdisjoint(self._targets[name]):
-                choice = [Way(gate.path, gate.name, gate.path, when=False, when_path=gate.path)]
+                choice = [Route(gate.path, gate.name, gate.path, when=False, when_path=gate.path)]
                 self._drafts[name].lead().choices.insert(0, choice)
                 self._targets[name].append(gate.name)
             self._reaching.add(name)

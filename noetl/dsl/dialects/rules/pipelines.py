@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from noetl.dsl.dialects.guards import heads
 from noetl.dsl.dialects.rules.actions import Action, action
+from noetl.dsl.dialects.rules.context import RewriteContext
 from noetl.dsl.dialects.rules.drafts import Draft, Guard, names_of
-from noetl.dsl.dialects.rules.setting import Setting
 from noetl.dsl.dialects.rules.transitions import WENT_WELL, both
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
@@ -107,7 +107,9 @@ def plain_pipeline(draft: Draft, actions: Sequence[Action]) -> list[Tree]:
     return [one.tree() for one in (*before, *names.given(actions, len(before)), *after)]
 
 
-def pipeline(setting: Setting, draft: Draft, decisions: Sequence[Decision], *, ruled: bool) -> list[Tree]:
+def pipeline(
+    context: RewriteContext, draft: Draft, decisions: Sequence[Decision], *, ruled: bool
+) -> list[Tree]:
     """The tool, whoever decides, and the actions of all rules. `ruled`: something around has rules for all tasks."""
     before, after = _tool(draft)
     names = _Names({one.name for one in before + after})
@@ -120,10 +122,10 @@ def pipeline(setting: Setting, draft: Draft, decisions: Sequence[Decision], *, r
         entries.append(named[0].name if named else "")
         actions += named if number == last else list(_ending(named, names, ruled=ruled))
     if before and not before[-1].ruled and not ruled:
-        decided = _policy(setting, decisions, entries, of_tool=True)
+        decided = _policy(context, decisions, entries, of_tool=True)
         before[-1] = _with_rules(before[-1], decided)
     else:
-        before.append(_chooser(setting, draft, decisions, entries, names, behind=bool(before)))
+        before.append(_chooser(context, draft, decisions, entries, names, behind=bool(before)))
     return [one.tree() for one in (*before, *actions, *after)]
 
 
@@ -163,7 +165,7 @@ def _ending(actions: Sequence[Action], names: _Names, *, ruled: bool) -> Iterato
 
 
 def _chooser(
-    setting: Setting,
+    context: RewriteContext,
     draft: Draft,
     decisions: Sequence[Decision],
     entries: Sequence[str],
@@ -171,7 +173,7 @@ def _chooser(
     *,
     behind: bool,
 ) -> Action:
-    rules = _policy(setting, decisions, entries, of_tool=False)
+    rules = _policy(context, decisions, entries, of_tool=False)
     yields = {"result": "{{ _prev }}"} if behind else {}
     body = {"kind": "noop", **yields, "spec": {"policy": {"rules": rules}}}
     return Action(names.fresh("choose"), decisions[0].path if decisions else draft.path, body)
@@ -186,7 +188,7 @@ def _with_rules(one: Action, rules: list[Tree]) -> Action:
 
 
 def _policy(
-    setting: Setting, decisions: Sequence[Decision], entries: Sequence[str], *, of_tool: bool
+    context: RewriteContext, decisions: Sequence[Decision], entries: Sequence[str], *, of_tool: bool
 ) -> list[Tree]:
     rules: list[Tree] = []
     for decision, entry in zip(decisions, entries, strict=True):
@@ -194,7 +196,7 @@ def _policy(
         guard = decision.when
         if of_tool and BOUNDARY.isdisjoint(heads(guard)):
             # What does not ask how the tool ended is for success only.
-            guard = both(setting.report, at, WENT_WELL, guard)
+            guard = both(context.report, at, WENT_WELL, guard)
         then: dict[str, Tree] = {"do": "jump", "to": entry} if entry else {"do": "break"}
         if decision.assigned:
             then["set"] = dict(decision.assigned)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import Parts
 from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
-from noetl.dsl.dialects.rules.brackets import opened
 from noetl.dsl.dialects.rules.choosing import choose
-from noetl.dsl.dialects.rules.cycles import bracket_loops
+from noetl.dsl.dialects.rules.context import RewriteContext
+from noetl.dsl.dialects.rules.cycles import close_loops
 from noetl.dsl.dialects.rules.drafts import Draft, Workflow, names_of
 from noetl.dsl.dialects.rules.gates import close_gates
-from noetl.dsl.dialects.rules.setting import Setting
+from noetl.dsl.dialects.rules.loop_regions import open_loops
 from noetl.dsl.dialects.rules.transitions import onward
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
+from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
@@ -50,7 +50,7 @@ def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[s
     """`data`, whose document has these `parts`, without the dialect; None where it has none of it."""
     found = [(key, path) for part, path in parts for key in _foreign(part)]
     workflow: Any = data.get("workflow") or []
-    if not found and not opened(workflow):
+    if not found and not open_loops(workflow):
         return None
     for part, path in parts:
         if isinstance(part, Rule | NamedActions):
@@ -81,7 +81,7 @@ def _hint(key: str) -> str:
 def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
     raws: list[Mapping[str, Any]] = list(data.get("workflow") or [])
     steps = {raw["step"] for raw in raws if isinstance(raw.get("step"), str)}
-    setting = Setting(
+    context = RewriteContext(
         data,
         report,
         steps,
@@ -91,17 +91,17 @@ def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
         ruled=has_rules(names_of(data.get("executor")).get("spec")),
     )
     drafts = [_draft(raw, index, report) for index, raw in enumerate(raws)]
-    for index in opened(raws):
+    for index in open_loops(raws):
         del drafts[index].body["loop"]
-    setting.workflow.drafts.extend(drafts)
+    context.workflow.drafts.extend(drafts)
     for draft, raw in zip(drafts, raws, strict=True):
         if not {"rules", "cases", "run"}.isdisjoint(key for key, value in raw.items() if value is not None):
-            setting.workflow.behind(draft, choose(setting, draft, raw))
-        _pass(setting, draft, raw)
-    bracket_loops(setting, raws)
-    close_gates(setting)
-    for name in setting.tasks.works.keys() - setting.tasks.used:
-        path = setting.tasks.works[name].path
+            context.workflow.behind(draft, choose(context, draft, raw))
+        _pass(context, draft, raw)
+    close_loops(context, raws)
+    close_gates(context)
+    for name in context.tasks.works.keys() - context.tasks.used:
+        path = context.tasks.works[name].path
         report.add(
             Code.IGNORED,
             path,
@@ -109,7 +109,7 @@ def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
             "name it in run:, or remove it",
             at_key=True,
         )
-    return _roots(data, [draft.tree() for draft in setting.workflow.drafts])
+    return _roots(data, [draft.tree() for draft in context.workflow.drafts])
 
 
 def _book(data: Mapping[str, Any]) -> set[str]:
@@ -134,7 +134,7 @@ def _draft(raw: Mapping[str, Any], index: int, report: Report) -> Draft:
     return Draft(raw.get("step") or "", path, body, after, place=index)
 
 
-def _pass(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> None:
+def _pass(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> None:
     """`pass: expr` to an admission that denies and passes on."""
     if raw.get("pass") is None:
         return
@@ -142,7 +142,7 @@ def _pass(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> None:
     spec = names_of(draft.body.get("spec"))
     policy = names_of(spec.get("policy"))
     if policy.get("admit") is not None:
-        setting.report.add(
+        context.report.add(
             Code.MISPLACED, at, "`pass` stands beside spec.policy.admit", "write one of them", at_key=True
         )
         return

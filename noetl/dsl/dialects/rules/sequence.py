@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from noetl.dsl.dialects.rules.actions import Action, Branch, Work
-from noetl.dsl.dialects.rules.drafts import Choice, Draft, Onward, Way
-from noetl.dsl.dialects.rules.setting import Gate, Setting
+from noetl.dsl.dialects.rules.context import Gate, RewriteContext
+from noetl.dsl.dialects.rules.drafts import Choice, Draft, Onward, Route
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -34,7 +34,7 @@ class Course:
 class Arranger:
     """Puts what is run behind the step `source`. Steps that it makes are in `added`."""
 
-    setting: Setting
+    context: RewriteContext
     source: Draft
     path: Path
     added: list[Draft] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Arranger:
         if parallel and len(branches) > 1:
             return Course((), self._side_by_side(branches, onward))
         works = [branch for branch in branches if isinstance(branch, Work)]
-        tail = self._one_after_another([branch for branch in branches if isinstance(branch, Way)], onward)
+        tail = self._one_after_another([branch for branch in branches if isinstance(branch, Route)], onward)
         segments = list(_segments(works))
         head: tuple[Action, ...] = ()
         if segments and not isinstance(first := segments[0], Work):
@@ -56,15 +56,15 @@ class Arranger:
             tail = Onward(self.path, choices=[entry])
         return Course(head, tail)
 
-    def _one_after_another(self, ways: list[Way], onward: Onward | None) -> Onward | None:
+    def _one_after_another(self, routes: list[Route], onward: Onward | None) -> Onward | None:
         tail = onward
-        for way in reversed(ways):
+        for route in reversed(routes):
             if tail is None or not tail.choices:
-                tail = Onward(self.path, choices=[[way]])
+                tail = Onward(self.path, choices=[[route]])
                 continue
-            gate = self._gate(f"{self.source.name}.after.{way.step}", tail, way.path)
-            self._waits_for(gate, way)
-            tail = Onward(self.path, choices=[[way, Way(way.path, gate.name, way.path)]])
+            gate = self._gate(f"{self.source.name}.after.{route.step}", tail, route.path)
+            self._waits_for(gate, route)
+            tail = Onward(self.path, choices=[[route, Route(route.path, gate.name, route.path)]])
         return tail
 
     def _side_by_side(self, branches: Sequence[Branch], onward: Onward | None) -> Onward:
@@ -72,10 +72,12 @@ class Arranger:
         if onward is not None and onward.choices:
             gate = self._gate(f"{self.source.name}.after", onward, self.path)
         entry: Choice = []
-        behind = None if gate is None else Onward(self.path, choices=[[Way(self.path, gate.name, self.path)]])
+        behind = (
+            None if gate is None else Onward(self.path, choices=[[Route(self.path, gate.name, self.path)]])
+        )
         for branch in branches:
             match branch:
-                case Way():
+                case Route():
                     entry.append(branch)
                     if gate is not None:
                         self._waits_for(gate, branch)
@@ -83,26 +85,26 @@ class Arranger:
                     entry.extend(self._fork(branch, behind))
                 case Work():
                     entry.append(self._serial(branch.actions, branch.name, behind))
-        if gate is not None and all(isinstance(branch, Way) for branch in branches):
-            entry.append(Way(self.path, gate.name, self.path))
+        if gate is not None and all(isinstance(branch, Route) for branch in branches):
+            entry.append(Route(self.path, gate.name, self.path))
         return Onward(self.path, choices=[entry])
 
     def _gate(self, name: str, tail: Onward, path: Path) -> Draft:
-        return self._add(Draft(self.setting.workflow.fresh(name), path, {}, copied(tail), name_path=path))
+        return self._add(Draft(self.context.workflow.fresh(name), path, {}, copied(tail), name_path=path))
 
-    def _waits_for(self, gate: Draft, way: Way) -> None:
-        self.setting.gates.append(Gate(gate.name, way.step or "", self.source.name, way.path))
+    def _waits_for(self, gate: Draft, route: Route) -> None:
+        self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
 
-    def _serial(self, actions: Sequence[Action], name: str, tail: Onward | None) -> Way:
+    def _serial(self, actions: Sequence[Action], name: str, tail: Onward | None) -> Route:
         """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
         body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
         made = Draft(
-            self.setting.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
+            self.context.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
         )
         self._add(made)
-        return Way(path, made.name, path)
+        return Route(path, made.name, path)
 
     def _fork(self, work: Work, tail: Onward | None) -> Choice:
         """A step for each action, and one that all of them lead to. Its result, and ctx.<task>, is a mapping from
@@ -110,7 +112,7 @@ class Arranger:
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
         join = Draft(
-            self.setting.workflow.fresh(prefix),
+            self.context.workflow.fresh(prefix),
             work.path,
             {"spec": {"join": "all"}, "set": keep},
             copied(tail),
@@ -121,11 +123,11 @@ class Arranger:
         entry: Choice = []
         for number, one in enumerate(work.actions):
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
-            way = Way(one.path, join.name, one.path, body={"args": args})
-            onward = Onward(one.path, choices=[[way]])
-            name = self.setting.workflow.fresh(f"{prefix}.{number}")
+            route = Route(one.path, join.name, one.path, body={"args": args})
+            onward = Onward(one.path, choices=[[route]])
+            name = self.context.workflow.fresh(f"{prefix}.{number}")
             self._add(Draft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
-            entry.append(Way(one.path, name, one.path))
+            entry.append(Route(one.path, name, one.path))
         self._add(join)
         return entry
 
@@ -156,7 +158,7 @@ def copied(onward: Onward | None) -> Onward | None:
     """The same arcs once more: each copy is changed by itself."""
     if onward is None:
         return None
-    choices = [[way.guarded(way.when, way.when_path) for way in choice] for choice in onward.choices]
+    choices = [[route.guarded(route.when, route.when_path) for route in choice] for choice in onward.choices]
     return replace(onward, choices=choices, spec=dict(onward.spec))
 
 

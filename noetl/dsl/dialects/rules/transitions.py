@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from noetl.dsl.dialects.guards import Guards, heads
 from noetl.dsl.dialects.parts import Spot
-from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, Way, names_of
+from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, Route, names_of
 from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path
@@ -40,14 +40,14 @@ def onward(form: Any, path: Path, report: Report) -> Onward | None:
 def targets(form: Any, path: Path) -> Choice:
     """The arcs of `then`, `else`: a name, a mapping with step, or a list of them."""
     if isinstance(form, list):
-        return [way(item, (*path, index)) for index, item in enumerate(form)]
-    return [way(form, path)]
+        return [route(item, (*path, index)) for index, item in enumerate(form)]
+    return [route(form, path)]
 
 
-def way(item: Any, path: Path) -> Way:
+def route(item: Any, path: Path) -> Route:
     """One arc, a name or a mapping, without `then` and `else`."""
     if isinstance(item, str):
-        return Way(path, item, path)
+        return Route(path, item, path)
     body: dict[str, Tree] = {
         key: Moved(value, (*path, key)) for key, value in item.items() if key not in _OF_WAYS
     }
@@ -55,7 +55,7 @@ def way(item: Any, path: Path) -> Way:
         body["set"] = {
             name: Moved(value, (*path, "set", name)) for name, value in names_of(item["set"]).items()
         }
-    return Way(path, item.get("step"), (*path, "step"), item.get("when"), (*path, "when"), body)
+    return Route(path, item.get("step"), (*path, "step"), item.get("when"), (*path, "when"), body)
 
 
 def both(report: Report, path: Path, *guards: Guard) -> Guard:
@@ -101,7 +101,7 @@ def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onwa
             _check_choice(item, path, report)
             made.choices.append(targets(item, path))
         elif not _branches(item):
-            one = way(item, path)
+            one = route(item, path)
             asked.append(one.when)
             made.choices.append([one])
         else:
@@ -110,7 +110,7 @@ def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onwa
             if not _is_else(item):
                 asked.append(item.get("when"))
     if made.mode == "inclusive":
-        made.choices = [[one] for one in made.ways]
+        made.choices = [[one] for one in made.routes]
     return made
 
 
@@ -144,7 +144,7 @@ def _decision(
 
 def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
     if item.get("then") is None and item.get("step") is not None:
-        return [way({**item, "when": None}, path)]
+        return [route({**item, "when": None}, path)]
     beside = "then" if item.get("then") is not None else "else"
     for key in sorted(item.keys() - _OF_TRANSITIONS):
         hint = "put it at the target: {step, args, set}"

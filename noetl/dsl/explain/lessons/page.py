@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.compile.compiler import compile_playbook
+from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.explain.lessons import LESSONS
 from noetl.dsl.explain.lessons.lesson import STEPS, Lesson, whole
 from noetl.dsl.explain.rendering import render
@@ -33,7 +33,7 @@ are warnings: the playbook runs, and likely does something else than what was me
 `noetl validate --explain CODE` prints one of these sections. The form of a problem is told with
 [the command](cli.md#noetl-validate).
 
-This page is made from `noetl/dsl/lessons` by `make docs`; its examples are compiled by the tests.
+This page is made from `noetl/dsl/explain/lessons` by `make docs`; its examples are compiled by the tests.
 """
 
 

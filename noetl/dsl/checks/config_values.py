@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pydantic_core import ErrorDetails
 
-from noetl.dsl.compile.context import Context, holds_template
-from noetl.dsl.document.validation import by_place, real_path, report_fault, value_at
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.compile.notes import Call
+from noetl.dsl.document.texts import holds_template
+from noetl.dsl.document.validation import by_place, fault_of, real_path, value_at
+from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.net.model import KindInfo, Template
 
 _Faults = Mapping[Path, list[ErrorDetails]]
 
 
-def check_config(
-    context: Context,
-    kind: KindInfo,
-    config: Mapping[str, Template],
-    paths: Mapping[str, Path],
-    verbatim: Collection[str],
-    task: Path,
-) -> None:
-    """Adds the faults of values that are no templates."""
-    rendered = {key for key, value in config.items() if key not in verbatim and holds_template(value)}
+def check_values(subject: Subject) -> Iterator[Finding]:
+    """Values that a kind cannot take, of those that are no templates."""
+    for call in subject.notes.calls:
+        if call.step or call.claims:  # what the workbook says may lack what its callers say
+            yield from _of_call(subject, call)
+
+
+def _of_call(subject: Subject, call: Call) -> Iterator[Finding]:
+    config = call.task.config
+    rendered = {
+        key for key, value in config.items() if key not in call.task.verbatim and holds_template(value)
+    }
     faults: dict[Path, list[ErrorDetails]] = {}
-    for error in kind.faults(config):
+    for error in call.kind.faults(config):
         path = real_path(error["loc"], config)
         # What concerns several keys may be well once they are rendered.
         if path or not rendered or error["type"] == "missing":
@@ -34,8 +38,8 @@ def check_config(
     unknown = _unknown(faults, config, rendered)
     for path, errors in faults.items():
         if not path or path[0] not in unknown or _is_sure(errors):
-            at = (*paths[str(path[0])], *path[1:]) if path else task
-            _report(context, kind, at, errors, config)
+            at = (*call.paths[str(path[0])], *path[1:]) if path else call.path
+            yield from _findings(subject, call.kind, at, errors, config)
 
 
 def _unknown(faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]) -> set[str | int]:
@@ -62,24 +66,25 @@ def _is_around(path: Path, others: Iterable[Path]) -> bool:
     return bool(path) and any(other[: len(path)] == path and other != path for other in others)
 
 
-def _report(
-    context: Context, kind: KindInfo, at: Path, errors: list[ErrorDetails], config: Mapping[str, Template]
-) -> None:
+def _findings(
+    subject: Subject, kind: KindInfo, at: Path, errors: list[ErrorDetails], config: Mapping[str, Template]
+) -> Iterator[Finding]:
     first = errors[0]
     name = str(first["loc"][-1]) if first["loc"] else ""
     match first["type"]:
         case "missing":
             if all(first["loc"] != (key,) for group in kind.required for key in group):
                 message = f"{kind.kind} needs {shown(name)} here"
-                context.report.missing(at, name, message, f"add {name}:")
+                yield Finding(Code.MISSING, at, message, f"add {name}:", lacks=name)
         case "extra_forbidden":
             message = f"the key {shown(name)} means nothing here to {kind.kind}"
             known = (first.get("ctx") or {}).get("known", ())
-            hint = context.report.suggest(name, known, "remove it")
-            context.report.add(Code.VALUE, at, message, hint, at_key=True)
+            hint = subject.names.suggest(name, known, "remove it")
+            yield Finding(Code.VALUE, at, message, hint, at_key=True)
         case "value_error":
             reason = first["msg"].removeprefix("Value error, ")
-            context.report.add(Code.VALUE, at, f"{kind.kind} cannot take this: {reason}")
+            yield Finding(Code.VALUE, at, f"{kind.kind} cannot take this: {reason}")
         case _:
             for path, fault in by_place(errors, config).items():
-                report_fault(context.report, at, fault, value_at(config, path), may_be_secret=True)
+                value = value_at(config, path)
+                yield fault_of(at, fault, value, subject.names, may_be_secret=True)

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from noetl.dsl.dialects.rules.context import RewriteContext
 from noetl.dsl.dialects.rules.drafts import names_of
-from noetl.dsl.dialects.rules.setting import Setting
 from noetl.dsl.problems import Code, Path, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Bracket:
+class LoopRegion:
     """A loop and where it ends; positions in the workflow as written."""
 
     begin: int
@@ -23,7 +23,7 @@ class Bracket:
     path: Path
     end_path: Path
     loop: Mapping[str, Any]
-    outer: Bracket | None
+    outer: LoopRegion | None
     result: Mapping[str, Any]
     #: What its names in ctx begin with.
     key: str
@@ -43,7 +43,7 @@ class Bracket:
         return str(self.loop["iterator"])
 
 
-def opened(raws: Sequence[Mapping[str, Any]]) -> list[int]:
+def open_loops(raws: Sequence[Mapping[str, Any]]) -> list[int]:
     """The steps whose loop another one ends, or should: they have no tool, and nothing else that could be repeated
     unless an `end_loop` names them."""
     ended = {raw.get("end_loop") for raw in raws}
@@ -56,30 +56,30 @@ def opened(raws: Sequence[Mapping[str, Any]]) -> list[int]:
     ]
 
 
-def brackets(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> Iterator[Bracket]:
+def loop_regions(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> Iterator[LoopRegion]:
     """Those that are whole, outer ones first; problems for the others."""
-    loops = opened(raws)
+    loops = open_loops(raws)
     ends = {
-        begin: end for end in range(len(raws)) if (begin := _begin(setting, raws, end, loops)) is not None
+        begin: end for end in range(len(raws)) if (begin := _begin(context, raws, end, loops)) is not None
     }
     for begin in loops:
         if all(raw.get("end_loop") != raws[begin].get("step") for raw in raws):
-            repeats_nothing(setting, begin, raws[begin])
-    made: list[Bracket] = []
+            repeats_nothing(context, begin, raws[begin])
+    made: list[LoopRegion] = []
     for begin, end in sorted(ends.items()):
         crossed = [one for one in made if one.begin < begin < one.end < end]
         if crossed:
-            _crossing(setting, crossed[-1], raws[begin])
+            _crossing(context, crossed[-1], raws[begin])
             continue
         around = [one for one in made if end < one.end]
         name = str(raws[begin].get("step"))
         # A loop that can be read by its own name is.
         others = {str(raws[other].get("step")) for other in loops} - {name}
         key = _key(name, others | {one.key for one in made})
-        bracket = _bracket(setting, raws, begin, end, around[-1] if around else None, key)
-        if bracket is not None:
-            made.append(bracket)
-            yield bracket
+        region = _bracket(context, raws, begin, end, around[-1] if around else None, key)
+        if region is not None:
+            made.append(region)
+            yield region
 
 
 def _key(name: str, taken: Collection[str]) -> str:
@@ -93,7 +93,7 @@ def _key(name: str, taken: Collection[str]) -> str:
 
 
 def _begin(
-    setting: Setting, raws: Sequence[Mapping[str, Any]], index: int, loops: Sequence[int]
+    context: RewriteContext, raws: Sequence[Mapping[str, Any]], index: int, loops: Sequence[int]
 ) -> int | None:
     """The step that the `end_loop` of a step names; None where it has none, or a faulty one."""
     name = raws[index].get("end_loop")
@@ -111,7 +111,7 @@ def _begin(
     elif position is None:
         names = [str(raws[i].get("step")) for i in loops]
         code, message = Code.UNKNOWN_STEP, f"there is no step {shown(name)} whose loop could end here"
-        hint = setting.report.suggest(name, names, "name the step that has the loop")
+        hint = context.report.suggest(name, names, "name the step that has the loop")
     elif position not in loops:
         why = "has no loop" if raws[position].get("loop") is None else "repeats its own tool"
         code, message = Code.MISPLACED, f"step {shown(name)} {why}: nothing ends here"
@@ -119,13 +119,13 @@ def _begin(
     else:
         code, message = Code.MISPLACED, f"the loop of step {shown(name)} begins only further down"
         hint = "put its end behind it"
-    setting.report.add(code, ("workflow", index, "end_loop"), message, hint)
+    context.report.add(code, ("workflow", index, "end_loop"), message, hint)
     return None
 
 
-def repeats_nothing(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
+def repeats_nothing(context: RewriteContext, index: int, raw: Mapping[str, Any]) -> None:
     """The loop of the step at `index` is neither around a tool nor around other steps."""
-    setting.report.add(
+    context.report.add(
         Code.MISSING,
         ("workflow", index, "loop"),
         f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step ends the loop",
@@ -133,9 +133,9 @@ def repeats_nothing(setting: Setting, index: int, raw: Mapping[str, Any]) -> Non
     )
 
 
-def _crossing(setting: Setting, outer: Bracket, raw: Mapping[str, Any]) -> None:
+def _crossing(context: RewriteContext, outer: LoopRegion, raw: Mapping[str, Any]) -> None:
     name = raw.get("step")
-    setting.report.add(
+    context.report.add(
         Code.MISPLACED,
         (*outer.end_path, "end_loop"),
         f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which began in it",
@@ -144,21 +144,21 @@ def _crossing(setting: Setting, outer: Bracket, raw: Mapping[str, Any]) -> None:
 
 
 def _bracket(
-    setting: Setting,
+    context: RewriteContext,
     raws: Sequence[Mapping[str, Any]],
     begin: int,
     end: int,
-    outer: Bracket | None,
+    outer: LoopRegion | None,
     key: str,
-) -> Bracket | None:
+) -> LoopRegion | None:
     loop = raws[begin]["loop"]
     path: Path = ("workflow", begin)
-    report = setting.report
+    report = context.report
     if loop.get("iterator") is None or "in" not in loop:
         key = "iterator" if loop.get("iterator") is None else "in"
         report.missing((*path, "loop"), key, f"the loop has no {key}", f"add {key}:")
         return None
-    made = Bracket(
+    made = LoopRegion(
         begin,
         end,
         raws[begin]["step"],
@@ -170,7 +170,7 @@ def _bracket(
         names_of(raws[end].get("result")),
         key,
     )
-    if not _usable_iterator(setting, made):
+    if not _usable_iterator(context, made):
         return None
     mode = loop.get("mode") or names_of(loop.get("spec")).get("mode")
     if mode == "parallel":
@@ -191,20 +191,20 @@ def _bracket(
     return made
 
 
-def _usable_iterator(setting: Setting, bracket: Bracket) -> bool:
-    name, at = bracket.iterator, (*bracket.path, "loop", "iterator")
-    around = bracket.outer
+def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
+    name, at = region.iterator, (*region.path, "loop", "iterator")
+    around = region.outer
     while around is not None:
         if around.iterator == name:
             message = f"the loop of step {shown(around.begin_name)} around this one has the iterator {shown(name)} too"
-            setting.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
+            context.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
             return False
         around = around.outer
-    if name in setting.steps:
+    if name in context.steps:
         message = f"a step is called {shown(name)} as well, and templates would read that"
-        setting.report.add(Code.NAME, at, message, "rename the iterator")
+        context.report.add(Code.NAME, at, message, "rename the iterator")
         return False
     if name in ("index", "parent") or re.fullmatch(r"[^\W\d]\w*", name) is None:
-        setting.report.add(Code.NAME, at, f"no iterator can be called {shown(name)}", "call it item")
+        context.report.add(Code.NAME, at, f"no iterator can be called {shown(name)}", "call it item")
         return False
-    return bool(bracket.end_name)
+    return bool(region.end_name)

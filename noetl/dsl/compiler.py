@@ -5,15 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from noetl.dsl.checks.code_checks import check_names_of_code
-from noetl.dsl.checks.flow import check_flow
-from noetl.dsl.checks.plain_secrets import check_plain_secrets
-from noetl.dsl.checks.templates import check_templates
-from noetl.dsl.checks.workload import check_circles
+from noetl.dsl.checks.registry import OF_DOCUMENTS, OF_NETS, findings
+from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.context import Context
-from noetl.dsl.compile.demands import check_inputs
 from noetl.dsl.compile.document import compile_document
 from noetl.dsl.dialects.lower import lower
 from noetl.dsl.document import Document
@@ -23,7 +19,6 @@ from noetl.dsl.read.report import Report
 from noetl.dsl.read.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
-from noetl.net.unfillable import dominators
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +92,13 @@ def _compiled(
     document = lower(*read_as, kinds, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
-    context = Context(document, report, kinds, sources, parse_sql)
+    subject = Subject(document, report.source, kinds, report.names, sources, parse_sql)
+    for finding in findings(subject, OF_DOCUMENTS):
+        report.keep(finding)
+    context = Context(document, report, kinds)
     net = compile_document(context)
-    tree = None if net is None or context.graph_broken else dominators(net)
-    check_templates(context, net, tree)
-    check_circles(context)
-    check_plain_secrets(context)
-    if net is not None and tree is not None:
-        check_flow(net, report, tree, context.arc_paths)
-        check_inputs(context, net)
-        check_names_of_code(context, net)
+    for finding in findings(replace(subject, net=net, notes=context.notes), OF_NETS):
+        report.keep(finding)
     found = None if report.failed else net
     return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
 

@@ -1,4 +1,4 @@
-"""Routers while they are put together: choices of ways, of which some only assign."""
+"""Routers while they are put together: choices of routes, of which some only assign."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAKEN = "step.routed"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Route:
     """An arc, whose parts know where they come from. Without `step` it only assigns."""
 
     path: Path
@@ -40,32 +40,32 @@ class Way:
 class Router:
     """The choices of a router, in order, and what else its `spec` says."""
 
-    choices: list[list[Way]] = field(default_factory=list)
+    choices: list[list[Route]] = field(default_factory=list)
     spec: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def ways(self) -> list[Way]:
-        return [way for choice in self.choices for way in choice]
+    def routes(self) -> list[Route]:
+        return [route for choice in self.choices for route in choice]
 
     @property
     def tree(self) -> Tree:
         arcs: list[Tree] = []
         for choice in self.choices:
-            trees = [way.tree for way in choice]
+            trees = [route.tree for route in choice]
             arcs.append(trees[0] if len(trees) == 1 else trees)
         # Where nothing is assigned, it does not matter whether the others are asked.
-        assigns = any(way.set for way in self.ways)
+        assigns = any(route.set for route in self.routes)
         spec = {**self.spec, "mode": "first"} if assigns else self.spec
         return {"spec": spec, "arcs": arcs} if spec else {"arcs": arcs}
 
 
-def way(spot: Spot) -> Way:
+def route(spot: Spot) -> Route:
     """An item of `next`: the name of a step, or a mapping."""
     if isinstance(spot.value, str):
-        return Way(spot.path, step=spot.moved)
+        return Route(spot.path, step=spot.moved)
     keys = spot.entries()
     known = {"step", "when", "set", "args", "input"}
-    return Way(
+    return Route(
         spot.path,
         step=keys["step"].moved if "step" in keys else None,
         when=spot.get("when"),
@@ -87,10 +87,10 @@ def router(spot: Spot | None) -> Router:
     if not (
         isinstance(spot.value, dict) and ({"arcs", "spec"} & spot.value.keys() or "step" not in spot.value)
     ):
-        return Router([[way(item) for item in spot.items()]] if spot.value else [])
+        return Router([[route(item) for item in spot.items()]] if spot.value else [])
     spec, arcs = spot.get("spec"), spot.get("arcs")
     kept = {} if spec is None else {key: one.moved for key, one in spec.entries().items() if key != "mode"}
-    choices = [[way(item) for item in choice.items()] for choice in arcs.items()] if arcs else []
+    choices = [[route(item) for item in choice.items()] for choice in arcs.items()] if arcs else []
     if spec is not None and spec.value.get("mode") == "inclusive":
         choices = [[one for choice in choices for one in choice]] if choices else []
     return Router(choices, kept)
@@ -100,24 +100,26 @@ def behind(first: Router, default: Router, guards: Guards) -> Router:
     """What `default` says where `first` did not route.
 
     All of `first` is asked, and assigns where it holds. What `default` assigns must not, once something else was taken:
-    such ways ask which choice that was.
+    such routes ask which choice that was.
     """
     choices = [*first.choices, *default.choices]
-    if any(way.set for way in default.ways) and len(choices) > 1:
+    if any(route.set for route in default.routes) and len(choices) > 1:
         choices = [_told(choice, number) for number, choice in enumerate(choices)]
         start = len(first.choices)
         for number, choice in enumerate(choices[start:], start):
-            choices[number] = [_only(way, number, guards) for way in choice]
+            choices[number] = [_only(route, number, guards) for route in choice]
     return Router(choices, {**first.spec, **default.spec})
 
 
-def _told(choice: list[Way], number: int) -> list[Way]:
+def _told(choice: list[Route], number: int) -> list[Route]:
     taken = {_TAKEN: f"{{{{ {_TAKEN} | default({number}) }}}}"}
-    return [replace(way, set={**way.set, **taken}) if way.step is not None else way for way in choice]
+    return [
+        replace(route, set={**route.set, **taken}) if route.step is not None else route for route in choice
+    ]
 
 
-def _only(way: Way, number: int, guards: Guards) -> Way:
-    if way.set.keys() <= {_TAKEN}:
-        return way
+def _only(route: Route, number: int, guards: Guards) -> Route:
+    if route.set.keys() <= {_TAKEN}:
+        return route
     mine = f"{{{{ {_TAKEN} | default({number}) == {number} }}}}"
-    return replace(way, when=guards.every(mine, way.when or Spot(None, way.path)))
+    return replace(route, when=guards.every(mine, route.when or Spot(None, route.path)))

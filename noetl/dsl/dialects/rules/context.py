@@ -24,7 +24,7 @@ class Gate:
 
 
 @dataclass(slots=True)
-class Setting:
+class RewriteContext:
     """The document, and its workflow as it will be."""
 
     data: Mapping[str, Any]
