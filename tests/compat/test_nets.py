@@ -1,0 +1,42 @@
+"""Nets that older versions compiled and stored are read, and say what they said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from noetl.net.codec import from_json, to_json
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("nets-*.json.gz"))
+#: What later versions say besides, and what it is of a net that does not say it.
+ADDED: Final = {"on_large": "fail", "process": "row"}
+
+
+def lost(now: Any, then: Any, where: str = "") -> list[str]:
+    """Where `now` is not what was stored, besides what was added since."""
+    if isinstance(now, dict) and isinstance(then, dict):
+        added = {key: now[key] for key in now.keys() - then.keys()}
+        wrong = [
+            f"{where}.{key}: {value!r}" for key, value in added.items() if (key, value) not in ADDED.items()
+        ]
+        gone = [f"{where}.{key}: gone" for key in then.keys() - now.keys()]
+        both = now.keys() & then.keys()
+        return wrong + gone + [fault for key in both for fault in lost(now[key], then[key], f"{where}.{key}")]
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        pairs = enumerate(zip(now, then, strict=True))
+        return [fault for at, (one, other) in pairs for fault in lost(one, other, f"{where}[{at}]")]
+    same = type(now) is type(then) and now == then
+    return [] if same else [f"{where}: {now!r}, was {then!r}"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.split(".")[0])
+def test_a_net_is_decoded_and_encoded_without_loss(file: Path) -> None:
+    nets = json.loads(gzip.decompress(file.read_bytes()))
+    assert len(nets) > 400
+    wrong = {key: faults for key, body in nets.items() if (faults := lost(to_json(from_json(body)), body))}
+    assert wrong == {}
