@@ -75,6 +75,8 @@ def _folded(state: State, draft: e.Draft) -> State:
             | e.TaskLoopStarted()
             | e.TaskItemDone()
             | e.TaskItemFailed()
+            | e.TaskCallDone()
+            | e.TaskCallFailed()
         ):
             return _task(state, draft.fact, draft)
         case (
@@ -374,7 +376,9 @@ def _task(
     | e.VariablesSet
     | e.TaskLoopStarted
     | e.TaskItemDone
-    | e.TaskItemFailed,
+    | e.TaskItemFailed
+    | e.TaskCallDone
+    | e.TaskCallFailed,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -386,7 +390,7 @@ def _task(
         case e.TaskFailed():
             state = _with_passed(state, run.step, fact)
             return _with_run(state, _task_ended(run, draft.iteration, fact, None))
-        case e.TaskItemFailed():
+        case e.TaskItemFailed() | e.TaskCallFailed():
             return _with_passed(state, run.step, fact)
         case e.VariablesSet():
             if not fact.step:
@@ -400,13 +404,14 @@ def _task(
             | e.PolicyEvaluated()
             | e.TaskLoopStarted()
             | e.TaskItemDone()
+            | e.TaskCallDone()
         ):
             return state
         case _:
             assert_never(fact)
 
 
-def _with_passed(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed) -> State:
+def _with_passed(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed) -> State:
     record = state.steps[step]
     passed = record.passed.after_task(fact)
     if passed is record.passed:

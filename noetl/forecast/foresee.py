@@ -19,7 +19,6 @@ from noetl.forecast.sight import AT_THE_END, DURING, THE_RUN, Sight, rendered_al
 from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
 from noetl.forecast.tasks import Kinds, Views, calls_of, task_ahead
 from noetl.forecast.worlds import WORLDS, Asked, World, agreed, asked
-from noetl.forecast.written import written
 from noetl.net.checks import cycles
 from noetl.net.model import ENTRY, Arc, Net, Transition
 
@@ -117,7 +116,7 @@ class _Ahead:
             admit=step.admit,
             loop=None if step.loop is None else loop_ahead(step.loop, before, self._given.max_in_flight),
             args=inputs,
-            tasks=tuple(task_ahead(one, views, self._given.kinds) for one in written(step)),
+            tasks=tuple(task_ahead(task, step, views, self._given.kinds) for task in step.calls),
             router=step.router,
             arcs=arcs,
             line=step.line,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from noetl.facts.json import Json
@@ -11,9 +11,9 @@ from noetl.forecast.loops import loop_ahead
 from noetl.forecast.model import AfterAhead, Called, Rendered, RepeatAhead, StepAhead, TaskAhead
 from noetl.forecast.sight import AT_THE_END, Sight, rendered, rendered_all, verdict
 from noetl.forecast.worlds import WORLDS
-from noetl.forecast.written import Written
-from noetl.net.model import Again, KindInfo, Task, Template
+from noetl.net.model import EACH_INPUTS, KindInfo, Repeat, Task, Template, Transition
 from noetl.pipeline.calls import prepared
+from noetl.pipeline.repeating import address_key, changed_keys, first_params
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
@@ -41,19 +41,20 @@ class Views:
         """What is rendered before the task's inputs are."""
         return self.of({}, _ends(task))
 
-    def item(self, one: Written) -> Callable[[Mapping[str, Rendered]], Sight]:
+    def item(self, task: Task) -> Callable[[Mapping[str, Rendered]], Sight]:
         """What the task itself sees with its inputs, and where it has a loop for each item."""
-        iterator = {one.task.loop.iterator} if one.task.loop is not None else set()
-        handed = {name: Rendered(None, (name,)) for name in one.given}
-        return lambda inputs: self.of({**handed, **inputs}, _ends(one.task) | iterator)
+        iterator = {task.loop.iterator} if task.loop is not None else set()
+        handed = {name: Rendered(None, (name,)) for name in EACH_INPUTS} if task.each_of else {}
+        return lambda inputs: self.of({**handed, **inputs}, _ends(task) | iterator)
 
 
-def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
-    """A task of a step, with what `views` lets it see."""
-    task, before, sight = one.task, views.before(one.task), views.item(one)
+def task_ahead(task: Task, step: Transition, views: Views, kinds: Kinds) -> TaskAhead:
+    """A task of `step`, with what `views` lets it see."""
+    task = _first_call(task)
+    before, sight = views.before(task), views.item(task)
     ready = prepared(task)
     inputs: dict[str, Rendered] = {}
-    for stage in ready.stages:
+    for stage in (*((ready.given,) if ready.given is not None else ()), *ready.stages):
         inputs |= {**as_written(stage.args), **rendered_all(stage.templates, sight(inputs))}
     values = {**as_written(task.config), **rendered_all(ready.config, sight(inputs))}
     info = kinds.infos.get(task.kind)
@@ -69,12 +70,21 @@ def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
         line=task.line,
         # One item after another, so the width of parallel loops means nothing here.
         loop=loop_ahead(task.loop, before, 1) if task.loop is not None else None,
-        repeat=_repeat(one.again, before) if one.again is not None else None,
-        behind=one.behind,
+        repeat=_repeat(task, step, before),
+        behind=task.each_of,
         after=None if task.after is None else AfterAhead(task.after, verdict(task.after, before)),
         expects=task.expects,
         returns=task.returns,
     )
+
+
+def _first_call(task: Task) -> Task:
+    """`task` as it is called first."""
+    pages = task.repeat.pages if task.repeat is not None else None
+    params = first_params(pages) if pages is not None else {}
+    if not params:
+        return task
+    return replace(task, config={**task.config, "params": {**(task.config.get("params") or {}), **params}})
 
 
 def _ends(task: Task) -> frozenset[str]:
@@ -82,9 +92,22 @@ def _ends(task: Task) -> frozenset[str]:
     return AT_THE_END if task.after is not None else frozenset()
 
 
-def _repeat(again: Again, sight: Sight) -> RepeatAhead:
-    changes = tuple("input" if key == "args" else key for key in again.changes)
-    return RepeatAhead(again.when, again.pages, again.until, rendered(again.most, sight), changes)
+def _repeat(task: Task, step: Transition, sight: Sight) -> RepeatAhead | None:
+    """How often the task is called, or that task is which it runs after every call of."""
+    owner = next((one for one in step.tasks if one.name == task.each_of), task)
+    repeat = owner.repeat
+    if repeat is None:
+        return None
+    when = tuple(one.when for one in repeat.next)
+    by, until = (repeat.pages.by, repeat.pages.until) if repeat.pages is not None else ("", None)
+    return RepeatAhead(when, by, until, rendered(repeat.max, sight), _changes(owner, repeat))
+
+
+def _changes(task: Task, repeat: Repeat) -> tuple[str, ...]:
+    """The keys in which later requests differ."""
+    if repeat.pages is None:
+        return tuple("input" if key == "args" else key for key in changed_keys(repeat))
+    return ("params",) if repeat.pages.by != "link" else (address_key(task), "params")
 
 
 def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:

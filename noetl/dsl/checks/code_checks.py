@@ -10,12 +10,11 @@ from noetl.dsl.compile.demands import inputs_around
 from noetl.dsl.compile.python_syntax import Fault, parsed
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
-from noetl.net.model import KindInfo, Net, Task, Template
+from noetl.net.model import EACH_INPUTS, KindInfo, Net, Task, Template
 
 #: What the runner gives to every code besides its inputs.
 _GIVEN = frozenset({"args", "input_data", "context"})
 #: What tasks are given that run after each call of another one.
-_GIVEN_EACH = frozenset({"data", "result", "response"})
 
 
 def names_of_libs(libs: Template) -> frozenset[str] | None:
@@ -114,9 +113,9 @@ def note_code(
     libs = names_of_libs(config.get("libs"))
     if libs is None or not step:
         return
-    given = libs | task.args.keys() | task.given.keys()
+    given = {*libs, *task.args, *task.handed}
     for path in paths.values():
-        given |= _GIVEN_EACH if "each" in path else frozenset()
+        given |= {*EACH_INPUTS} if "each" in path else set()
     for key in kind.python_keys:
         code = config.get(key)
         if isinstance(code, str) and key in task.verbatim:
