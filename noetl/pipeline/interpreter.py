@@ -176,7 +176,7 @@ class _Machine:
         if task.loop is not None:
             drafts = self._item(task, task.loop, outcome, verdict, changes, progress)
         else:
-            end = _end(task, outcome, verdict)
+            end: Fact | None = _end(task, outcome, verdict)
             if fact is not None:
                 end = replace(fact, task=task.name, meta=outcome.meta)
             drafts = self._drafts(self._facts(task, end, verdict, changes), task, outcome, progress)

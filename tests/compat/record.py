@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from calls import Calls, called, key_of, parents
+from noetl.tools.registry import kinds
 from scenarios import ALL_KINDS, SCENARIOS, TOOLS, Scenario
 
 import noetl.dsl
@@ -29,7 +30,6 @@ from noetl.net.codec import digest, to_json
 from noetl.results import open_results
 from noetl.store import migrate, open_store
 from noetl.testing import Simulation, StillLeases
-from noetl.tools.registry import kinds
 from noetl.usecases import catalog
 from noetl.usecases.runtime import Limits
 from noetl.usecases.work import Worker
