@@ -76,6 +76,8 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.TaskLoopStarted()
             | e.TaskItemDone()
             | e.TaskItemFailed()
+            | e.TaskCallDone()
+            | e.TaskCallFailed()
         ):
             return fold_task(state, draft.fact, draft)
         case (

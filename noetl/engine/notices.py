@@ -84,7 +84,17 @@ def _of_meta(fact: Any) -> Json:
 _WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
     **dict.fromkeys((e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted), _own),
     **dict.fromkeys(
-        (e.TaskDone, e.TaskFailed, e.AttemptFailed, e.TaskItemDone, e.TaskItemFailed, e.LoopClaimed), _of_meta
+        (
+            e.TaskDone,
+            e.TaskFailed,
+            e.AttemptFailed,
+            e.TaskItemDone,
+            e.TaskItemFailed,
+            e.TaskCallDone,
+            e.TaskCallFailed,
+            e.LoopClaimed,
+        ),
+        _of_meta,
     ),
 }
 

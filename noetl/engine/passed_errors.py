@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from noetl.facts.events import TaskFailed, TaskItemFailed
+from noetl.facts.events import TaskCallFailed, TaskFailed, TaskItemFailed
 from noetl.facts.outcome import ErrorInfo
 
 #: Errors of a step that are kept; of others only their number is.
@@ -32,10 +32,10 @@ class PassedErrors:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    def after_task(self, fact: TaskFailed | TaskItemFailed) -> PassedErrors:
+    def after_task(self, fact: TaskFailed | TaskItemFailed | TaskCallFailed) -> PassedErrors:
         """With the error, where the pipeline goes on. A task that fails with the error of one of
         its items takes back those that it had: they are that failure."""
-        if isinstance(fact, TaskItemFailed) or not fact.fatal:
+        if not isinstance(fact, TaskFailed) or not fact.fatal:
             return replace(self, count=self.count + 1, errors=self._with([fact.error]))
         is_of_item = fact.error.item is not None and fact.error.stats is not None
         return self._without_items(fact.error) if is_of_item else self

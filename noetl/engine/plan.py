@@ -181,16 +181,30 @@ def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
     collection = task.loop.collection if task.loop else None
-    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over, task.given):
+    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.given):
         yield from names_used(template)
+    yield from _chains_between_calls(task)
     yield from _guard(task.after)
     yield from _names_of_assignments(task.set)
-    for rule in (*(task.rules or ()), *task.then):
+    for rule in task.rules or ():
         yield from _guard(rule.when)
         then = rule.then
         for template in (then.attempts, then.delay, then.jitter):
             yield from names_used(template)
         yield from _names_of_assignments(then.set)
+
+
+def _chains_between_calls(task: Task) -> Iterator[tuple[str, ...]]:
+    if task.repeat is not None:
+        yield from names_used(list(task.repeat.values))
+        for guard in task.repeat.guards:
+            yield from _guard(guard)
+        yield from _names_of_assignments((task.repeat.into,) if task.repeat.into is not None else ())
+    if task.older is not None:
+        yield from names_used(task.older.over)
+        for rule in task.older.then:
+            yield from _guard(rule.when)
+            yield from _names_of_assignments(rule.then.set)
 
 
 def _guard(when: Json) -> Iterator[tuple[str, ...]]:

@@ -126,7 +126,9 @@ def fold_task(
     | e.VariablesSet
     | e.TaskLoopStarted
     | e.TaskItemDone
-    | e.TaskItemFailed,
+    | e.TaskItemFailed
+    | e.TaskCallDone
+    | e.TaskCallFailed,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -138,7 +140,7 @@ def fold_task(
         case e.TaskFailed():
             state = _pass_error(state, run.step, fact)
             return with_run(state, _end_task(run, draft.iteration, fact, None))
-        case e.TaskItemFailed():
+        case e.TaskItemFailed() | e.TaskCallFailed():
             return _pass_error(state, run.step, fact)
         case e.VariablesSet():
             if not fact.step:
@@ -152,13 +154,14 @@ def fold_task(
             | e.PolicyEvaluated()
             | e.TaskLoopStarted()
             | e.TaskItemDone()
+            | e.TaskCallDone()
         ):
             return state
         case _:
             assert_never(fact)
 
 
-def _pass_error(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed) -> State:
+def _pass_error(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed) -> State:
     record = state.steps[step]
     passed = record.passed.after_task(fact)
     if passed is record.passed:

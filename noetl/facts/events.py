@@ -35,6 +35,8 @@ from noetl.facts.loops import TaskItemDone as TaskItemDone
 from noetl.facts.loops import TaskItemFailed as TaskItemFailed
 from noetl.facts.loops import TaskLoopStarted as TaskLoopStarted
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.repeats import TaskCallDone as TaskCallDone
+from noetl.facts.repeats import TaskCallFailed as TaskCallFailed
 from noetl.facts.warnings import Warned
 
 Source = Literal["server", "worker", "client"]
@@ -412,6 +414,8 @@ Fact: TypeAlias = (
     | TaskLoopStarted
     | TaskItemDone
     | TaskItemFailed
+    | TaskCallDone
+    | TaskCallFailed
     | LoopStarted
     | LoopClaimed
     | LoopDone

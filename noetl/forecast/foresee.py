@@ -17,7 +17,6 @@ from noetl.forecast.secrets import find_secrets, find_variables
 from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
 from noetl.forecast.tasks import Kinds, Views, find_calls, forecast_loop, forecast_task
 from noetl.forecast.worlds import WORLDS, World, WorldRequest, agree, make_requests
-from noetl.forecast.written import written
 from noetl.net.checks import cycles
 from noetl.net.dominators import postorder
 from noetl.net.model import ENTRY, Arc, Net, Transition
@@ -126,7 +125,7 @@ class _Ahead:
             admit=step.admit,
             loop=None if step.loop is None else forecast_loop(step.loop, before, self._given.max_in_flight),
             args=inputs,
-            tasks=tuple(forecast_task(one, views, self._given.kinds) for one in written(step)),
+            tasks=tuple(forecast_task(task, step, views, self._given.kinds) for task in step.calls),
             router=step.router,
             arcs=arcs,
             line=step.line,

@@ -67,9 +67,7 @@ class Starts:
 def in_tasks(tasks: tuple[Task, ...]) -> Iterator[Assignment]:
     """What tasks and their policies assign."""
     for task in tasks:
-        yield from task.set
-        for rule in (*(task.rules or ()), *task.then):
-            yield from rule.then.set
+        yield from task.assigns
 
 
 def _in_step(step: Transition) -> Iterator[Assignment]:

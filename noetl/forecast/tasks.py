@@ -4,7 +4,7 @@ that they call."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from noetl.expressions import BeginQuoting, NoQuoting
@@ -20,9 +20,9 @@ from noetl.forecast.model import (
     StepForecast,
     TaskForecast,
 )
-from noetl.forecast.written import Written
-from noetl.net.model import Again, KindInfo, Loop, Task, Template
+from noetl.net.model import EACH_INPUTS, KindInfo, Loop, Repeat, Task, Template, Transition
 from noetl.pipeline.calls import prepared
+from noetl.pipeline.repeating import address_key, changed_keys, first_params
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
@@ -51,19 +51,20 @@ class Views:
         """What is rendered before the task's inputs are."""
         return self.of({}, _ends(task))
 
-    def item(self, one: Written) -> Callable[[Mapping[str, Rendered]], KnownNames]:
+    def item(self, task: Task) -> Callable[[Mapping[str, Rendered]], KnownNames]:
         """What the task itself sees with its inputs, and where it has a loop for each item."""
-        iterator = {one.task.loop.iterator} if one.task.loop is not None else set()
-        handed = {name: Rendered(None, (name,)) for name in one.given}
-        return lambda inputs: self.of({**handed, **inputs}, _ends(one.task) | iterator)
+        iterator = {task.loop.iterator} if task.loop is not None else set()
+        handed = {name: Rendered(None, (name,)) for name in EACH_INPUTS} if task.each_of else {}
+        return lambda inputs: self.of({**handed, **inputs}, _ends(task) | iterator)
 
 
-def forecast_task(one: Written, views: Views, kinds: Kinds) -> TaskForecast:
-    """A task of a step, with what `views` lets it see."""
-    task, before, scope = one.task, views.before(one.task), views.item(one)
+def forecast_task(task: Task, step: Transition, views: Views, kinds: Kinds) -> TaskForecast:
+    """A task of `step`, with what `views` lets it see."""
+    task = _first_call(task)
+    before, scope = views.before(task), views.item(task)
     ready = prepared(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
-    for stage in ready.stages:
+    for stage in (*((ready.given,) if ready.given is not None else ()), *ready.stages):
         inputs |= {**as_written(stage.args), **render_all(stage.templates, scope(inputs))}
     values = {**as_written(task.config), **render_all(ready.config, scope(inputs))}
     info = kinds.infos.get(task.kind)
@@ -79,8 +80,8 @@ def forecast_task(one: Written, views: Views, kinds: Kinds) -> TaskForecast:
         line=task.line,
         # One item after another, so the width of parallel loops means nothing here.
         loop=forecast_loop(task.loop, before, 1) if task.loop is not None else None,
-        repeat=_repeat(one.again, before) if one.again is not None else None,
-        behind=one.behind,
+        repeat=_repeat(task, step, before),
+        behind=task.each_of,
         after=None if task.after is None else AfterForecast(task.after, decide_guard(task.after, before)),
         expects=task.expects,
         returns=task.returns,
@@ -110,14 +111,36 @@ def _mode(loop: Loop, width: Rendered) -> str:
     return "sequential" if width.known and str(width.worlds[0]) == "1" else "parallel"
 
 
+def _first_call(task: Task) -> Task:
+    """`task` as it is called first."""
+    pages = task.repeat.pages if task.repeat is not None else None
+    params = first_params(pages) if pages is not None else {}
+    if not params:
+        return task
+    return replace(task, config={**task.config, "params": {**(task.config.get("params") or {}), **params}})
+
+
 def _ends(task: Task) -> frozenset[str]:
     """The names of an outcome: those behind the end of a pipeline see one."""
     return AT_THE_END if task.after is not None else frozenset()
 
 
-def _repeat(again: Again, scope: KnownNames) -> RepeatForecast:
-    changes = tuple("input" if key == "args" else key for key in again.changes)
-    return RepeatForecast(again.when, again.pages, again.until, render(again.most, scope), changes)
+def _repeat(task: Task, step: Transition, scope: KnownNames) -> RepeatForecast | None:
+    """How often the task is called, or that task is which it runs after every call of."""
+    owner = next((one for one in step.tasks if one.name == task.each_of), task)
+    repeat = owner.repeat
+    if repeat is None:
+        return None
+    when = tuple(one.when for one in repeat.next)
+    by, until = (repeat.pages.by, repeat.pages.until) if repeat.pages is not None else ("", None)
+    return RepeatForecast(when, by, until, render(repeat.max, scope), _changes(owner, repeat))
+
+
+def _changes(task: Task, repeat: Repeat) -> tuple[str, ...]:
+    """The keys in which later requests differ."""
+    if repeat.pages is None:
+        return tuple("input" if key == "args" else key for key in changed_keys(repeat))
+    return ("params",) if repeat.pages.by != "link" else (address_key(task), "params")
 
 
 def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:

@@ -1,4 +1,7 @@
-"""Nets as JSON: exact both ways, and named by the digest of what they say."""
+"""Nets as JSON: exact both ways, and named by the digest of what they say.
+
+A stored net has the number of its schema; one without a number is of schema 1 (`noetl.net.older`).
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,46 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from noetl.errors import NoetlError
 from noetl.facts.json import Json
 from noetl.net.model import Net
+from noetl.net.older import from_schema_1
+
+#: Of the nets that this version writes. A net that an older version would not understand has another one.
+SCHEMA: Final = 2
 
 
 def to_json(net: Net) -> dict[str, Json]:
-    """The net as JSON data, positions included."""
+    """The net as JSON data, with its schema and positions."""
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
-    return body
+    return {"schema": SCHEMA, **body}
 
 
 def from_json(body: Mapping[str, Json]) -> Net:
-    """The net that `to_json` gave. Raises NoetlError where `body` is none."""
+    """The net that `to_json` gave, in this version or an earlier one.
+
+    Raises NoetlError where `body` is none, says what no net says, or is of a schema that this version does not know."""
+    said = dict(body)
+    schema = said.pop("schema", 1)
+    if schema == 1:
+        said = from_schema_1(said)
+    elif schema != SCHEMA:
+        raise NoetlError(
+            f"The stored net of playbook '{body.get('path')}' is of schema {schema}, and this version of NoETL knows "
+            f"schemas up to {SCHEMA}: run its executions with the version that stored it, or a later one."
+        )
     try:
-        return _adapter().validate_python(dict(body))
+        return _adapter().validate_python(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise NoetlError(
-            f"A stored net cannot be read: {place}: {first['msg']}; compile its playbook again."
+            f"The stored net of playbook '{body.get('path')}' cannot be read: {place}: {first['msg']}; run its "
+            "executions with the version that stored it, or register the playbook and start it again."
         ) from None
 
 

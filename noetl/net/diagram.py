@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from noetl.net.model import Arc, Net, Transition
+from noetl.net.model import Arc, Net, Repeat, Transition
 
 #: Longer texts are cut: a guard is a label, not a listing.
 _MAX_LABEL = 60
@@ -63,10 +63,16 @@ def _label(transition: Transition) -> list[str]:
         times = f" ×{_cut(str(width))}" if width is not None and transition.loop.mode != "sequential" else ""
         rows = f", rows of {transition.loop.cursor.kind}" if transition.loop.cursor else ""
         lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times}{rows})")
+    lines += [_calls(task.name, task.repeat) for task in transition.tasks if task.repeat is not None]
     if transition.join.mode != "auto":
         count = f" {transition.join.count}" if transition.join.mode == "count" else ""
         lines.append(f"join: {transition.join.mode}{count}")
     return lines
+
+
+def _calls(name: str, repeat: Repeat) -> str:
+    pages = f" by {repeat.pages.by}" if repeat.pages is not None else ""
+    return f"↻ {name} (up to {_cut(str(repeat.max))} {repeat.call}s{pages})"
 
 
 def _guard(arc: Arc) -> str:

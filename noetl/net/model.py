@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
+from pydantic import ConfigDict
 from pydantic_core import ErrorDetails
 
 from noetl.facts.json import Json, JsonMap
@@ -29,24 +30,20 @@ Backoff = Literal["none", "fixed", "linear", "exponential"]
 FailureMode = Literal["fail_fast", "best_effort"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
 OnLarge = Literal["fail", "fetch"]
+PageKind = Literal["page", "offset", "cursor", "link"]
 #: What a demand may say of a value.
 ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
+#: The inputs of tasks that run after every call of another one: the body of its answer, and twice all of it.
+EACH_INPUTS: Final = ("data", "result", "response")
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`set: {ctx.total: "{{ ... }}"}`: `name` is dotted, without its scope.
-
-    `append`: the value is one more entry of the mapping `name`, under its number, from 1 (`name.1`, `name.2`...).
-    So what grows with every assignment is recorded piece by piece, and not as a whole each time.
-    """
+    """`set: {ctx.total: "{{ ... }}"}`: `name` is dotted, without its scope."""
 
     scope: Scope
     name: str
     value: Template
-    append: bool = False
-    #: The value, a mapping, is merged deeply over what the name holds.
-    merge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +112,93 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """What the call of a task that is called again was written as, before it became several tasks: for who reads a net.
+class NextRequest:
+    """Where `when` holds (None: always) another call follows. Its request is the last one with `changes` merged into it:
+    keys of the tool, and `args`, the inputs."""
 
-    `task` is how it was called; `parts` are those of the tasks it became that nobody wrote, `each` those that run after
-    every call. There are at most `most` calls: another one while any of `when` holds, or where `pages` names how pages
-    follow each other (`link`), until there is none or `until` holds. `changes` are the keys in which later requests differ;
-    `config` and `args` have what the first one says there.
-    """
+    when: Template = None
+    changes: Mapping[str, Template] = field(default_factory=dict)
 
-    task: str
-    most: Template
-    when: tuple[Template, ...] = ()
-    pages: str = ""
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """How the pages of an http answer follow each other. Numbers are numbers or templates.
+
+    `param` is the query parameter that says which page, `start` its first value. `size` is how many items a full page
+    has (None: one); by `offset` it is sent as `limit`. `path` leads to the cursor of the next page in the body."""
+
+    by: PageKind
+    param: str = ""
+    start: Template = None
+    size: Template = None
+    path: str = ""
+    #: Whether a page is the last one, in the names of `set`.
     until: Template = None
-    changes: tuple[str, ...] = ()
-    config: Mapping[str, Template] = field(default_factory=dict)
-    args: Mapping[str, Template] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
-    each: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectPolicy:
+    """What is kept of every call: what stands at `path`, all of it where that is empty. `into` is the variable that the
+    whole is assigned to, instead of being the `data` of the result."""
+
+    path: str = ""
+    strategy: Literal["append", "replace", "merge"] = "append"
+    into: Assignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A task is called again after a success: as the first entry of `next` that holds says, or page after page.
+
+    `max` bounds all calls together. `delay` (seconds, or a template) stands between two calls, and grows with their
+    number as `backoff` says. The tasks that run after every call stand behind this one (`Task.each_of`)."""
+
+    next: tuple[NextRequest, ...] = ()
+    pages: Pages | None = None
+    max: Template = 100
+    delay: Template = 0.0
+    backoff: Backoff = "fixed"
+    collect: CollectPolicy | None = None
+
+    @property
+    def key(self) -> str:
+        """How the playbook calls it."""
+        return "repeat" if self.pages is None else "pagination"
+
+    @property
+    def call(self) -> str:
+        """What one call is called, behind the name of the task: `fetch.page`."""
+        return "call" if self.pages is None else "page"
+
+    @property
+    def into(self) -> Assignment | None:
+        """What is assigned the whole; its value means nothing."""
+        return self.collect.into if self.collect is not None else None
+
+    @property
+    def guards(self) -> tuple[Template, ...]:
+        """Its templates that are conditions."""
+        return (*(one.when for one in self.next), self.pages.until if self.pages else None)
+
+    @property
+    def values(self) -> tuple[Template, ...]:
+        """Its other templates."""
+        pages = (self.pages.start, self.pages.size) if self.pages else ()
+        return (self.max, self.delay, *pages, *(dict(one.changes) for one in self.next))
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """What tasks of nets of schema 1 say besides, where `repeat` was written as several tasks (`noetl.pipeline.older`).
+
+    `over` yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at each attempt. Where it
+    ended well, the first rule of `then` that holds assigns its `set`. Values of `appended` names are one more entry of
+    the mapping there, those of `merged` names are merged into it."""
+
+    over: Template = None
+    then: tuple[Rule, ...] = ()
+    appended: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +237,6 @@ class Task:
     loop: Loop | None = None
     #: Inputs over those of the step, which the task's own ones see.
     given: Mapping[str, Template] = field(default_factory=dict)
-    #: Yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at each attempt.
-    over: Template = None
-    #: Asked in the names of rules, behind the task's `set`, where it ended well: the first that holds assigns its `set`.
-    then: tuple[Rule, ...] = ()
     #: Inputs without which it is not called, and what its result has to have.
     expects: tuple[Demand, ...] = ()
     returns: tuple[Demand, ...] = ()
@@ -183,7 +244,24 @@ class Task:
     #: rendered after the one before it, and sees it. Empty: all at once.
     stages: tuple[tuple[str, ...], ...] = ()
     after: Template = None
-    again: Again | None = None
+    #: The task is called again after a success.
+    repeat: Repeat | None = None
+    #: It runs after every call of the task of that name, which it stands behind, with `EACH_INPUTS` for inputs.
+    each_of: str = ""
+    #: What nets of schema 1 say besides; None in all others.
+    older: Older | None = None
+
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """The names of inputs that it gets from elsewhere than its step's and its own."""
+        return (*self.given, *(EACH_INPUTS if self.each_of else ()))
+
+    @property
+    def assigns(self) -> tuple[Assignment, ...]:
+        """What it and its policy assign."""
+        rules = (one for rule in self.rules or () for one in rule.then.set)
+        into = self.repeat.into if self.repeat is not None else None
+        return (*self.set, *rules, *((into,) if into is not None else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +422,9 @@ class Net:
     variables of the execution begin with, which see the workload besides.
     `file` is how the source is named in problems and errors.
     """
+
+    #: For all classes of a net: what a stored one says and these do not know is an error, not dropped.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: str
     path: str

@@ -6,7 +6,7 @@ task's own `set` sees what that of the rule has assigned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -14,8 +14,8 @@ from noetl.errors import BadRequest
 from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layered
 from noetl.facts.events import CtxPatched, VariablesSet
-from noetl.facts.json import Json, deep_merge
-from noetl.facts.reference import assigned_below, opened
+from noetl.facts.json import Json
+from noetl.facts.reference import assigned_below
 from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
 from noetl.pipeline.model import Hands, Program
@@ -72,36 +72,31 @@ def apply(
 ) -> None:
     """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises TemplateError and
     BadRequest."""
+    for assignment, value in evaluated(changes, assignments, sight, hands, place):
+        keep(changes, program, assignment, value, sight, hands)
+
+
+def evaluated(
+    changes: Changes, assignments: Iterable[Assignment], sight: Sight, hands: Hands, place: str = "set"
+) -> Iterator[tuple[Assignment, Json]]:
+    """`assignments`, each with its value; what became null is added to the warnings. Raises TemplateError."""
     if hands.now is not None:
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
-        at = f"{place}.{_target(assignment)}"
-        value = evaluate_at(at, assignment.value, sight, changes.warnings, load=hands.load)
-        if assignment.merge:
-            value = deep_merge(opened(_held(assignment, sight), hands.load), value)
-        placed = _numbered(assignment, sight) if assignment.append else assignment
-        changes.assign(program, *_whole(changes, placed, value, sight, hands))
+        at = f"{place}.{target(assignment)}"
+        yield assignment, evaluate_at(at, assignment.value, sight, changes.warnings, load=hands.load)
 
 
-def _target(assignment: Assignment) -> str:
+def keep(
+    changes: Changes, program: Program, assignment: Assignment, value: Json, sight: Sight, hands: Hands
+) -> None:
+    """Adds to `changes` that `assignment` has come to `value`. Raises BadRequest."""
+    changes.assign(program, *_whole(changes, assignment, value, sight, hands))
+
+
+def target(assignment: Assignment) -> str:
     """What is assigned, as it is written and read."""
     return assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
-
-
-def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
-    """The assignment of the next entry of the mapping that it names; of the first one where there is none yet."""
-    held = _held(assignment, sight)
-    number = len(held) + 1 if isinstance(held, Mapping) else 1
-    return replace(assignment, name=f"{assignment.name}.{number}", append=False)
-
-
-def _held(assignment: Assignment, sight: Sight) -> Json:
-    """What the name holds before the assignment; null where it holds nothing."""
-    root, *parts = _target(assignment).split(".")
-    held: Json = sight.get(root)
-    for part in parts:
-        held = held.get(part) if isinstance(held, Mapping) else None
-    return held
 
 
 def _whole(

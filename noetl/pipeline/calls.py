@@ -18,22 +18,22 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, loaded, opened
 from noetl.facts.warnings import Warned
-from noetl.net.model import Task, Template
+from noetl.net.model import Repeat, Task, Template
+from noetl.pipeline import older
 from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before, scope_of
+from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Inputs that are rendered at once, and those of them that hold templates. What is written `around` the task sees no
-    item of the task's own loop."""
+    """Inputs that are rendered at once, and those of them that hold templates."""
 
     args: JsonMap
     templates: Mapping[str, Template]
-    around: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Prepared:
 
     task: Task
     config: Mapping[str, Template]
+    #: The inputs over those of the step, which the task's own ones see.
+    given: Stage | None
     stages: tuple[Stage, ...]
     whole: frozenset[str]
 
@@ -52,7 +54,7 @@ class Attempt:
     """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's, as they
     are in the log: references among them are opened by who looks into them. Where the task waits there is
     `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call, and `since` when the attempt
-    was first called, where it has a deadline."""
+    was first called, where it has a deadline. `request` is that of the call of a task that repeats."""
 
     outcome: Outcome
     sight: Sight
@@ -60,6 +62,7 @@ class Attempt:
     suspension: Suspension | None = None
     deadline_s: float | None = None
     since: str | None = None
+    request: JsonMap = field(default_factory=dict)
 
 
 _PENDING: Final = Outcome("ok")
@@ -125,62 +128,121 @@ class Caller:
         if broken is not None:
             # What a called playbook has come to is a fact, whatever its input is made of by now.
             return Attempt(progress.answer or failed(broken), sight, args)
+        request = self._request(prepared, progress, args, sight, warnings)
         if progress.answer is not None:
-            return Attempt(progress.answer, sight, args)
+            known = {} if isinstance(request, ErrorInfo) else request
+            return Attempt(progress.answer, sight, args, request=known)
+        if isinstance(request, ErrorInfo):
+            return Attempt(failed(request), sight, args)
+        if request.get("args"):
+            args = deep_merge(args, request["args"])
+            sight = self.sight(progress, task, args)
         if (fault := missing_input(task, self.program.where.step, args, self.hands.load)) is not None:
             return Attempt(failed(fault), sight, args)
         time = self._time(task, sight, progress)
         if isinstance(time, ErrorInfo):
             return Attempt(failed(time), sight, args)
         deadline = time.timeout if progress.since is None else time.left()
-        call = self._call(prepared, progress, args, sight, warnings, deadline)
+        call = self._call(prepared, progress, args, request, sight, warnings, deadline)
         if isinstance(call, ErrorInfo):
             return Attempt(failed(call), sight, args)
         came = self._ran(task, call)
         if isinstance(came, Later):
             came = _bounded(task, came, time)
         if isinstance(came, Outcome):
-            return Attempt(came, sight, args)
+            return Attempt(came, sight, args, request=request)
         return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
 
     def _entered(
         self, prepared: Prepared, progress: Progress, warnings: list[Warned]
     ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
-        """What the task sees, its inputs with it, and over them those that a repetition has come to; or why not."""
+        """What the task sees, its inputs with it, and those of them that earlier calls have come to; or why not."""
         task, args = prepared.task, self.around.names.args
         try:
             sight = self.sight(progress, task, args)
+            handed, reached = self.handed(progress), self._reached(task, progress)
         except NoetlError as error:
-            info = described(error, f"The items of task '{task.name}'", task.line or None)
+            what = "items" if task.loop is not None else "inputs"
+            info = described(error, f"The {what} of task '{task.name}'", task.line or None)
             return before(self.around, progress, task, args), args, info
-        for stage in prepared.stages:
-            seen = before(self.around, progress, task, args) if stage.around else sight
-            own = self._rendered(task, stage.templates, (), seen, warnings, "input")
+        if prepared.given is not None:
+            seen = before(self.around, progress, task, args) if task.loop is not None else sight
+            own = self._rendered(task, prepared.given.templates, (), seen, warnings, "input")
             if isinstance(own, ErrorInfo):
                 return sight, args, own
-            args = {**args, **stage.args, **own}
+            args = {**args, **prepared.given.args, **own}
+        if prepared.given is not None or handed:
+            args = {**args, **handed}
             sight = self.sight(progress, task, args)
-        over = self._over(task, sight)
-        if isinstance(over, ErrorInfo):
-            return sight, args, over
-        if over.get("args"):
-            args = deep_merge(args, over["args"])
+        for stage in prepared.stages:
+            templates = {name: one for name, one in stage.templates.items() if name not in reached}
+            own = self._rendered(task, templates, (), sight, warnings, "input")
+            if isinstance(own, ErrorInfo):
+                return sight, args, own
+            kept = {name: reached[name] for name in stage.args if name in reached}
+            args = {**args, **stage.args, **own, **kept}
             sight = self.sight(progress, task, args)
         return sight, args, None
 
-    def _over(self, task: Task, sight: Sight) -> JsonMap | ErrorInfo:
-        if task.over is None:
+    def _reached(self, task: Task, progress: Progress) -> JsonMap:
+        """The inputs that earlier calls of a task that repeats have come to."""
+        if task.repeat is None or progress.calls is None:
             return {}
+        found: JsonMap = opened(progress.calls.request.get("args", {}), self.hands.load)
+        return found
+
+    def handed(self, progress: Progress) -> JsonMap:
+        """The inputs of a task that runs after every call of another one. Raises what `load` raises."""
+        owner = self.program.owner(progress.pc)
+        if owner is None or progress.calls is None:
+            return {}
+        return inputs_of_each(self.program.tasks[owner], progress.calls, self.hands.load)
+
+    def _request(
+        self,
+        prepared: Prepared,
+        progress: Progress,
+        args: JsonMap,
+        sight: Sight,
+        warnings: list[Warned],
+    ) -> JsonMap | ErrorInfo:
+        """In what the request of the call differs from what the task says: keys of the tool, and `args`."""
+        task = prepared.task
         try:
-            over = opened(evaluate(task.over, sight, load=self.hands.load), self.hands.load)
+            if task.older is not None:
+                return older.request(task.older, sight, self.hands)
+            if task.repeat is None:
+                return {}
+            if progress.calls is not None:
+                request: JsonMap = opened(progress.calls.request, self.hands.load)
+                return request
+            if task.repeat.pages is not None:
+                return first_page(task.repeat.pages, sight, self.hands.load)
         except NoetlError as error:
             return described(error, f"The request of task '{task.name}'", task.line or None)
-        return over if isinstance(over, Mapping) else {}
+        return self._first_request(prepared, task.repeat, args, sight, warnings)
+
+    def _first_request(
+        self, prepared: Prepared, repeat: Repeat, args: JsonMap, sight: Sight, warnings: list[Warned]
+    ) -> JsonMap | ErrorInfo:
+        """What of the first request later ones build upon: they are told what differs, and the rest stays."""
+        task, keys = prepared.task, changed_keys(repeat)
+        templates = {key: prepared.config[key] for key in keys if key in prepared.config}
+        rendered = self._rendered(task, templates, prepared.whole, sight, warnings)
+        if isinstance(rendered, ErrorInfo):
+            return rendered
+        written = {key: task.config[key] for key in keys if key in task.config}
+        inputs = {name: args[name] for name in sorted(changed_inputs(repeat) & task.args.keys())}
+        return {**written, **rendered, **({"args": inputs} if inputs else {})}
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
             self._prepared[pc] = prepared(self.program.tasks[pc], self.hands.quoting)
         return self._prepared[pc]
+
+    def called(self, progress: Progress) -> Task:
+        """The task that is due, under the name that its calls have in messages."""
+        return self._task(progress.pc).task
 
     def _inputs_of(self, task: Task, args: JsonMap) -> JsonMap | ErrorInfo:
         """The args as the tool is handed them. What its code cannot read is left out rather than fetched."""
@@ -245,18 +307,20 @@ class Caller:
         prepared: Prepared,
         progress: Progress,
         args: JsonMap,
+        request: JsonMap,
         sight: Sight,
         warnings: list[Warned],
         deadline: float | None,
     ) -> Call | ErrorInfo:
-        task, where = prepared.task, self.program.where
-        config = self._rendered(task, prepared.config, prepared.whole, sight, warnings)
+        task, due, where = prepared.task, self.program.tasks[progress.pc], self.program.where
+        # What later requests change was rendered for the first one.
+        known = changed_keys(task.repeat) if task.repeat is not None else ()
+        templates = {key: value for key, value in prepared.config.items() if key not in known}
+        config = self._rendered(task, templates, prepared.whole, sight, warnings)
         if isinstance(config, ErrorInfo):
             return config
-        over = self._over(task, sight)
-        if isinstance(over, ErrorInfo):
-            return over
-        over = {key: value for key, value in over.items() if key != "args"}
+        own = {key: value for key, value in task.config.items() if key not in known}
+        over = {key: value for key, value in request.items() if key != "args"}
         inputs = self._inputs_of(task, args)
         if isinstance(inputs, ErrorInfo):
             return inputs
@@ -266,14 +330,14 @@ class Caller:
             return described(error, f"The checkpoint of task '{task.name}'")
         return Call(
             kind=task.kind,
-            config=deep_merge({**task.config, **config}, over),
+            config=deep_merge({**own, **config}, over),
             args=inputs,
             spec=task.spec,
             where=where,
-            task=task.name,
+            task=due.name,
             attempt=progress.attempt,
             idempotency_key=idempotency_key(
-                where.execution_id, where.run_id, where.iteration, occasion(task.name, progress), where.claim
+                where.execution_id, where.run_id, where.iteration, occasion(due, progress), where.claim
             ),
             deadline_s=deadline,
             context=self._context(sight) if task.wants_context else None,
@@ -337,9 +401,11 @@ def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:
 def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
     """`task` with its templates told apart from what is handed over as written. `quoting` says how values are written
     into its command lines."""
-    if task.loop is not None:
-        # What `spec.result` selects is of the whole, not of each item.
+    if task.loop is not None or task.repeat is not None:
+        # What `spec.result` selects is of the whole, not of each item or call.
         task = replace(task, result=replace(task.result, select=()))
+    if task.repeat is not None:
+        task = replace(task, name=f"{task.name}.{task.repeat.call}")
     return Prepared(
         task,
         {
@@ -347,6 +413,7 @@ def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
             for k, v in task.config.items()
             if k not in task.verbatim and has_template(v)
         },
+        _stage(task.given) if task.given else None,
         _stages(task),
         frozenset(task.config) - frozenset(task.by_reference),
     )
@@ -354,13 +421,11 @@ def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
 
 def _stages(task: Task) -> tuple[Stage, ...]:
     groups = task.stages or ((tuple(task.args),) if task.args else ())
-    said = [{name: task.args[name] for name in names} for names in groups]
-    given = (_stage(task.given, around=task.loop is not None),) if task.given else ()
-    return (*given, *(_stage(args) for args in said))
+    return tuple(_stage({name: task.args[name] for name in names}) for names in groups)
 
 
-def _stage(args: Mapping[str, Template], *, around: bool = False) -> Stage:
-    return Stage(dict(args), {k: v for k, v in args.items() if has_template(v)}, around)
+def _stage(args: Mapping[str, Template]) -> Stage:
+    return Stage(dict(args), {k: v for k, v in args.items() if has_template(v)})
 
 
 def _quoted(value: Template, quoting: BeginQuoting) -> Template:
@@ -379,13 +444,16 @@ def has_template(value: Template) -> bool:
     return isinstance(value, list | tuple) and any(has_template(inner) for inner in value)
 
 
-def occasion(task: str, progress: Progress) -> str:
+def occasion(task: Task, progress: Progress) -> str:
     """Names the call whose effect is to happen once: retries after errors share it, while a task that
     a jump returned to, or that is asked again after a success, is meant to act again."""
-    visit = progress.visits.get(task, 0)
+    name, visit = task.name, progress.visits.get(task.name, 0)
     if progress.items is not None:
-        task = f"{task}[{progress.items.index}]"
-    return f"{task}#{visit}.{progress.repeats}" if visit or progress.repeats else task
+        name = f"{name}[{progress.items.index}]"
+    if task.repeat is not None:
+        name = f"{name}.{task.repeat.call}" + (f"[{visit}]" if visit else "")
+        visit = progress.calls.count if progress.calls is not None else 0
+    return f"{name}#{visit}.{progress.repeats}" if visit or progress.repeats else name
 
 
 def _culprit(

@@ -17,6 +17,8 @@ from noetl.facts.events import (
     CtxPatched,
     Draft,
     PolicyEvaluated,
+    TaskCallDone,
+    TaskCallFailed,
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
@@ -26,7 +28,7 @@ from noetl.facts.events import (
     VariablesSet,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.pipeline.model import Completed, Ending, Failed, Items, Program, Progress
+from noetl.pipeline.model import Calls, Completed, Ending, Failed, Items, Program, Progress
 from noetl.pipeline.patches import extend
 
 
@@ -48,12 +50,8 @@ def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
 def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
     """`progress` after `draft`. Facts that are none of a pipeline's own change nothing."""
     match draft.fact:
-        case TaskDone() as fact:
-            outcome = Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
-            return _ended(program, progress, fact, outcome)
-        case TaskFailed() as fact:
-            outcome = Outcome("error", error=fact.error, meta=fact.meta, extras=fact.extras)
-            return _ended(program, progress, fact, outcome)
+        case TaskDone() | TaskFailed() as fact:
+            return _ended(program, progress, fact, _outcome(fact))
         case AttemptFailed() as fact:
             return replace(
                 progress,
@@ -75,16 +73,24 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             return replace(progress, answer=answer(fact))
         case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
             return _looped(progress, fact)
+        case TaskCallDone() | TaskCallFailed() as fact:
+            return _called(program, progress, fact)
         case CtxPatched(cause="task") as fact:
             return replace(progress, ctx=extend(progress.ctx, fact.patch))
         case _:
             return progress
 
 
+def _outcome(fact: TaskDone | TaskFailed | TaskCallDone) -> Outcome:
+    if isinstance(fact, TaskFailed):
+        return Outcome("error", error=fact.error, meta=fact.meta, extras=fact.extras)
+    return Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
+
+
 def _ended(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outcome: Outcome) -> Progress:
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
     error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
-    ended = _left(progress, fact.task, outcome)
+    ended = _left(program, progress, fact.task, outcome)
     if fact.after:
         return _on(program, ended) if error is None else replace(ended, ending=_first(ended, error))
     ended = replace(ended, last=outcome)
@@ -97,7 +103,7 @@ def _over(program: Program, progress: Progress, ending: Ending) -> Progress:
     """The pipeline proper has come to `ending`: what is left stands behind it."""
     if program.length == len(program.tasks):
         return replace(progress, ending=ending)
-    return replace(progress, pc=program.length, proper=ending)
+    return replace(progress, pc=program.length, proper=ending, calls=None, wait_s=0.0)
 
 
 def _on(program: Program, progress: Progress) -> Progress:
@@ -112,20 +118,53 @@ def _first(progress: Progress, error: ErrorInfo) -> Ending:
     return progress.proper if isinstance(progress.proper, Failed) else Failed(error)
 
 
-def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:
+def _left(program: Program, progress: Progress, task: str, outcome: Outcome) -> Progress:
     """`progress` at the next task, with what `task` has left."""
-    return replace(
-        _settled(progress),
-        pc=progress.pc + 1,
-        items=None,
-        visits=_visited(progress, task),
-        results={**progress.results, task: outcome.result},
-        entered=False,
+    results = {**progress.results, task: outcome.result}
+    return _passed(program, replace(_settled(progress), items=None, results=results), task)
+
+
+def _passed(program: Program, progress: Progress, task: str) -> Progress:
+    """`progress` behind `task`, which is due no more."""
+    visits = {**progress.visits, task: progress.visits.get(task, 0) + 1}
+    passed = replace(progress, visits=visits, ends=progress.ends + 1, entered=False)
+    owner, behind = program.owner(progress.pc), program.behind(progress.pc)
+    if owner is None or progress.calls is None:
+        return replace(passed, pc=behind, calls=None)
+    if behind < program.behind(owner):
+        return replace(passed, pc=behind)
+    return _after_call(passed, owner, progress.calls)
+
+
+def _called(program: Program, progress: Progress, fact: TaskCallDone | TaskCallFailed) -> Progress:
+    """A call of the task that is due has ended, and those that run after it are due, or what follows them."""
+    calls = progress.calls or Calls(before=progress.last, ends=progress.ends)
+    settled = replace(_settled(progress), ends=calls.ends)
+    if isinstance(fact, TaskCallFailed):
+        return replace(settled, calls=replace(calls, over=True, truncated=True))
+    task = program.tasks[progress.pc]
+    collect = task.repeat.collect if task.repeat is not None else None
+    parts = calls.parts if collect is not None and collect.strategy != "replace" else ()
+    calls = replace(
+        calls,
+        count=fact.call,
+        request=fact.request or {},
+        parts=parts if collect is None else (*parts, fact.kept),
+        page=fact.result,
+        over=fact.request is None,
+        truncated=fact.truncated,
+        delay=fact.delay,
     )
+    if program.behind(progress.pc) == progress.pc + 1:
+        return _after_call(settled, progress.pc, calls)
+    # Those behind the end of the pipeline proper see how that has ended.
+    last = _outcome(fact) if task.after is None else settled.last
+    return replace(settled, pc=progress.pc + 1, last=last, calls=calls)
 
 
-def _visited(progress: Progress, task: str) -> dict[str, int]:
-    return {**progress.visits, task: progress.visits.get(task, 0) + 1}
+def _after_call(progress: Progress, owner: int, calls: Calls) -> Progress:
+    """`progress` at the next call of the task `owner`, or at its whole."""
+    return replace(progress, pc=owner, calls=calls, wait_s=calls.delay, entered=True)
 
 
 def _settled(progress: Progress) -> Progress:
@@ -174,7 +213,8 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
         case "jump":
             target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
             proper = None if program.tasks[target].after is None else progress.proper
-            return replace(progress, pc=target, proper=proper, ending=None)
+            calls = progress.calls if program.owner(target) is not None else None
+            return replace(progress, pc=target, proper=proper, ending=None, calls=calls, wait_s=0.0)
         case "break" if progress.items is None:
             return _broken_off(program, progress, fact.task)
         case "break" | "continue" | "fail":
@@ -183,14 +223,13 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
         case "enter":
             return replace(progress, entered=True)
         case "skip":
-            passed = replace(progress, pc=progress.pc + 1, visits=_visited(progress, fact.task))
-            return _on(program, passed)
+            return _on(program, _passed(program, progress, fact.task))
 
 
 def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
     """The pipeline proper ends behind `task`; where it has ended already, what stands behind it does."""
     if any(one.name == task and one.after is not None for one in program.tasks):
-        return _on(program, replace(progress, pc=len(program.tasks)))
+        return _on(program, replace(progress, pc=len(program.tasks), calls=None, wait_s=0.0))
     last = progress.last
     return _over(program, progress, _well(task, last) if last else Completed(None))
 

@@ -17,19 +17,23 @@ from noetl.facts.events import (
     Draft,
     Fact,
     PolicyEvaluated,
+    TaskCallDone,
+    TaskCallFailed,
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
 )
+from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import opened
-from noetl.net.model import Loop, Task
-from noetl.pipeline import items
-from noetl.pipeline.assignments import Changes, apply
+from noetl.net.model import Loop, Older, Repeat, Task
+from noetl.pipeline import items, older, repeating
+from noetl.pipeline.assignments import Changes, apply, keep
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import described
 from noetl.pipeline.fold import begun, evolve
 from noetl.pipeline.model import (
+    Calls,
     Failed,
     Finished,
     Hands,
@@ -43,11 +47,12 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
-from noetl.pipeline.policy import Case, Verdict, first, guarded, judge, rule_of
+from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
-#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever.
+#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of tasks that run after
+#: every call of another one only those behind the last call count.
 MOST_TASK_ENDS: Final = 10_000
 
 
@@ -85,7 +90,7 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
             break
         wait = attempt.suspension.seconds if attempt.suspension else progress.wait_s
         if wait > LONGEST_SLEEP_S:
-            yield Suspend(drafts, progress, task, reason, wait)
+            yield Suspend(drafts, progress, program.tasks[progress.pc].name, reason, wait)
             return
         if drafts:
             yield Recorded(drafts, progress)
@@ -121,7 +126,13 @@ class _Machine:
     def _opening(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
         """The beginning of a task with a loop; its end as well, where there is nothing to loop over."""
         around = self.caller.around
-        fact = items.begun(task, loop, before(around, progress, task, around.names.args), self.hands.load)
+        try:
+            args = {**around.names.args, **self.caller.handed(progress)}
+        except NoetlError as error:
+            return self._closing(
+                task, failed(described(error, f"The inputs of task '{task.name}'")), progress
+            )
+        fact = items.begun(task, loop, before(around, progress, task, args), self.hands.load)
         if isinstance(fact, ErrorInfo):
             return self._closing(task, failed(fact), progress)
         drafts = self._drafts([fact], task, None, progress)
@@ -151,20 +162,65 @@ class _Machine:
             return TaskFailed(task.name, error, fatal=True, after=True)
 
     def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:
-        task = self.program.tasks[progress.pc]
-        verdict = self._judged(task, attempt, progress)
-        verdict, changes = self._assigned(task, attempt, verdict, progress)
+        task, called = self.program.tasks[progress.pc], self.caller.called(progress)
+        verdict = self._judged(called, attempt, progress)
+        # That of a task with a loop, or that repeats, is about the whole.
+        own = progress.items is None and task.repeat is None
+        verdict, changes = self._assigned(called, attempt, verdict, progress, own=own)
+        fact: TaskCallDone | TaskCallFailed | None = None
+        if task.repeat is not None and verdict.do == "continue":
+            verdict, changes, fact = self._call_end(called, task.repeat, attempt, verdict, changes, progress)
         if verdict.error is not None:
-            verdict = replace(verdict, error=self.caller.placed(verdict.error, task, progress))
+            verdict = replace(verdict, error=self.caller.placed(verdict.error, called, progress))
         outcome = with_warnings(attempt.outcome, changes.warnings)
         if task.loop is not None:
-            return self._item(task, task.loop, outcome, verdict, changes, progress)
-        return self._drafts(self._facts(task, outcome, verdict, changes), task, outcome, progress)
+            drafts = self._item(task, task.loop, outcome, verdict, changes, progress)
+        else:
+            end: Fact | None = _end(task, outcome, verdict)
+            if fact is not None:
+                end = replace(fact, task=task.name, meta=outcome.meta)
+            drafts = self._drafts(self._facts(task, end, verdict, changes), task, outcome, progress)
+        return drafts if task.repeat is None and not task.each_of else self._and_whole(progress, drafts)
 
-    def _facts(self, task: Task, outcome: Outcome, verdict: Verdict, changes: Changes) -> list[Fact]:
-        facts: list[Fact] = []
-        if (end := _end(task, outcome, verdict)) is not None:
-            facts.append(end)
+    def _call_end(
+        self,
+        task: Task,
+        repeat: Repeat,
+        attempt: Attempt,
+        verdict: Verdict,
+        changes: Changes,
+        progress: Progress,
+    ) -> tuple[Verdict, Changes, TaskCallDone | TaskCallFailed | None]:
+        """The end of a call, which sees what its rule has assigned. Where what follows cannot be told, the task fails."""
+        outcome, calls = attempt.outcome, progress.calls or Calls()
+        if not outcome.ok:
+            return verdict, changes, repeating.failed_call(task, calls, outcome)
+        try:
+            sight = self._seeing(changes, task, attempt, progress)
+            answer = repeating.Answer(
+                opened(outcome.result, self.hands.load),
+                attempt.request,
+                in_policy(sight, outcome),
+                in_set(sight, outcome),
+                self.hands.load,
+                changes.warnings,
+            )
+            return verdict, changes, repeating.call_end(task, repeat, calls, answer, outcome)
+        except NoetlError as error:
+            failing = verdict.failing(described(error, f"The `{repeat.key}` of task '{task.name}'"))
+            return failing, Changes(), None
+
+    def _and_whole(self, progress: Progress, drafts: tuple[Draft, ...]) -> tuple[Draft, ...]:
+        """`drafts`, and behind them the end of a task whose last call they have ended."""
+        seen = self.folded(progress, drafts)
+        task = self.program.tasks[seen.pc] if seen.ending is None else None
+        if task is None or task.repeat is None or seen.calls is None or not seen.calls.over:
+            return drafts
+        outcome, data = repeating.whole(task, task.repeat, seen.calls, self.hands.load)
+        return (*drafts, *self._closing(task, outcome, seen, data))
+
+    def _facts(self, task: Task, end: Fact | None, verdict: Verdict, changes: Changes) -> list[Fact]:
+        facts: list[Fact] = [] if end is None else [end]
         if (decision := _decision(task, verdict)) is not None:
             facts.append(decision)
         facts.extend(changes.facts(task.name))
@@ -183,10 +239,11 @@ class _Machine:
         with its end the scope of the next item begins. A jump comes last: it leaves the loop."""
         assert progress.items is not None, "the loop has begun"
         if verdict.do == "retry":
-            return self._drafts(self._facts(task, outcome, verdict, changes), task, outcome, progress)
+            end = _end(task, outcome, verdict)
+            return self._drafts(self._facts(task, end, verdict, changes), task, outcome, progress)
         decision = [fact] if (fact := _decision(task, verdict)) is not None else []
-        end = items.item_end(task, progress.items.index, outcome, verdict)
-        said = [end, *(() if verdict.do == "jump" else decision)]
+        ended = items.item_end(task, progress.items.index, outcome, verdict)
+        said = [ended, *(() if verdict.do == "jump" else decision)]
         drafts = self._drafts(changes.facts(task.name), task, None, progress)
         drafts += self._drafts(said, task, outcome, progress)
         seen = self.folded(progress, drafts)
@@ -202,18 +259,21 @@ class _Machine:
         assert progress.items is not None, "the loop has begun"
         return self._closing(task, items.whole(loop, progress.items), progress)
 
-    def _closing(self, task: Task, outcome: Outcome, progress: Progress) -> tuple[Draft, ...]:
-        """The end of a task with a loop, and what its `set` assigns."""
+    def _closing(
+        self, task: Task, outcome: Outcome, progress: Progress, data: Json = None
+    ) -> tuple[Draft, ...]:
+        """The end of a task with a loop, or that repeats, and what its `set` assigns; `data` is what that collected."""
         progress = replace(progress, items=None)
         outcome = self.hands.kept(outcome, task)
         args = self.caller.around.names.args
         attempt = Attempt(outcome, before(self.caller.around, progress, task, args), args)
         verdict = Verdict("continue") if outcome.ok else Verdict("fail", error=outcome.error)
-        verdict, changes = self._assigned(task, attempt, verdict, progress)
+        verdict, changes = self._assigned(task, attempt, verdict, progress, own=True, data=data)
         if verdict.error is not None and verdict.error.task is None:
             verdict = replace(verdict, error=self.caller.placed(verdict.error, task, progress))
         outcome = with_warnings(outcome, changes.warnings)
-        return self._drafts(self._facts(task, outcome, verdict, changes), task, None, progress)
+        facts = self._facts(task, _end(task, outcome, verdict), verdict, changes)
+        return self._drafts(facts, task, None, progress, "/whole" if task.repeat is not None else "")
 
     def folded(self, progress: Progress, drafts: tuple[Draft, ...]) -> Progress:
         return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, progress)
@@ -233,7 +293,7 @@ class _Machine:
             return ErrorInfo(
                 "client_error", f"{place} jumps to {verdict.to!r}, which is no task of this step."
             )
-        if sum(progress.visits.values()) + 1 < MOST_TASK_ENDS:
+        if progress.ends + 1 < MOST_TASK_ENDS:
             return None
         message = (
             f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
@@ -242,7 +302,14 @@ class _Machine:
         return ErrorInfo("limit", message, type="EndlessPipeline")
 
     def _assigned(
-        self, task: Task, attempt: Attempt, verdict: Verdict, progress: Progress
+        self,
+        task: Task,
+        attempt: Attempt,
+        verdict: Verdict,
+        progress: Progress,
+        *,
+        own: bool,
+        data: Json = None,
     ) -> tuple[Verdict, Changes]:
         """The verdict after `set` of the rule and then of the task. A `set` that fails, fails the task.
 
@@ -256,23 +323,37 @@ class _Machine:
                 sight = in_policy(attempt.sight, attempt.outcome)
                 written = f"policy.rules[{verdict.rule}].set"
                 apply(changes, self.program, verdict.set, sight, self.hands, written)
-            # That of a task with a loop is about the whole.
-            if progress.items is None and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
+            if own and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
                 place = f"The `set` of task '{task.name}'"
-                self._assign_own(task, attempt, progress, changes)
+                self._assign_own(task, attempt, progress, changes, data)
         except NoetlError as error:
             # What failed first is what people need to know.
             return verdict.failing(verdict.error or described(error, place)), Changes()
         return verdict, changes
 
-    def _assign_own(self, task: Task, attempt: Attempt, progress: Progress, changes: Changes) -> None:
-        if task.set:
-            sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
-            apply(changes, self.program, task.set, sight, self.hands)
-        if task.then:
+    def _assign_own(
+        self, task: Task, attempt: Attempt, progress: Progress, changes: Changes, data: Json
+    ) -> None:
+        if task.older is not None:
+            self._assign_older(task, task.older, attempt, progress, changes)
+            return
+        into = task.repeat.into if task.repeat is not None else None
+        if not (task.set or into):
+            return
+        sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
+        if into is not None:
+            keep(changes, self.program, into, data, sight, self.hands)
+        apply(changes, self.program, task.set, sight, self.hands)
+
+    def _assign_older(
+        self, task: Task, said: Older, attempt: Attempt, progress: Progress, changes: Changes
+    ) -> None:
+        sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
+        older.assign(changes, self.program, task.set, said, sight, self.hands)
+        if said.then:
             sight = in_policy(self._seeing(changes, task, attempt, progress), attempt.outcome)
-            chosen = first(task.then, sight, self.hands.load)
-            apply(changes, self.program, chosen.then.set if chosen else (), sight, self.hands)
+            chosen = older.then(said, sight, self.hands)
+            older.assign(changes, self.program, chosen, said, sight, self.hands)
 
     def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> Sight:
         """What the attempt saw, and what its rule has assigned since."""
@@ -289,6 +370,7 @@ class _Machine:
         iteration = "-" if where.iteration is None else where.iteration
         visit = progress.visits.get(task.name, 0) + 1
         item = "" if progress.items is None else f".{progress.items.index}"
+        item += "" if progress.calls is None or task.repeat is None else f".{progress.calls.count}"
         place = f"{where.run_id}/{iteration}/{task.name}/{visit}{item}/{progress.attempt}/"
         took = outcome.meta.get("duration_ms") if outcome else None
         return tuple(

@@ -131,6 +131,19 @@ class Program:
         """How many tasks the pipeline proper has; behind them stand those that run `after` it."""
         return sum(1 for task in self.tasks if task.after is None)
 
+    def owner(self, pc: int) -> int | None:
+        """The task after each of whose calls the task at `pc` runs; None where it runs for itself."""
+        name = self.tasks[pc].each_of
+        return next((at for at in range(pc, -1, -1) if self.tasks[at].name == name), None) if name else None
+
+    def behind(self, pc: int) -> int:
+        """Where the pipeline goes on after the task at `pc`, and after those that run after each of its calls."""
+        name = self.tasks[pc].name
+        pc += 1
+        while pc < len(self.tasks) and self.tasks[pc].each_of == name:
+            pc += 1
+        return pc
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -156,6 +169,25 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """How far a task that repeats has come: `count` of its calls ended well, the last of them with `page`.
+
+    `request` is that of the call that is due, and `delay` what it waits for, in seconds; with `over` there is none, and
+    the whole is due. `truncated`: the last answer asks for another call, or a call failed. `parts` were collected."""
+
+    count: int = 0
+    request: JsonMap = field(default_factory=dict)
+    parts: tuple[Json, ...] = ()
+    page: Json = None
+    over: bool = False
+    truncated: bool = False
+    delay: float = 0.0
+    #: What `Progress` had when the first call ended: its `last`, and its `ends`.
+    before: Outcome | None = None
+    ends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
@@ -165,7 +197,8 @@ class Progress:
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
-    `items` is how far the task that is due has come with its own loop, once that has begun.
+    `items` is how far the task that is due has come with its own loop, once that has begun; `calls` how far a task has
+    that repeats, once its first call has ended. `ends` are the ends of tasks that count against jumps without an end.
     `secrets` are the versions of secrets that attempts of the task that is due have used. `wait_s` is owed
     before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
@@ -194,6 +227,8 @@ class Progress:
     proper: Ending | None = None
     entered: bool = False
     items: Items | None = None
+    calls: Calls | None = None
+    ends: int = 0
     ending: Ending | None = None
 
 

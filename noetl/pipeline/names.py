@@ -58,7 +58,7 @@ def before(
     if item is not None:
         iteration = item
         bare = layered(_bare(item, item), bare)
-    last = progress.last
+    last = _last(progress, task)
     own: dict[str, Any] = {
         "ctx": ctx,
         "vars": ctx,
@@ -81,14 +81,19 @@ def before(
         args,
         ctx,
         names.workload,
-        _before_it(progress),
+        _before_it(progress, last),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
 
 
-def _before_it(progress: Progress) -> JsonMap:
+def _last(progress: Progress, task: Task) -> Outcome | None:
+    """How the task before ended. All calls of a task that repeats see the same one."""
+    calls = progress.calls
+    return progress.last if calls is None or task.repeat is None else calls.before
+
+
+def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
     """How the task before ended, by the names that tell of an end: where nothing else is called so."""
-    last = progress.last
     if last is None or not progress.pc:
         return {}
     own: dict[str, Any] = {"outcome": (envelope := last.as_json()), "output": envelope}

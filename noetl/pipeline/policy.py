@@ -120,14 +120,15 @@ def retry_after(outcome: Outcome) -> float:
 
 def first(rules: Iterable[Rule], sight: Sight, load: Load) -> Rule | None:
     """The first of `rules` that holds. Raises TemplateError."""
-    return next((rule for rule in rules if _holds(rule.when, sight, load)), None)
+    return next((rule for rule in rules if holds(rule.when, sight, load)), None)
 
 
 def _matches(when: Template, case: Case) -> bool:
-    return _holds(when, case.sight, case.load)
+    return holds(when, case.sight, case.load)
 
 
-def _holds(when: Template, sight: Sight, load: Load) -> bool:
+def holds(when: Template, sight: Sight, load: Load) -> bool:
+    """Whether a guard holds; None always does. Raises TemplateError."""
     if when is None or isinstance(when, bool):
         return when is not False
     return truth(when, sight, load=load)

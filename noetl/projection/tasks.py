@@ -20,6 +20,8 @@ from noetl.facts.events import (
     StepFailed,
     StepResumed,
     StepSuspended,
+    TaskCallDone,
+    TaskCallFailed,
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
@@ -74,6 +76,8 @@ class TaskRows:
                 | TaskFailed()
                 | TaskItemDone()
                 | TaskItemFailed()
+                | TaskCallDone()
+                | TaskCallFailed()
                 | AttemptFailed()
                 | PolicyEvaluated()
             ):
@@ -111,14 +115,22 @@ class TaskRows:
     def _tried(
         self,
         event: Event,
-        fact: TaskDone | TaskFailed | TaskItemDone | TaskItemFailed | AttemptFailed | PolicyEvaluated,
+        fact: TaskDone
+        | TaskFailed
+        | TaskItemDone
+        | TaskItemFailed
+        | TaskCallDone
+        | TaskCallFailed
+        | AttemptFailed
+        | PolicyEvaluated,
     ) -> Iterator[ProjectionRow]:
         match fact:
-            # To tables each item of a task's own loop is a visit, and the whole the last one.
-            case TaskDone() | TaskItemDone():
+            # To tables each item of a task's own loop, and each call of one that repeats, is a visit, and the whole
+            # the last one.
+            case TaskDone() | TaskItemDone() | TaskCallDone():
                 yield self._attempt(event, fact.task, "done", None)
                 yield self._ended(event, fact.task, {"status": "done", "result": fact.result})
-            case TaskFailed() | TaskItemFailed():
+            case TaskFailed() | TaskItemFailed() | TaskCallFailed():
                 yield self._attempt(event, fact.task, "failed", fact.error)
                 yield self._ended(event, fact.task, {"status": "failed", **error_columns(fact.error)})
             case AttemptFailed():

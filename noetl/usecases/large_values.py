@@ -16,6 +16,7 @@ from noetl.facts.events import (
     Draft,
     IterationSuspended,
     StepSuspended,
+    TaskCallDone,
     TaskCheckpointed,
     TaskLoopStarted,
     VariablesSet,
@@ -38,6 +39,9 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
             return replace(draft, fact=replace(fact, checkpoint=rt.hold(fact.checkpoint, keep)))
         case TaskLoopStarted() as fact:
             return replace(draft, fact=replace(fact, items=rt.hold(fact.items, keep)))
+        case TaskCallDone() as fact:
+            request = None if fact.request is None else _each(rt, fact.request, keep)
+            return replace(draft, fact=replace(fact, kept=rt.hold(fact.kept, keep), request=request))
         case CtxPatched(patch=patch) as fact:
             return replace(draft, fact=replace(fact, patch=_each(rt, patch, keep)))
         case VariablesSet() as fact:

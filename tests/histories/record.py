@@ -428,6 +428,46 @@ def _called(sim: Simulation) -> str:
     )
 
 
+PAGES = f"""{HEAD}
+workflow:
+  - step: start
+    tool:
+      - pages: {{kind: http, url: http://x, pagination: {{type: page, items: rows, size: 2, delay: 5}}}}
+      - calls:
+          kind: http
+          url: http://x
+          params: {{page: 1}}
+          spec: {{policy: {{rules: [
+            {{when: "{{{{ outcome.status == 'error' and _attempt < 2 }}}}", then: {{do: retry, delay: 5}}}},
+            {{else: {{then: {{do: continue}}}}}}]}}}}
+          repeat:
+            next: {{when: "{{{{ response.data.next }}}}", params: {{page: "{{{{ response.data.next }}}}"}}}}
+            collect: {{path: rows, into: rows}}
+            each: {{name: keep, kind: noop, input: {{n: "{{{{ data.rows | length }}}}"}}, set: {{ctx.n: "{{{{ output.n }}}}"}}}}
+    next: wide
+  - step: wide
+    loop: {{in: [a, b], iterator: name, spec: {{mode: parallel}}}}
+    tool: {{kind: http, url: http://x, params: {{page: 1}}, repeat: {{next: {{params: {{page: 2}}}}, max: 2}}}}
+"""
+
+
+def repeats_as_a_construct() -> Simulation:
+    """One worker dies, one call fails for good, and the last of three pages is short."""
+    deaths = iter([False, True, False])
+
+    def http(call: Call) -> Json:
+        if next(deaths, False):
+            raise Death
+        page = call.config["params"]["page"]
+        if call.task == "calls" and page == 3:
+            raise ToolError("server_error", "Broken.")
+        rows = [page] * (2 if page < 3 else 1)
+        return {"status_code": 200, "data": {"rows": rows, "next": page + 1}}
+
+    sim = Simulation(PAGES, {"http": http})
+    return settled(sim, sim.start())
+
+
 #: Whose history it is, where it is not that of the first execution.
 WHOSE: dict[str, Callable[[Simulation], str]] = {"called_by_an_iteration": _called}
 
@@ -447,6 +487,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         rows_that_are_claimed,
         repeats_and_loops_of_tasks,
         called_off_while_they_waited,
+        repeats_as_a_construct,
     )
 }
 

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 
 from noetl.facts.events import ChildCall, ChildEnded, Draft
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.net.model import Assignment, Directive, Failure, Loop, Rule, Task
+from noetl.net.model import (
+    Assignment,
+    CollectPolicy,
+    Directive,
+    Failure,
+    Loop,
+    NextRequest,
+    Older,
+    Repeat,
+    Rule,
+    Task,
+)
 from noetl.pipeline.fold import evolve, initial, replay
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
@@ -115,14 +126,14 @@ AFTER = st.sampled_from(
         "{{ 1 / 0 }}",
     ]
 )
-#: What stands over a task's own inputs: it grows with every success.
+#: Of nets of schema 1. What stands over a task's own inputs grows with every success.
 THEN = st.sampled_from(
     [
         (),
         (
             Rule(
                 "{{ result.n > 4 }}",
-                Directive(set=(Assignment("local", "req.args", {"in": "{{ result.n }}"}, merge=True),)),
+                Directive(set=(Assignment("local", "req.args", {"in": "{{ result.n }}"}),)),
             ),
         ),
         (Rule("{{ 1 / 0 }}", Directive()),),
@@ -134,6 +145,54 @@ LOOPS = st.builds(
     st.just("x"),
     failure=st.sampled_from([Failure(), Failure("best_effort"), Failure("best_effort", 1)]),
 )
+
+
+REPEATS = st.builds(
+    Repeat,
+    st.sampled_from(
+        [
+            (NextRequest(None, {"args": {"in": "{{ result.n }}"}}),),
+            (
+                NextRequest("{{ result.n > 6 }}", {"args": {"in": "again"}}),
+                NextRequest("{{ result.n > 2 }}", {"args": {"in": "{{ [result.n, v] }}"}}),
+            ),
+            (NextRequest("{{ 1 / 0 }}"),),
+        ]
+    ),
+    max=st.sampled_from([1, 3, 5, "{{ 4 }}"]),
+    delay=st.sampled_from([0.0, 0.0, 0.5, 2.0, "never"]),
+    backoff=st.sampled_from(["fixed", "exponential"]),
+    collect=st.sampled_from(
+        [
+            None,
+            CollectPolicy("n"),
+            CollectPolicy("n", "replace", Assignment("ctx", "a", None)),
+            CollectPolicy("", "merge"),
+            CollectPolicy("nowhere"),
+        ]
+    ),
+)
+
+
+@st.composite
+def each_of(draw: st.DrawFn, owner: str, after: Any) -> list[Task]:
+    """None, one or two tasks that run after every call of `owner`: the first may pass over the second."""
+    names = [f"{owner}.{number}" for number in range(draw(st.integers(0, 2)))]
+    over = Rule("{{ result.n > 5 }}", Directive("jump", to=names[-1])) if names else None
+    left = Rule("{{ result.n == 9 }}", Directive("break"))
+    went_on = Rule(None, Directive("continue"))
+    return [
+        Task(
+            name,
+            "noop",
+            args={"in": draw(VALUES), "page": "{{ data.n }}"},
+            rules=(left, went_on) if name == names[-1] or over is None else (over, left, went_on),
+            set=draw(ASSIGNMENTS),
+            each_of=owner,
+            after=None if after is None else True,
+        )
+        for name in names
+    ]
 
 
 @st.composite
@@ -151,7 +210,8 @@ def programs(draw: st.DrawFn) -> Program:
         args = {"in": draw(VALUES)} if draw(st.booleans()) else {}
         after = draw(AFTER) if position >= proper else None
         loop = draw(LOOPS) if draw(st.integers(0, 3)) == 0 else None
-        then = draw(THEN) if loop is None else ()
+        repeat = draw(REPEATS) if loop is None and draw(st.integers(0, 2)) == 0 else None
+        then = draw(THEN) if loop is None and repeat is None else ()
         tasks.append(
             Task(
                 name,
@@ -161,11 +221,13 @@ def programs(draw: st.DrawFn) -> Program:
                 set=draw(ASSIGNMENTS),
                 line=position + 1,
                 loop=loop,
-                then=then,
-                over="{{ req }}" if then else None,
+                older=Older("{{ req }}", then, merged=("req.args",)) if then else None,
+                repeat=repeat,
                 after=after,
             )
         )
+        if repeat is not None:
+            tasks += draw(each_of(name, after))
     parallel = draw(st.integers(0, 5)) == 0
     return Program(
         tuple(tasks),
@@ -236,7 +298,9 @@ class Worker:
         if number % 4 == 0:
             fact = ChildEnded(move.task, "9", "failed", error=ErrorInfo("child", f"no {number}"))
         place = self.program.where
-        key = f"child:{move.task}/{progress.visits.get(move.task, 0)}/{progress.attempt}"
+        call = 0 if progress.calls is None else progress.calls.count
+        item = 0 if progress.items is None else progress.items.index
+        key = f"child:{move.task}/{progress.visits.get(move.task, 0)}/{call}/{item}/{progress.attempt}"
         draft = Draft(fact, run_id=place.run_id, iteration=place.iteration, dedup_key=key)
         self.log.append(draft)
         return evolve(self.program, progress, draft)

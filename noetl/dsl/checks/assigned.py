@@ -9,12 +9,7 @@ from noetl.net.model import Assignment, Scope, Transition
 
 def by_tasks(transition: Transition) -> list[Assignment]:
     """All assignments of its tasks and of their rules."""
-    return [
-        one
-        for task in transition.tasks
-        for group in (task.set, *(rule.then.set for rule in (*(task.rules or ()), *task.then)))
-        for one in group
-    ]
+    return [one for task in transition.tasks for one in task.assigns]
 
 
 def heads(assignments: Iterable[Assignment], scope: Scope) -> set[str]:

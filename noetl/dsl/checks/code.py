@@ -15,12 +15,10 @@ from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.python_syntax import Fault, parsed
 from noetl.errors import NoetlError
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import EACH_INPUTS, KindInfo, Template
 
 #: What the runner gives to every code besides its inputs.
 _GIVEN: Final = frozenset({"args", "input_data", "context"})
-#: What tasks are given that run after each call of another one.
-_GIVEN_EACH: Final = frozenset({"data", "result", "response"})
 #: Python names another line of the code.
 _ON_LINE: Final = re.compile(r" on line (\d+)")
 
@@ -170,8 +168,8 @@ def _codes(subject: Subject) -> Iterator[_Code]:
         libs = names_of_libs(task.config.get("libs"))
         if libs is None or not call.step or any(subject.raw(part).get("repeat") for part in call.parts):
             continue
-        given = libs | task.args.keys() | task.given.keys()
-        given |= _GIVEN_EACH if any("each" in path for path in call.paths.values()) else frozenset()
+        given = {*libs, *task.args, *task.handed}
+        given |= {*EACH_INPUTS} if any("each" in path for path in call.paths.values()) else set()
         for key in kind.python_keys:
             text = task.config.get(key)
             if isinstance(text, str) and key in task.verbatim:

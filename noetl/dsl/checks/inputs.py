@@ -8,7 +8,7 @@ from typing import Final
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, shown
 from noetl.expressions import path_of
-from noetl.net.model import Demand, Net, Transition
+from noetl.net.model import EACH_INPUTS, Demand, Net, Template, Transition
 
 #: Args that the final step is given.
 OF_FINAL_STEP: Final = frozenset({"status", "steps", "errors"})
@@ -55,6 +55,7 @@ def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
 
 def _given_by_step(net: Net, step: Transition, *, of_nothing: bool = False) -> set[str]:
     """`of_nothing`: those that are null as well."""
-    handed = (step.args, *(task.given for task in step.tasks))
+    handed: tuple[Mapping[str, Template], ...] = (step.args, *(task.given for task in step.tasks))
     given = {name for names in handed for name, value in names.items() if of_nothing or value is not None}
+    given |= {name for task in step.tasks if task.each_of for name in EACH_INPUTS}
     return given | OF_FINAL_STEP if step.name == net.final_step else given

@@ -288,7 +288,7 @@ def _assigned_by(transition: Transition) -> set[str]:
 def _own(transition: Transition) -> set[str]:
     names = {task.name for task in transition.tasks} | set(transition.args)
     for task in transition.tasks:
-        names |= task.args.keys() | task.given.keys()
+        names |= task.args.keys() | set(task.handed)
     if transition.loop is not None and transition.loop.cursor is not None:
         names |= transition.loop.cursor.args.keys()
     return names | heads(by_tasks(transition), "local")

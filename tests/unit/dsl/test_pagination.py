@@ -27,7 +27,7 @@ def problems(pagination: str, kind: str = "http", params: str = "{}") -> list[tu
         ("{type: offset}", "pagination by offset needs limit"),
         ("{type: link, size: 3}", "`size` means nothing to pagination by link"),
         ("{type: page, size: 0}", "size is 0"),
-        ("{type: page, max_pages: 100000}", "max_pages is 100000"),
+        ("{type: page, max_pages: 0}", "max_pages is 0"),
         ("{type: page, size: 'x{{ a }}'}", "size is 'x{{ a }}'"),
         ("{type: page, delay: soon}", "is not a duration"),
         ("{type: page, stop: 3}", "stop"),

@@ -6,17 +6,23 @@ from dataclasses import replace
 import pytest
 
 from noetl.errors import NoetlError
-from noetl.net.codec import digest, from_json, to_json
+from noetl.facts.json import Json
+from noetl.net.codec import SCHEMA, digest, from_json, to_json
 from noetl.net.model import (
     Admission,
     AdmitRule,
     Arc,
     Assignment,
+    CollectPolicy,
     Directive,
     Failure,
     Join,
     Loop,
     Net,
+    NextRequest,
+    Older,
+    Pages,
+    Repeat,
     Rule,
     Task,
     Transition,
@@ -116,6 +122,62 @@ def test_nets_that_differ_in_positions_only_are_the_same() -> None:
     assert same_net(NET, replace(NET, file="g", transitions=(moved, second)))
     assert not same_net(NET, replace(NET, transitions=(replace(first, router="exclusive"), second)))
     assert not same_net(NET, replace(NET, transitions=(second, first)))
+
+
+def test_what_repeats_survives_json_with_the_number_of_the_schema() -> None:
+    into = Assignment("ctx", "rows", None)
+    repeat = Repeat(
+        (NextRequest("{{ more }}", {"args": {"n": 1}}),), collect=CollectPolicy("a.b", "merge", into)
+    )
+    paged = Repeat(pages=Pages("offset", "at", 0, "{{ n }}", until="{{ done }}"), max=5, delay="{{ d }}")
+    tasks = (
+        Task("t", "http", repeat=repeat),
+        Task("e", "noop", each_of="t"),
+        Task("p", "http", repeat=paged),
+    )
+    net = Net("n", "p", "a", (Transition("a", tasks),))
+    assert to_json(net)["schema"] == SCHEMA == 2
+    assert from_json(json.loads(json.dumps(to_json(net)))) == net
+
+
+def test_what_a_task_of_schema_1_said_besides_is_kept_apart() -> None:
+    rule = {"when": "{{ more }}", "then": {"set": [_set("calls.request", merge=True)]}}
+    task = {
+        "name": "t",
+        "kind": "http",
+        "set": [_set("calls.parts", append=True), _set("x")],
+        "over": "{{ o }}",
+    }
+    step = {"name": "a", "tasks": [{**task, "then": [rule], "again": {"task": "t", "most": 3}}]}
+    net = from_json({"name": "n", "path": "p", "entry": "a", "transitions": [step]})
+    (found,) = net.steps["a"].tasks
+    then = (Rule("{{ more }}", Directive(set=(Assignment("local", "calls.request", 1),))),)
+    assert found.older == Older("{{ o }}", then, ("calls.parts",), ("calls.request",))
+    assert found.set == (Assignment("local", "calls.parts", 1), Assignment("local", "x", 1))
+
+
+def _set(name: str, *, append: bool = False, merge: bool = False) -> dict[str, Json]:
+    return {"scope": "local", "name": name, "value": 1, "append": append, "merge": merge}
+
+
+@pytest.mark.parametrize("schema", [0, 3, "2", None])
+def test_a_net_of_a_schema_that_nobody_knows_is_an_error_that_names_it(schema: Json) -> None:
+    with pytest.raises(
+        NoetlError, match=rf"playbook 'p/n' is of schema {schema}, .* the version that stored it"
+    ):
+        from_json({**to_json(NET), "schema": schema})
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_a_field_that_nobody_knows_is_an_error_that_names_it(number: bool) -> None:
+    body = to_json(NET)
+    body["transitions"][0]["tasks"][0]["colour"] = "red"
+    if not number:
+        del body["schema"]
+        for task in (*body["transitions"][0]["tasks"], *body["workbook"].values()):
+            del task["repeat"], task["each_of"], task["older"]
+    with pytest.raises(NoetlError, match=r"playbook 'p/n' cannot be read: transitions\.0\.tasks\.0\.colour"):
+        from_json(body)
 
 
 def test_a_body_that_is_no_net_is_named() -> None:

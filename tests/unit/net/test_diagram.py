@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from noetl.net.diagram import dot, mermaid
-from noetl.net.model import Arc, Join, Loop, Net, Task, Transition
+from noetl.net.model import Arc, Join, Loop, Net, NextRequest, Pages, Repeat, Task, Transition
 
 _NET = Net(
     'the "net"',
@@ -52,3 +52,13 @@ def test_dot_shows_the_same() -> None:
 def test_long_guards_are_cut() -> None:
     arc = Arc("1", "a", "a", when="{{ " + "x" * 500 + " }}")
     assert max(map(len, mermaid(Net("n", "n", "a", (Transition("a", arcs=(arc,)),))).splitlines())) < 100
+
+
+def test_tasks_that_repeat_say_how_often() -> None:
+    pages = Task("rows", "http", repeat=Repeat(pages=Pages("link"), max=5))
+    calls = Task("job", "http", repeat=Repeat((NextRequest(),), max="{{ n }}"))
+    net = Net("n", "n", "start", (Transition("start", tasks=(pages, calls)),))
+    shown = (
+        "http<br/>↻ rows #40;up to 5 pages by link#41;<br/>↻ job #40;up to #123;#123; n #125;#125; calls#41;"
+    )
+    assert mermaid(net).splitlines()[1] == f'    s0(["start<br/>{shown}"])'

@@ -68,7 +68,9 @@ def test_the_items_of_all_pages_are_the_result(form: str, server: Callable[[Call
     report = simulation.run()
     assert report.row.status == "completed", report.error
     assert report.result == {"data": ROWS, "pages": pages, "truncated": False}
-    assert len(simulation.tools.calls) - pages == pages + 1  # a question behind each page, and the end
+    assert len(simulation.tools.calls) == pages
+    types = [event.fact.type for event in simulation.events(report.row.execution_id)]
+    assert [one for one in types if one.startswith("task.")] == ["task.call.done"] * pages + ["task.done"]
 
 
 @pytest.mark.parametrize(("form", "server", "_"), FORMS)
@@ -173,8 +175,8 @@ def test_a_delay_lets_the_worker_go_and_each_page_is_in_the_log_before_the_next(
     simulation.settle()
     for pages in (1, 2, 3):
         assert inspect.execution(simulation.rt, execution_id).status == "running"
-        ended = [one.fact for one in simulation.events(execution_id) if isinstance(one.fact, e.TaskDone)]
-        assert [one.task for one in ended].count("fetch.page") == pages
+        ended = [one.fact for one in simulation.events(execution_id) if isinstance(one.fact, e.TaskCallDone)]
+        assert [(one.task, one.call) for one in ended] == [("fetch", call + 1) for call in range(pages)]
         simulation.pass_time(61)
         simulation.settle()
     assert simulation.report(execution_id).result["data"] == ROWS
@@ -183,9 +185,8 @@ def test_a_delay_lets_the_worker_go_and_each_page_is_in_the_log_before_the_next(
 def test_the_log_holds_every_item_of_a_page_once_beside_the_answer_itself() -> None:
     simulation = Simulation(playbook("{type: page, size: 3, items: rows}"), {"http": by_page})
     execution_id = simulation.run().row.execution_id
-    kept = [one.fact for one in simulation.events(execution_id) if isinstance(one.fact, e.VariablesSet)]
-    parts = [value for fact in kept for name, value in fact.local.items() if ".parts." in name]
-    assert parts == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    kept = [one.fact for one in simulation.events(execution_id) if isinstance(one.fact, e.TaskCallDone)]
+    assert [fact.kept for fact in kept] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 def test_a_jump_back_to_the_task_begins_at_the_first_page() -> None:

@@ -240,8 +240,8 @@ def test_a_delay_grows_as_backoff_says() -> None:
     simulation = Simulation(playbook(f"{{{NEXT}, delay: 10s, backoff: exponential}}"), {"http": server})
     execution_id = simulation.run().row.execution_id
     facts = [event.fact for event in simulation.events(execution_id)]
-    waits = [fact.delay for fact in facts if isinstance(fact, e.PolicyEvaluated) and fact.do == "retry"]
-    assert waits == [10, 20, 40]
+    waits = [fact.delay for fact in facts if isinstance(fact, e.TaskCallDone)]
+    assert waits == [10, 20, 40, 0]
 
 
 def test_a_jump_back_to_the_task_begins_with_its_first_request() -> None:
@@ -272,7 +272,7 @@ def test_the_log_grows_by_the_same_with_every_call() -> None:
             playbook(repeat), {"http": lambda call: answer(call.config["params"]["page"] + 1)}
         )
         events = simulation.events(simulation.run().row.execution_id)
-        return len(repr([event.fact for event in events if not isinstance(event.fact, e.TaskDone)]))
+        return len(repr([event.fact for event in events if isinstance(event.fact, e.TaskCallDone)]))
 
     first, second, third = (sized(count) for count in (20, 40, 60))
     assert third - second < 1.1 * (second - first)
