@@ -25,6 +25,7 @@ from noetl.store import exists, open_store
 from noetl.store.file_lock import Found, Lock, hold_lock, is_held
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -199,6 +200,7 @@ def runtime(
         seal=seal,
         encrypt=lambda data: held.vault().encrypt(data),
         logs=LogWriter(opened, results, now),
+        quoting=CommandLine,
     )
 
 

@@ -29,6 +29,7 @@ from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
 from noetl.store.memory import MemoryStore
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
@@ -230,6 +231,7 @@ class Simulation:
             entropy=self._draw,
             random=lambda: 0.5,
             limits=limits or Limits(slice_s=3600.0),
+            quoting=CommandLine,
         )
         self.leases = StillLeases(self.rt)
         self.worker = Worker(self.rt, "simulated", self.leases)

@@ -24,6 +24,7 @@ from noetl.forecast.model import Forecast
 from noetl.forecast.shape import as_json as shaped
 from noetl.forecast.tasks import Kinds
 from noetl.store.library import Files
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.registry import touches
 from noetl.usecases.provisions import Provisions, provided, unseen
@@ -83,7 +84,7 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
 def _given(payload: JsonMap, overrides: JsonMap) -> Given:
     settings = Settings.from_env()
     return Given(
-        Kinds(installed_kinds(), touches),
+        Kinds(installed_kinds(), touches, CommandLine),
         payload,
         overrides,
         settings.environment(),

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
-from noetl.expressions.check import Fault, check
-from noetl.expressions.evaluate import Warn, evaluate, truth
-from noetl.expressions.grammar import inside
-from noetl.expressions.nulls import evaluate_at, sentence
-from noetl.expressions.pieces import pieces
+from noetl.expressions.check import TemplateFault, check
+from noetl.expressions.evaluate import Warn, evaluate, evaluate_at, sentence, truth
+from noetl.expressions.follow import part_of, selected
+from noetl.expressions.grammar import inside, pieces
+from noetl.expressions.names import names_optional, names_used
 from noetl.expressions.places import place_of_name, renamed
-from noetl.expressions.scopes import names_optional, names_used
-from noetl.expressions.selecting import part_of, selected
-from noetl.expressions.shell import ShellText
+from noetl.expressions.quoting import BeginQuoting, NoQuoting, QuotedText, Quoting
+from noetl.expressions.refusals import Broken
 
 __all__ = [
-    "Fault",
-    "ShellText",
+    "BeginQuoting",
+    "Broken",
+    "NoQuoting",
+    "QuotedText",
+    "Quoting",
+    "TemplateFault",
     "Warn",
     "check",
     "evaluate",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from noetl.expressions.refusals import Refusal
+from noetl.expressions.follow import into
+from noetl.expressions.limits import Meter
+from noetl.expressions.members import Callee
+from noetl.expressions.names import names_used
+from noetl.expressions.refusals import OverLimit, Refusal
+from noetl.expressions.rendering import find
 from noetl.expressions.results import value_of
-from noetl.expressions.run import Callee, find, into
-from noetl.expressions.scopes import names_used
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import plain
+from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference
 from noetl.facts.secret import called, is_secret
+
+#: What `measure` says of a value is at most so many times the length of its JSON.
+_MEASURED: Final = 4
 
 
 def values_read(
@@ -22,7 +28,7 @@ def values_read(
     names: Mapping[str, Any],
     *,
     guard: bool = False,
-    load: Load | None = None,  # noqa: ARG001  # callers pass what they pass to `truth`; nothing is loaded here
+    load: Load | None = None,  # noqa: ARG001  # what callers pass to `truth`; nothing is loaded
     limit: int = 256,
 ) -> dict[str, Json]:
     """Each chain of `names_used`, dotted, with its value now; null where it is undefined.
@@ -70,29 +76,17 @@ def _brief(value: Any, limit: int) -> Json:
 
 
 def _is_small(value: Any, limit: int) -> bool:
-    """Whether `value` may fit; looks at no more than `limit` parts, however large it is."""
-    size = 0
-    stack = [value]
-    while stack and size <= limit:
-        item = stack.pop()
-        if isinstance(item, str):
-            size += len(item) + 2
-        elif isinstance(item, Mapping | list | tuple):
-            size += len(item) + 2
-            if size <= limit:
-                stack.extend(item.values() if isinstance(item, Mapping) else item)
-        else:
-            size += 1
-    return size <= limit
+    """Whether `value` may fit; looks at no more than some of its parts, however large it is."""
+    try:
+        measure(value, Meter(), _MEASURED * limit)
+    except OverLimit:
+        return False
+    return True
 
 
 def _description(value: Any) -> str:
-    match value:
-        case str():
-            return f"<text of {len(value)} characters>"
-        case Mapping():
-            return f"<mapping of {len(value)}>"
-        case list() | tuple():
-            return f"<list of {len(value)}>"
-        case _:
-            return f"<{type(value).__name__}>"
+    if isinstance(value, str):
+        return f"<text of {len(value)} characters>"
+    if isinstance(value, Mapping | list | tuple):
+        return f"<{'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}>"
+    return f"<{type(value).__name__}>"

@@ -9,6 +9,7 @@ from typing import Final
 #: Names that are written behind a dot; others stand in brackets.
 _WORD: Final = re.compile(r"[^\W\d][\w-]*")
 _STEP: Final = re.compile(r"""\.([^\W\d][\w-]*)|\[(?P<index>-?[0-9]{1,9})\]|\['([^']+)'\]|\["([^"]+)"\]""")
+_PATH: Final = re.compile(f"({_STEP.pattern})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,16 @@ def _step_text(part: str | int) -> str:
 
 
 def path_of(text: str) -> tuple[str | int, ...] | None:
-    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no such path."""
+    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no path."""
     rest = text.strip()
     if rest.startswith("$"):
         rest = rest[1:]
     elif not rest.startswith("["):
         rest = f".{rest}"
-    parts: list[str | int] = []
-    at = 0
-    while at < len(rest):
-        step = _STEP.match(rest, at)
-        if step is None:
-            return None
-        word = next(part for part in step.groups() if part is not None)
-        parts.append(int(word) if step["index"] else word)
-        at = step.end()
-    return tuple(parts) or None
+    if _PATH.fullmatch(rest) is None:
+        return None
+    return tuple(_part(step) for step in _STEP.finditer(rest))
+
+
+def _part(step: re.Match[str]) -> str | int:
+    return int(step["index"]) if step["index"] else next(word for word in step.groups() if word is not None)

@@ -6,54 +6,32 @@ constants are not folded, so that every operation happens on somebody's budget.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from jinja2 import nodes
+from jinja2.visitor import NodeVisitor
 
 from noetl.expressions import operators
-from noetl.expressions.grammar import chain_of, constant_key, describe, is_global
-from noetl.expressions.refusals import Broken, Refusal
-from noetl.expressions.run import GLOBALS, Run, Verb, refuse_marked, refuse_secret
+from noetl.expressions.chains import Chain
+from noetl.expressions.follow import follow
+from noetl.expressions.functions import GLOBALS
+from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
+from noetl.expressions.members import Verb
+from noetl.expressions.refusals import Broken, Refusal, refuse_marked, refuse_secret
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of
+from noetl.expressions.variables import Eval, Scope
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.nearest import did_you_mean
 
-_MISSING: Final = object()
 #: Filters that need not know the value of a secret: a marker stands for it in what they make.
 _ON_SECRETS: Final = frozenset({"default", "d", "join", "safe", "string", "to_json", "tojson", "urlencode"})
 
 
-class Scope:
-    """The names that a template has bound, innermost first, and the rendering that they belong to."""
-
-    __slots__ = ("_parent", "run", "variables")
-
-    def __init__(self, run: Run, parent: Scope | None = None) -> None:
-        self.run = run
-        self.variables: dict[str, Any] = {}
-        self._parent = parent
-
-    def inner(self) -> Scope:
-        """A scope within this one."""
-        return Scope(self.run, self)
-
-    def lookup(self, name: str) -> Any:
-        """What the template bound to `name`, else what it was given."""
-        scope: Scope | None = self
-        while scope is not None:
-            value = scope.variables.get(name, _MISSING)
-            if value is not _MISSING:
-                return value
-            scope = scope._parent
-        return self.run.name(name)
-
-
-Eval: TypeAlias = Callable[[Scope], Any]
 Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Any], Mapping[str, Any]]]
-Node: TypeAlias = nodes.Node
 
 _BINARY: Mapping[type[nodes.Expr], operators.Binary] = {
     nodes.Add: operators.add,
@@ -64,9 +42,14 @@ _BINARY: Mapping[type[nodes.Expr], operators.Binary] = {
     nodes.Mod: operators.modulo,
     nodes.Pow: operators.power,
 }
+_UNARY: Mapping[type[nodes.Expr], Callable[[Any], Any]] = {
+    nodes.Not: operator.not_,
+    nodes.Neg: operators.negate,
+    nodes.Pos: operators.posit,
+}
 
 
-class Expressions:
+class Expressions(NodeVisitor):
     """Compiles expressions. `bound` are the names that the template binds anywhere.
 
     What is wrong with the template itself is handed to `report`, which may raise it or collect it.
@@ -76,149 +59,103 @@ class Expressions:
         self.bound = bound
         self.report = report
 
-    def expression(self, node: Node) -> Eval:
+    def expression(self, node: nodes.Node) -> Eval:
         """The meaning of any expression."""
-        match node:
-            case nodes.Name():
-                return self._name(node)
-            case nodes.Getattr():
-                return self._getattr(node)
-            case nodes.Getitem():
-                return self._getitem(node)
-            case nodes.Const():
-                return _constant(node.value)
-            case nodes.TemplateData():
-                return _constant(node.data)
-            case nodes.Filter():
-                return self.filter(node, self.expression(node.node) if node.node is not None else None)
-            case nodes.Test():
-                return self._test(node)
-            case nodes.Call():
-                return self._call(node)
-            case _:
-                return self._operation(node)
+        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
-    def _operation(self, node: Node) -> Eval:
-        match node:
-            case nodes.And() | nodes.Or():
-                return self._logic(node)
-            case nodes.Compare():
-                return self._compare(node)
-            case nodes.Not():
-                inner = self.expression(node.node)
-                return lambda scope: not inner(scope)
-            case nodes.Neg():
-                return self._unary(node, operators.negate)
-            case nodes.Pos():
-                return self._unary(node, operators.posit)
-            case nodes.BinExpr():
-                return self._binary(node)
-            case nodes.CondExpr():
-                return self._condition(node)
-            case _:
-                return self._literal(node)
+    def generic_visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
+        self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
+        return lambda *_: None
 
-    def _literal(self, node: Node) -> Eval:
-        match node:
-            case nodes.Concat():
-                return self._concat(node)
-            case nodes.List():
-                items = self._all(node.items)
-                return lambda scope: [_present(item(scope)) for item in items]
-            case nodes.Tuple():
-                items = self._all(node.items)
-                return lambda scope: tuple([_present(item(scope)) for item in items])
-            case nodes.Dict():
-                return self._dict(node)
-            case nodes.Slice():
-                return self._slice(node)
-            case _:
-                self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
-                return _constant(None)
-
-    def _all(self, items: Sequence[Node]) -> tuple[Eval, ...]:
+    def _all(self, items: Sequence[nodes.Node]) -> tuple[Eval, ...]:
         return tuple(self.expression(item) for item in items)
 
-    def _name(self, node: nodes.Name) -> Eval:
+    def visit_Const(self, node: nodes.Const) -> Eval:
+        return _make_constant(node.value)
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> Eval:
+        return _make_constant(node.data)
+
+    def visit_Filter(self, node: nodes.Filter) -> Eval:
+        return self.filter(node, self.expression(node.node) if node.node is not None else None)
+
+    def visit_List(self, node: nodes.List) -> Eval:
+        items = self._all(node.items)
+        return lambda scope: [_to_value(item(scope)) for item in items]
+
+    def visit_Tuple(self, node: nodes.Tuple) -> Eval:
+        items = self._all(node.items)
+        return lambda scope: tuple([_to_value(item(scope)) for item in items])
+
+    def visit_Name(self, node: nodes.Name) -> Eval:
         name = node.name
         if name in self.bound:
             # Of pairs and tuples the parts come as they are, references among them.
             return lambda scope: scope.run.resolve(scope.lookup(name))
         return lambda scope: scope.run.name(name)
 
-    def _chain(self, node: Node) -> Eval | None:
-        """Names with attributes are walked at once: results answer for more than their value has."""
+    def _part(self, node: nodes.Getattr | nodes.Getitem) -> Eval:
         chain = chain_of(node)
-        if chain is None or chain.head in self.bound:
-            return None
-        found, path = chain, ".".join(chain.words)
+        get = self._step(node) if chain is None or chain.head in self.bound else _walk(chain)
+        path = describe(node)
 
-        def get(scope: Scope) -> Any:
-            value = scope.run.chain(found)
+        def named(scope: Scope) -> Any:
+            value = get(scope)
             return Undefined(path) if type(value) is Undefined else value
 
-        return get
+        return named
 
-    def _getattr(self, node: nodes.Getattr) -> Eval:
-        if (whole := self._chain(node)) is not None:
-            return whole
-        inner, name, path = self.expression(node.node), node.attr, describe(node)
+    visit_Getattr = visit_Getitem = _part
 
-        def get(scope: Scope) -> Any:
-            value = scope.run.attribute(inner(scope), name)
-            return Undefined(path) if type(value) is Undefined else value
+    def _step(self, node: nodes.Getattr | nodes.Getitem) -> Eval:
+        inner, fixed = self.expression(node.node), constant_part(node)
+        key = (
+            _make_constant(fixed)
+            if fixed is not None or isinstance(node, nodes.Getattr)
+            else self.expression(node.arg)
+        )
+        return lambda scope: scope.run.item(inner(scope), key(scope))
 
-        return get
-
-    def _getitem(self, node: nodes.Getitem) -> Eval:
-        if (whole := self._chain(node)) is not None:
-            return whole
-        inner, path = self.expression(node.node), describe(node)
-        fixed = constant_key(node.arg)
-        key = self.expression(node.arg) if fixed is None else _constant(fixed)
-
-        def get(scope: Scope) -> Any:
-            value = scope.run.item(inner(scope), key(scope))
-            return Undefined(path) if type(value) is Undefined else value
-
-        return get
-
-    def _slice(self, node: nodes.Slice) -> Eval:
+    def visit_Slice(self, node: nodes.Slice) -> Eval:
         start, stop, step = (
-            _constant(None) if part is None else self.expression(part)
+            _make_constant(None) if part is None else self.expression(part)
             for part in (node.start, node.stop, node.step)
         )
-        return lambda scope: slice(_present(start(scope)), _present(stop(scope)), _present(step(scope)))
+        return lambda scope: slice(_to_value(start(scope)), _to_value(stop(scope)), _to_value(step(scope)))
 
-    def _dict(self, node: nodes.Dict) -> Eval:
+    def visit_Dict(self, node: nodes.Dict) -> Eval:
         pairs = tuple((self.expression(pair.key), self.expression(pair.value)) for pair in node.items)
-        return lambda scope: {_as_key(key(scope)): _present(value(scope)) for key, value in pairs}
+        return lambda scope: {_to_key(key(scope)): _to_value(value(scope)) for key, value in pairs}
 
-    def _concat(self, node: nodes.Concat) -> Eval:
+    def visit_Concat(self, node: nodes.Concat) -> Eval:
         parts = self._all(node.nodes)
         return lambda scope: join(scope.run, "", [part(scope) for part in parts])
 
-    def _logic(self, node: nodes.And | nodes.Or) -> Eval:
+    def visit_And(self, node: nodes.And) -> Eval:
         left, right = self.expression(node.left), self.expression(node.right)
-        if isinstance(node, nodes.And):
-            return lambda scope: left(scope) and right(scope)
+        return lambda scope: left(scope) and right(scope)
+
+    def visit_Or(self, node: nodes.Or) -> Eval:
+        left, right = self.expression(node.left), self.expression(node.right)
         return lambda scope: left(scope) or right(scope)
 
-    def _unary(self, node: nodes.UnaryExpr, function: Callable[[Any], Any]) -> Eval:
-        inner = self.expression(node.node)
+    def _unary(self, node: nodes.UnaryExpr) -> Eval:
+        inner, function = self.expression(node.node), _UNARY[type(node)]
         return lambda scope: function(inner(scope))
 
     def _binary(self, node: nodes.BinExpr) -> Eval:
-        left, right = self.expression(node.left), self.expression(node.right)
-        function = _BINARY[type(node)]
+        left, right, function = self.expression(node.left), self.expression(node.right), _BINARY[type(node)]
         return lambda scope: function(scope.run, left(scope), right(scope))
 
-    def _condition(self, node: nodes.CondExpr) -> Eval:
+    visit_Not = visit_Neg = visit_Pos = _unary
+    visit_Add = visit_Sub = visit_Mul = visit_Div = visit_FloorDiv = visit_Mod = visit_Pow = _binary
+
+    def visit_CondExpr(self, node: nodes.CondExpr) -> Eval:
         test, then = self.expression(node.test), self.expression(node.expr1)
-        other = _constant(Undefined("if … else")) if node.expr2 is None else self.expression(node.expr2)
+        other = self.expression(node.expr2) if node.expr2 else _make_constant(Undefined("if … else"))
         return lambda scope: then(scope) if test(scope) else other(scope)
 
-    def _compare(self, node: nodes.Compare) -> Eval:
+    def visit_Compare(self, node: nodes.Compare) -> Eval:
         first = self.expression(node.expr)
         rest = tuple((operators.COMPARISONS[part.op], self.expression(part.expr)) for part in node.ops)
         if len(rest) == 1:
@@ -245,8 +182,8 @@ class Expressions:
                 [value(scope) for value in args],
                 {key: value(scope) for key, value in kwargs},
             )
-        more = _constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
-        named = _constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
+        more = _make_constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
+        named = _make_constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
 
         def collect(scope: Scope) -> tuple[Sequence[Any], Mapping[str, Any]]:
             spread = scope.run.elements(more(scope))
@@ -258,16 +195,16 @@ class Expressions:
 
     def filter(self, node: nodes.Filter, value: Eval | None) -> Eval:
         """A filter over `value`."""
-        verb = self._verb("filter", node, FILTERS)
-        source = value or _constant("")
+        verb = self._find_verb("filter", node, FILTERS)
+        source = value or _make_constant("")
         if node.name not in _ON_SECRETS:
-            source = _known(source, node.name)
-        return self._applied(verb, source, node)
+            source = _refuse_unknown(source, node.name)
+        return self._apply_verb(verb, source, node)
 
-    def _test(self, node: nodes.Test) -> Eval:
-        return self._applied(self._verb("test", node, TESTS), self.expression(node.node), node)
+    def visit_Test(self, node: nodes.Test) -> Eval:
+        return self._apply_verb(self._find_verb("test", node, TESTS), self.expression(node.node), node)
 
-    def _applied(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
+    def _apply_verb(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
         if not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs):
             return lambda scope: verb(scope.run, source(scope))
         arguments = self.arguments(node)
@@ -278,16 +215,16 @@ class Expressions:
 
         return apply
 
-    def _verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
+    def _find_verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
         verb = known.get(node.name)
         if verb is None:
             hint = did_you_mean(node.name, known).strip()
             cause = f"names the {what} '{node.name}', which does not exist"
-            self.report(Broken(cause, node.lineno, hint, verb=node.name))
+            self.report(Broken(cause, node.lineno, hint, word=node.name))
             return lambda *_: None
         return verb
 
-    def _call(self, node: nodes.Call) -> Eval:
+    def visit_Call(self, node: nodes.Call) -> Eval:
         arguments = self.arguments(node)
         if is_global(node, self.bound) and isinstance(node.node, nodes.Name):
             function = GLOBALS[node.node.name]
@@ -306,7 +243,12 @@ class Expressions:
         return call
 
 
-def _known(source: Eval, name: str) -> Eval:
+def _walk(chain: Chain) -> Eval:
+    """Names with attributes are walked at once: results answer for more than their value has."""
+    return lambda scope: scope.run.resolve(follow(scope.run.names, chain, scope.run.load))
+
+
+def _refuse_unknown(source: Eval, name: str) -> Eval:
     """`source`, refused where a filter would look at, or change, what only a tool call knows."""
 
     def get(scope: Scope) -> Any:
@@ -318,15 +260,15 @@ def _known(source: Eval, name: str) -> Eval:
     return get
 
 
-def _constant(value: Any) -> Eval:
+def _make_constant(value: Any) -> Eval:
     return lambda _: value
 
 
-def _present(value: Any) -> Any:
+def _to_value(value: Any) -> Any:
     return None if isinstance(value, Undefined) else value
 
 
-def _as_key(value: Any) -> Any:
+def _to_key(value: Any) -> Any:
     if isinstance(value, str | int | float | Undefined | None):
-        return _present(value)
+        return _to_value(value)
     raise Broken(f"makes a mapping with {kind_of(value)} as a key; keys must be texts")

@@ -21,8 +21,9 @@ _HINTS: Final = (
 )
 
 
-def foreign(source: str, bare: bool) -> str:
-    """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source` is an expression."""
+def hint_at_foreign(source: str, bare: bool) -> str:
+    """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source`
+    is an expression."""
     for piece in (source,) if bare else _expressions(source):
         code = _TEXT.sub("''", piece)
         for pattern, hint in _HINTS:

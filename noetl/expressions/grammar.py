@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
 from noetl.expressions.chains import Chain
-from noetl.expressions.foreign import foreign
+from noetl.expressions.foreign import hint_at_foreign
+from noetl.expressions.functions import GLOBALS
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
-from noetl.expressions.refusals import Broken, OverLimit, Refusal
-from noetl.expressions.run import GLOBALS, SANDBOX
+from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
+from noetl.expressions.rendering import SANDBOX
+from noetl.facts.json import Json
 
+#: Where something stands within a value: names and indices.
+Path: TypeAlias = tuple[str | int, ...]
+#: Tags of Jinja that reach other texts, and those that NoETL does without.
+_REACHING: Final = frozenset({"extends", "from", "import", "include"})
+_UNSUPPORTED: Final = frozenset({"block", "call", "macro"})
+_INSTEAD: Final = "Write the text where it is needed, repeat it with {% for %}, or let a python task make it."
 #: What may stand beside braces: blanks before or behind them go.
 _TRIMMING: Final = ("-", "+")
-#: Names that loops and macros bind without saying so.
-_IMPLICIT = frozenset({"loop", "caller", "varargs", "kwargs"})
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """`whole` is the expression where the template is exactly one; else `body` is the text's statements.
+    """`whole` is the expression where the template is exactly one, `body` the statements of others.
 
     `bound` are all names that the template itself binds anywhere.
     """
@@ -41,6 +47,21 @@ def is_template(source: str) -> bool:
     return "{{" in source or "{%" in source or "{#" in source
 
 
+def texts(template: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every text in `template`, keys of mappings among them, and where it stands: a key at the
+    place of its value."""
+    match template:
+        case str():
+            yield path, template
+        case Mapping():
+            for key, value in template.items():
+                yield (*path, str(key)), str(key)
+                yield from texts(value, (*path, str(key)))
+        case list() | tuple():
+            for index, item in enumerate(template):
+                yield from texts(item, (*path, index))
+
+
 def parse(source: str, bare: bool = False) -> Parsed:
     """The tree of a template; with `bare`, of a lone expression. Raises `Refusal`."""
     if len(source) > MAX_SOURCE:
@@ -48,18 +69,22 @@ def parse(source: str, bare: bool = False) -> Parsed:
     try:
         body, whole = ((), _parse_expression(source)) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
-        cause = f"has a syntax error: {_sentence(error.message)}"
-        raise Broken(cause, error.lineno, foreign(source, bare)) from error
+        message = (error.message or "it cannot be read").rstrip(".")
+        raise Broken(f"has a syntax error: {message}", error.lineno, hint_at_foreign(source, bare)) from error
     except RecursionError as error:
         raise Broken("is nested too deeply") from error
     except (ValueError, UnicodeError, OverflowError) as error:
         # A literal that Python refuses, such as a number of 5,000 digits.
         raise Broken(f"has a literal that cannot be read: {error}") from error
-    return Parsed(body, whole, _bound(body if whole is None else (whole,)))
+    if whole is not None and len(source) <= MAX_TREE:
+        # No tree is deeper than its text is long, and no expression binds a name.
+        return Parsed(body, whole, frozenset())
+    return Parsed(body, whole, _find_bound(body if whole is None else (whole,)))
 
 
-def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
-    """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by recursion."""
+def _find_bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
+    """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by
+    recursion."""
     bound: set[str] = set()
     level: Sequence[nodes.Node] = body
     depth = 0
@@ -68,25 +93,24 @@ def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
         if depth > MAX_TREE:
             raise Broken(f"is nested more than {MAX_TREE} deep")
         for node in level:
-            bound.update(_bindings(node))
+            if isinstance(node, nodes.Name) and node.ctx != "load":
+                bound.add(node.name)
+            elif isinstance(node, nodes.For):
+                bound.add("loop")
         level = [child for node in level for child in node.iter_child_nodes()]
     return frozenset(bound)
 
 
-def _bindings(node: nodes.Node) -> Iterable[str]:
-    match node:
-        case nodes.Name(ctx="store" | "param"):
-            return (node.name,)
-        case nodes.Macro():
-            return (node.name, *_IMPLICIT)
-        case nodes.For() | nodes.CallBlock():
-            return _IMPLICIT
-        case _:
-            return ()
+class _Parser(Parser):
+    """Jinja's parser, which refuses some of Jinja's tags."""
 
-
-def _sentence(message: str | None) -> str:
-    return (message or "it cannot be read").rstrip(".")
+    def parse_statement(self) -> nodes.Node | list[nodes.Node]:
+        tag, line = self.stream.current.value, self.stream.current.lineno
+        if tag in _REACHING:
+            raise Forbidden(f"uses '{tag}': templates cannot reach other files", line, word=tag)
+        if tag in _UNSUPPORTED:
+            raise Broken(f"uses '{tag}', which is not supported", line, _INSTEAD, word=tag)
+        return super().parse_statement()
 
 
 def _parse_expression(source: str) -> nodes.Expr:
@@ -95,21 +119,23 @@ def _parse_expression(source: str) -> nodes.Expr:
     if not parser.stream.eos:
         token = parser.stream.current
         cause = f"has a syntax error: '{token.value}' after the end of the expression"
-        raise Broken(cause, token.lineno, foreign(source, bare=True))
+        raise Broken(cause, token.lineno, hint_at_foreign(source, bare=True))
     return expression
 
 
 def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]:
-    if (lone := _lone(source)) is not None:
+    if (lone := _parse_lone(source)) is not None:
         return (), lone
-    # `parse` would walk the tree to give every node its environment, which only Jinja's own optimizer reads.
-    body = tuple(Parser(SANDBOX, source).subparse())
-    return body, _only_expression(body)
+    # `parse` would walk the tree to give every node its environment, which only Jinja's own
+    # optimizer reads.
+    body = tuple(_Parser(SANDBOX, source).subparse())
+    return body, _find_lone(body)
 
 
-def _lone(source: str) -> nodes.Expr | None:
-    """The expression of a template that is nothing but one: read without its braces it costs a fifth less. None where
-    that cannot be told at a glance, or the expression has an error, which the whole text tells better."""
+def _parse_lone(source: str) -> nodes.Expr | None:
+    """The expression of a template that is nothing but one: read without its braces it costs a
+    fifth less. None where that cannot be told at a glance, or the expression has an error, which
+    the whole text tells better."""
     if not (source.startswith("{{") and source.find("}}") == len(source) - 2 and source.find("{", 2) < 0):
         return None
     inner = source[2:-2]
@@ -123,15 +149,11 @@ def _lone(source: str) -> nodes.Expr | None:
     return expression if parser.stream.eos else None
 
 
-def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
-    parts: list[nodes.Expr] = []
-    for statement in body:
-        if not isinstance(statement, nodes.Output):
-            return None
-        parts += [part for part in statement.nodes if not _is_blank(part)]
-    if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData):
-        return parts[0]
-    return None
+def _find_lone(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
+    outputs = [statement for statement in body if isinstance(statement, nodes.Output)]
+    parts = [part for output in outputs for part in output.nodes if not _is_blank(part)]
+    is_alone = len(outputs) == len(body) and len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
+    return parts[0] if is_alone else None
 
 
 def _is_blank(node: nodes.Expr) -> bool:
@@ -142,7 +164,7 @@ def chain_of(node: nodes.Node) -> Chain | None:
     """The chain that `node` is, or None where it is anything else."""
     parts: list[str | int] = []
     while isinstance(node, nodes.Getattr | nodes.Getitem):
-        part = node.attr if isinstance(node, nodes.Getattr) else constant_key(node.arg)
+        part = constant_part(node)
         if part is None:
             return None
         parts.append(part)
@@ -150,11 +172,14 @@ def chain_of(node: nodes.Node) -> Chain | None:
     return Chain(node.name, tuple(reversed(parts))) if isinstance(node, nodes.Name) else None
 
 
-def constant_key(node: nodes.Node) -> str | int | None:
-    """The key of an item access where it is written out: a text, or a number with or without a minus."""
-    match node:
-        case nodes.Const(value=str() | int()) if not isinstance(node.value, bool):
-            return node.value  # type: ignore[no-any-return]  # matched
+def constant_part(node: nodes.Getattr | nodes.Getitem) -> str | int | None:
+    """The name of an attribute, or the key of an item where it is written out: a text, or a number
+    with or without a minus."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    match node.arg:
+        case nodes.Const(value=str() | int()) if not isinstance(node.arg.value, bool):
+            return node.arg.value  # type: ignore[no-any-return]  # matched
         case nodes.Neg(node=nodes.Const(value=int() as number)):
             return -number
         case _:
@@ -186,18 +211,10 @@ def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
     return isinstance(node.node, nodes.Name) and node.node.name in GLOBALS and node.node.name not in bound
 
 
-def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:
-    """All nodes, without recursion."""
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(node.iter_child_nodes())
-
-
-def parsed(source: str, bare: bool) -> Parsed:
-    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it. Raises `Refusal`."""
-    found = _answer(source, bare)
+def parse_once(source: str, bare: bool) -> Parsed:
+    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it.
+    Raises `Refusal`."""
+    found = _try_parse(source, bare)
     if isinstance(found, Refusal):
         # A copy, as whoever catches an exception hangs frames on it.
         raise copy(found)
@@ -205,20 +222,21 @@ def parsed(source: str, bare: bool) -> Parsed:
 
 
 @lru_cache(maxsize=1024)
-def _answer(source: str, bare: bool) -> Parsed | Refusal:
+def _try_parse(source: str, bare: bool) -> Parsed | Refusal:
     try:
         return parse(source, bare)
     except Refusal as refusal:
         if isinstance(refusal.__cause__, RecursionError):
-            # What is too deep for the stack here may be well for another caller: nothing to remember.
+            # What is too deep for the stack here may be well for another caller: not remembered.
             raise
         return refusal.with_traceback(None)
 
 
 def inside(guard: str) -> str | None:
-    """The one expression that a guard is, without its braces; None where it is text, statements, or several.
+    """The one expression that a guard is, without its braces; None where it is anything else.
 
-    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is wrong with it.
+    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is
+    wrong with it.
     """
     text = guard.strip()
     if not is_template(text):
@@ -226,7 +244,35 @@ def inside(guard: str) -> str | None:
     if not (text.startswith("{{") and text.endswith("}}")):
         return None
     try:
-        whole = parsed(text, False).whole is not None
+        whole = parse_once(text, False).whole is not None
     except (Refusal, RecursionError):
         whole = text.count("{{") == 1
     return text[2:-2].strip("-+").strip() if whole else None
+
+
+def pieces(source: str) -> tuple[str, ...]:
+    """`source` cut before and behind every `{{ ... }}`; joined they are `source` again.
+
+    What cannot be cut is one piece: templates with statements, comments or control of white space,
+    where a piece means something only beside the others, and what cannot be read.
+    """
+    if len(source) > MAX_SOURCE or not is_template(source):
+        return (source,)
+    found: list[str] = []
+    inside = False
+    try:
+        for _, kind, text in SANDBOX.lex(source):
+            if not inside and kind not in ("data", "variable_begin"):
+                return (source,)
+            if inside:
+                found[-1] += text
+            else:
+                found.append(text)
+            if kind in ("variable_begin", "variable_end"):
+                inside = kind == "variable_begin"
+                if text not in ("{{", "}}"):
+                    return (source,)
+    except (TemplateSyntaxError, RecursionError):
+        return (source,)
+    # The lexer has one kind of line end.
+    return tuple(found) if not inside and "".join(found) == source else (source,)

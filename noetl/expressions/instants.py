@@ -1,23 +1,28 @@
-"""Instants and durations inside of templates: read from text, written as text, and what zones say of them.
+"""Instants and durations inside of templates: read from text, written as text, and what zones say
+of them.
 
-Both are JSON texts at rest (ISO 8601) and Python's own types while an expression is computed. An instant always has a fixed
-offset: what is added to it is time that passes, and it means what its text says. Zones are those of the package
-`tzdata`, never the machine's; names of days and months are English. Nothing here depends on a locale or a clock.
+Both are JSON texts at rest (ISO 8601) and Python's own types while an expression is computed. An
+instant always has a fixed offset: what is added to it is time that passes, and it means what its
+text says. Zones are those of the package `tzdata`, never the machine's; names of days and months
+are English. Nothing here depends on a locale or a clock.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
+
+T = TypeVar("T")
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 OUTSIDE: Final = "yields an instant outside of the years 1 to 9999"
@@ -29,7 +34,6 @@ _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}")
 _DIRECTIVE: Final = re.compile(r"%(-?)(.?)", re.DOTALL)
 
 
@@ -66,7 +70,7 @@ _WRITTEN: Final[Mapping[str, Callable[[datetime], str]]] = {
     "s": lambda at: str((at - EPOCH) // timedelta(seconds=1)),
     "%": lambda _: "%",
 }
-#: What each directive reads. The groups are given to `_made`.
+#: What each directive reads. The groups are given to `_parse_as`.
 _READ: Final[Mapping[str, str]] = {
     "Y": r"(?P<Y>\d{4})",
     "m": r"(?P<m>\d{1,2})",
@@ -89,20 +93,20 @@ DIRECTIVES: Final = tuple(_WRITTEN)
 
 
 def instant(value: Any, zone: str | None = None, form: str | None = None) -> datetime:
-    """What a text in ISO 8601 (or as `form` says), a number of seconds since 1970, or an instant means.
+    """What a text in ISO 8601 (or as `form` says), seconds since 1970, or an instant means.
 
-    With `zone` it has the offset of that, else the one it has. A text without an offset is one of `zone`, else of UTC.
-    Raises Broken, and OverLimit outside of the years 1 to 9999.
+    With `zone` it has the offset of that, else the one it has. A text without an offset is one of
+    `zone`, else of UTC. Raises Broken, and OverLimit outside of the years 1 to 9999.
     """
     match value:
         case datetime():
-            return _aware(value, zone)
+            return _make_aware(value, zone)
         case bool():
             raise Broken("cannot read a boolean as an instant")
         case int() | float():
-            return _aware(_after_epoch(value), zone)
+            return _make_aware(_call_bounded(operator.add, EPOCH, span(seconds=value)), zone)
         case str():
-            return _aware(_parsed(value, form), zone)
+            return _make_aware(_parse(value, form), zone)
         case _:
             raise Broken("reads as an instant only a text in ISO 8601, or a number of seconds since 1970")
 
@@ -124,7 +128,7 @@ def duration(value: Any) -> timedelta:
 
 
 def span(**parts: float) -> timedelta:
-    """`timedelta(days=..., hours=...)`. Raises Broken for other parts, OverLimit for what is too long."""
+    """`timedelta(days=..., hours=...)`. Raises Broken, and OverLimit for what is too long."""
     try:
         return timedelta(**parts)
     except TypeError as error:
@@ -134,57 +138,47 @@ def span(**parts: float) -> timedelta:
         raise OverLimit("makes a duration that is too long") from error
 
 
-def moved(value: datetime, zone: str) -> datetime:
+def move_to_zone(value: datetime, zone: str) -> datetime:
     """The same instant with the offset that `zone` has then. Raises Broken."""
     value = _to_utc(value)
     if zone == "UTC":
         return value
-    try:
-        local = value.astimezone(zone_of(zone))
-    except OverflowError as error:
-        raise OverLimit(OUTSIDE) from error
+    local = _call_bounded(value.astimezone, zone_of(zone))
     return local.replace(tzinfo=timezone(local.utcoffset() or timedelta(0), local.tzname() or zone), fold=0)
 
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
     """The zone of an IANA name. Raises Broken with the nearest name."""
-    found = resources.files("tzdata").joinpath("zoneinfo", *name.split("/")) if _is_name(name) else None
-    if found is None or not found.is_file():
-        names = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
-        hint = (
-            did_you_mean(str(name), names).strip() or "Write a name of the IANA list, such as Europe/Berlin."
-        )
-        raise Broken(f"names the time zone {str(name)[:60]!r}, which there is not", hint=hint)
-    with found.open("rb") as file:
-        try:
-            return ZoneInfo.from_file(file, key=name)
-        except ValueError as error:
-            raise Broken(f"names the time zone {name!r}, which there is not") from error
+    data = resources.files("tzdata")
+    names = data.joinpath("zones").read_text(encoding="ascii").split()
+    if name not in names:
+        hint = did_you_mean(name, names).strip() or "Write a name of the IANA list, such as Europe/Berlin."
+        raise Broken(f"names the time zone {name[:60]!r}, which there is not", hint=hint)
+    with data.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
 
 
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and _ZONE.fullmatch(name) is not None
-
-
-def written(value: datetime, form: str) -> str:
+def format_instant(value: datetime, form: str) -> str:
     """`value` as `form` says. Raises Broken for directives that there are not."""
-    return "".join(_pieces(form, lambda letter, short: _directive(value, letter, short=short)))
+    return "".join(_map_pieces(form, lambda letter, short: _directive(value, letter, short=short)))
 
 
 def _directive(value: datetime, letter: str, *, short: bool) -> str:
-    if letter not in _WRITTEN:
-        raise _unknown(letter)
-    text = _WRITTEN[letter](value)
+    text = _find_directive(letter, _WRITTEN, "has a format with", ", and %-d and the like without zeros")(
+        value
+    )
     return (text.lstrip("0") or "0") if short and text.isdecimal() else text
 
 
-def _unknown(letter: str) -> Broken:
-    known = " ".join(f"%{one}" for one in DIRECTIVES)
-    return Broken(f"has a format with '%{letter}'; there are {known}, and %-d and the like without zeros")
+def _find_directive(letter: str, directives: Mapping[str, T], verb: str, more: str = "") -> T:
+    if letter not in directives:
+        known = " ".join(f"%{one}" for one in directives)
+        raise Broken(f"{verb} '%{letter}'; there are {known}{more}")
+    return directives[letter]
 
 
-def _pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
+def _map_pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
     if len(form) > MAX_FORMAT:
         raise OverLimit(f"has a format of more than {MAX_FORMAT} characters")
     made, end = [], 0
@@ -212,17 +206,17 @@ def timestamp(value: datetime) -> int | float:
     return whole + rest.microseconds / 1_000_000 if rest else whole
 
 
-def aligned(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both sides of an operator; a text beside an instant or a duration as the instant or duration that it says. A text
-    that says none stays one."""
+def align(left: Any, right: Any) -> tuple[Any, Any]:
+    """Both sides of an operator; a text beside an instant or a duration as the instant or duration
+    that it says. A text that says none stays one."""
     if isinstance(left, str) and isinstance(right, date | timedelta):
-        return _like(left), right
+        return _read_like(left), right
     if isinstance(right, str) and isinstance(left, date | timedelta):
-        return left, _like(right)
+        return left, _read_like(right)
     return left, right
 
 
-def _like(text: str) -> Any:
+def _read_like(text: str) -> Any:
     readers: tuple[Callable[[str], Any], ...] = (instant, duration)
     for read in readers:
         try:
@@ -232,38 +226,37 @@ def _like(text: str) -> Any:
     return text
 
 
-def _after_epoch(number: float) -> datetime:
+def _call_bounded(function: Callable[..., datetime], *args: Any) -> datetime:
+    """`function(*args)`. Raises OverLimit where that is outside of the calendar."""
     try:
-        return EPOCH + span(seconds=number)
+        return function(*args)
     except OverflowError as error:
         raise OverLimit(OUTSIDE) from error
 
 
-def _aware(value: datetime, zone: str | None) -> datetime:
+def _make_aware(value: datetime, zone: str | None) -> datetime:
     if value.tzinfo is None:
-        # Of an hour that comes twice the first is meant, and one that is left out is counted from before it.
+        # Of an hour that comes twice the first is meant, and one that is left out is counted from
+        # before it.
         value = _to_utc(value.replace(tzinfo=UTC if zone in (None, "UTC") else zone_of(str(zone))))
-    return value if zone is None else moved(value, zone)
+    return value if zone is None else move_to_zone(value, zone)
 
 
 def _to_utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError as error:
-        raise OverLimit(OUTSIDE) from error
+    return _call_bounded(value.astimezone, UTC)
 
 
-def _parsed(text: str, form: str | None) -> datetime:
+def _parse(text: str, form: str | None) -> datetime:
     if len(text) > MAX_FORMAT:
         raise Broken(f"cannot read an instant in a text of {len(text)} characters")
     try:
-        return datetime.fromisoformat(text.strip()) if form is None else _made(text.strip(), form)
+        return datetime.fromisoformat(text.strip()) if form is None else _parse_as(text.strip(), form)
     except ValueError as error:
         said = "in ISO 8601, such as 2026-01-31T12:00:00Z" if form is None else f"as {form!r} says"
         raise Broken(f"cannot read an instant in {text[:60]!r}; write it {said}") from error
 
 
-def _made(text: str, form: str) -> datetime:
+def _parse_as(text: str, form: str) -> datetime:
     match = _pattern(form).fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -277,10 +270,10 @@ def _made(text: str, form: str) -> datetime:
         hour = hour % 12 + (12 if found["p"].upper() == "PM" else 0)
     numbers = (int(found.get("Y") or 1970), int(month or 1), int(found.get("d") or 1), hour)
     rest = (int(found.get("M") or 0), int(found.get("S") or 0), int((found.get("f") or "0").ljust(6, "0")))
-    return datetime(*numbers, *rest, tzinfo=_zone_written(found.get("z")))
+    return datetime(*numbers, *rest, tzinfo=_parse_offset(found.get("z")))
 
 
-def _zone_written(text: str | None) -> timezone | None:
+def _parse_offset(text: str | None) -> timezone | None:
     if text is None or text == "Z":
         return None if text is None else UTC
     hours, minutes = int(text[1:3]), int(text[-2:])
@@ -290,12 +283,9 @@ def _zone_written(text: str | None) -> timezone | None:
 @lru_cache(maxsize=256)
 def _pattern(form: str) -> re.Pattern[str]:
     def of(letter: str, _: bool) -> str:
-        if letter not in _READ:
-            known = " ".join(f"%{one}" for one in _READ)
-            raise Broken(f"reads a format with '%{letter}'; there are {known}")
-        return _READ[letter]
+        return _find_directive(letter, _READ, "reads a format with")
 
     try:
-        return re.compile("".join(_pieces(form, of, re.escape)))
+        return re.compile("".join(_map_pieces(form, of, re.escape)))
     except re.error as error:
         raise Broken(f"reads a format that says something twice: {form!r}") from error

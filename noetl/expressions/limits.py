@@ -1,4 +1,4 @@
-"""What one rendering may cost. Figures are generous for playbooks and refuse every bomb within a second."""
+"""What one rendering may cost: enough for playbooks, and no bomb lasts longer than a second."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ MAX_TEXTS = 30_000_000
 MAX_BITS = 14_000
 #: Levels of a template's syntax tree.
 MAX_TREE = 150
-#: Calls of macros and recursive loops within one another.
-MAX_DEPTH = 24
 #: Lists and mappings within one another in a result.
 MAX_NESTING = 200
 #: Width and precision in format specifications.
@@ -36,24 +34,23 @@ _ITEMS_PER_UNIT = 4
 class Meter:
     """The budgets of one rendering; never shared between renderings."""
 
-    __slots__ = ("_chars", "_units", "depth", "line")
+    __slots__ = ("_chars", "_units", "line")
 
     def __init__(self) -> None:
         self._units = MAX_WORK
         self._chars = MAX_TEXTS
-        self.depth = 0
         self.line = 1
 
-    def opened(self, value: Json) -> Json:
+    def open_references(self, value: Json) -> Json:
         """`value` with the references inside of it replaced; itself for one who knows none."""
         return value
 
-    def closed(self, value: Lazy) -> Json:
-        """What stands for a lazy list in plain JSON: the list itself for one who knows no reference."""
+    def close_list(self, value: Lazy) -> Json:
+        """What stands for a lazy list in plain JSON: the list itself without references."""
         return value.whole()
 
     def work(self, units: int) -> None:
-        """Pay for `units` steps."""
+        """Pay for `units` steps. Raises OverLimit where too few are left."""
         self._units -= units
         # Not `< 0`: a NaN from the template must not disarm the meter.
         if not self._units >= 0:
@@ -73,7 +70,7 @@ class Meter:
             self.work(chars // _CHARS_PER_UNIT)
 
     def text(self, chars: int) -> None:
-        """Pay for a text of `chars` characters, before it is made."""
+        """Pay for a text of `chars` characters, before it is made. Raises OverLimit."""
         if chars > MAX_TEXT:
             raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
         self.read(chars)
@@ -81,20 +78,14 @@ class Meter:
         if not self._chars >= 0:
             raise OverLimit(f"makes more than {MAX_TEXTS} characters of text")
 
-    def enter(self) -> None:
-        """Go one call deeper; the caller decrements `depth` on its way out."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise OverLimit(f"calls macros or loops more than {MAX_DEPTH} deep")
-
 
 def check_bits(bits: int) -> None:
-    """Refuse integers of more than `MAX_BITS` bits."""
+    """Raises OverLimit for integers of more than `MAX_BITS` bits."""
     if bits > MAX_BITS:
         raise OverLimit(f"makes a number of more than {MAX_BITS} bits")
 
 
 def check_width(width: int) -> None:
-    """Refuse absurd widths and precisions."""
+    """Raises OverLimit for absurd widths and precisions."""
     if not abs(width) <= MAX_WIDTH:
         raise OverLimit(f"asks for a width of {width}; {MAX_WIDTH} is the most")

@@ -1,21 +1,26 @@
-"""Filters over lists, mappings and numbers. All lists are made at once: nothing lazy leaves a filter."""
+"""Filters over lists and mappings. All lists are made at once: nothing lazy leaves a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from itertools import groupby, takewhile
-from typing import Any, NamedTuple
+from operator import methodcaller
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import filters as jinja
 
-from noetl.expressions.limits import MAX_DIGITS, check_bits
+from noetl.expressions.members import Verb
 from noetl.expressions.operators import add
-from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run, Verb, items
+from noetl.expressions.refusals import Broken
+from noetl.expressions.rendering import Rendering, make_listing
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure, to_json
+from noetl.expressions.values import kind_of, measure, to_comparable, to_json, to_list
 from noetl.facts.reference import Lazy
+
+#: A dotted attribute of the elements, or the elements themselves.
+Attr: TypeAlias = str | int | None
 
 
 class Group(NamedTuple):
@@ -25,79 +30,67 @@ class Group(NamedTuple):
     list: list[Any]
 
 
-def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Callable[[Any], Any]:
+def _make_getter(run: Rendering, attribute: Attr, default: Any = None) -> Callable[[Any], Any]:
     """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
     if attribute is None:
         return run.resolve
     if not isinstance(attribute, str | int):
         raise Broken(f"names an attribute by {kind_of(attribute)}; a text or a number is needed")
-    parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in str(attribute).split(".")]
-
-    def get(element: Any) -> Any:
-        for part in parts:
-            element = run.item(element, part)
-        return default if default is not None and isinstance(element, Undefined) else element
-
-    return get
+    reader: Any = SimpleNamespace(getitem=run.item)
+    return jinja.make_attrgetter(reader, attribute, default=default)
 
 
-def _key(
-    run: Run, attribute: str | int | None, case_sensitive: bool, several: bool = False
-) -> Callable[[Any], Any]:
+def _make_key(run: Rendering, attribute: Attr, exact: bool, several: bool = False) -> Callable[[Any], Any]:
     """What elements are ordered by. Paid for by size, since comparing walks it."""
-    getters = [
-        _getter(run, part) for part in (str(attribute).split(",") if several and attribute else [attribute])
-    ]
-
-    def fold(value: Any) -> Any:
-        if type(value) not in ATOMS:
-            value = comparable(value, run)
-        if not isinstance(value, str):
-            return value
-        if case_sensitive:
-            run.read(len(value))
-            return value
-        run.text(len(value))  # all keys are there at once
-        return value.lower()
+    names = str(attribute).split(",") if several and attribute else [attribute]
+    getters = [_make_getter(run, name) for name in names]
 
     def get(element: Any) -> Any:
         run.work(2)
-        keys = [fold(getter(element)) for getter in getters]
+        keys = [_fold(run, getter(element), exact) for getter in getters]
         return keys if several else keys[0]
 
     return get
 
 
-def _attr(run: Run, value: Any, name: str) -> Any:
+def _fold(run: Rendering, value: Any, exact: bool) -> Any:
+    value = to_comparable(value, run)
+    if not isinstance(value, str):
+        return value
+    # All keys are there at once.
+    run.text(len(value))
+    return value if exact else value.lower()
+
+
+def _attr(run: Rendering, value: Any, name: str) -> Any:
     if not isinstance(name, str):
         raise Broken(f"names an attribute by {kind_of(name)}; a text is needed")
-    return run.attribute(value, name)
+    return run.item(value, name)
 
 
-def _batch(run: Run, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
-    elements = listed(run.elements(value), run)
+def _batch(run: Rendering, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
+    elements = to_list(run.elements(value), run)
     if not isinstance(linecount, int) or linecount < 1:
         raise Broken("cannot batch: the number of elements must be 1 or more")
     run.items(len(elements) + (linecount if fill_with is not None else 0))
     return list(jinja.do_batch(elements, linecount, fill_with))
 
 
-def _slice(run: Run, value: Any, slices: Any, fill_with: Any = None) -> list[list[Any]]:
+def _slice(run: Rendering, value: Any, slices: Any, fill_with: Any = None) -> list[list[Any]]:
     if not isinstance(slices, int) or slices < 1:
         raise Broken("cannot slice: the number of slices must be 1 or more")
     run.work(slices)
-    elements = listed(run.elements(value), run)
+    elements = to_list(run.elements(value), run)
     run.items(len(elements))
     return list(jinja.sync_do_slice(elements, slices, fill_with))
 
 
-def _default(_: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    absent = isinstance(value, Undefined) or (boolean and not value)
-    return default_value if absent else value
+def _default(_: Rendering, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    return default_value if isinstance(value, Undefined) or (boolean and not value) else value
 
 
 def _dictsort(
-    run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
+    run: Rendering, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
 ) -> list[tuple[Any, Any]]:
     if isinstance(value, Undefined):
         return []
@@ -106,50 +99,48 @@ def _dictsort(
     if by == "key":
         measure(value, run)
     else:
-        value = comparable(value, run)
+        value = to_comparable(value, run)
     return jinja.do_dictsort(value, case_sensitive, by, reverse)  # type: ignore[arg-type]  # checked there
 
 
-def _first(run: Run, value: Any) -> Any:
-    elements = run.elements(value)
-    return run.resolve(elements[0]) if elements else Undefined("first")
+def _make_pick(index: int, name: str) -> Verb:
+    def pick(run: Rendering, value: Any) -> Any:
+        elements = run.elements(value)
+        return run.resolve(elements[index]) if elements else Undefined(name)
 
-
-def _last(run: Run, value: Any) -> Any:
-    elements = run.elements(value)
-    return run.resolve(elements[-1]) if elements else Undefined("last")
+    return pick
 
 
 def _groupby(
-    run: Run, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
+    run: Rendering, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
 ) -> list[Group]:
-    get = _getter(run, attribute, default)
-    key = _key(run, None, case_sensitive)
-    ordered = sorted(listed(run.elements(value), run), key=lambda element: key(get(element)))
+    get = _make_getter(run, attribute, default)
+    key = _make_key(run, None, case_sensitive)
+    ordered = sorted(to_list(run.elements(value), run), key=lambda element: key(get(element)))
     grouped = groupby(ordered, key=lambda element: key(get(element)))
     groups = [list(members) for _, members in grouped]
     return [Group(get(members[0]), members) for members in groups]
 
 
-def _items(run: Run, value: Any) -> list[tuple[str, Any]]:
+def _items(run: Rendering, value: Any) -> Any:
     if isinstance(value, Undefined):
         return []
     if not isinstance(value, Mapping):
         raise Broken(f"cannot list the items of {kind_of(value)}")
-    return items(run, value)
+    return make_listing(methodcaller("items"))(run, value)
 
 
-def _length(run: Run, value: Any) -> int:
+def _length(run: Rendering, value: Any) -> int:
     return len(run.elements(value) if not isinstance(value, Mapping) else value)
 
 
-def _list(run: Run, value: Any) -> list[Any]:
-    elements = listed(run.elements(value), run)
+def _list(run: Rendering, value: Any) -> list[Any]:
+    elements = to_list(run.elements(value), run)
     run.items(len(elements))
     return list(elements)
 
 
-def _flatten(run: Run, value: Any) -> list[Any]:
+def _flatten(run: Rendering, value: Any) -> list[Any]:
     """The elements of the elements, one level down."""
     found: list[Any] = []
     for element in run.elements(value):
@@ -159,13 +150,12 @@ def _flatten(run: Run, value: Any) -> list[Any]:
     return found
 
 
-def _merge(run: Run, value: Any) -> Any:
-    """The elements as one: mappings merged deeply, lists one behind the other, of anything else the last; null adds
-    nothing."""
-    return _merged(run, [run.resolve(element) for element in run.elements(value)])
+def _merge(run: Rendering, value: Any) -> Any:
+    """The elements as one: mappings merged deeply, lists joined, else the last; nulls are skipped."""
+    return _merge_values(run, [run.resolve(element) for element in run.elements(value)])
 
 
-def _merged(run: Run, values: list[Any]) -> Any:
+def _merge_values(run: Rendering, values: list[Any]) -> Any:
     kept = [value for value in values if value is not None and not isinstance(value, Undefined)]
     if not kept:
         return None
@@ -181,81 +171,64 @@ def _merged(run: Run, values: list[Any]) -> Any:
     for value in alike:
         for key, item in value.items():
             inner.setdefault(key, []).append(item)
-    return {key: _merged(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
+    return {key: _merge_values(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
 
 
-def _filter(run: Run, name: Any) -> Verb:
-    if not isinstance(name, str) or name not in run.filters:
+def _find_verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
+    """The filter or test of that name. Raises Broken."""
+    if not isinstance(name, str) or name not in known:
         shown = name[:60] if isinstance(name, str) else kind_of(name)
-        raise Broken(f"names the filter '{shown}', which does not exist")
-    return run.filters[name]
+        raise Broken(f"names the {what} '{shown}', which does not exist")
+    return known[name]
 
 
-def _test(run: Run, name: Any) -> Verb:
-    if not isinstance(name, str) or name not in run.tests:
-        shown = name[:60] if isinstance(name, str) else kind_of(name)
-        raise Broken(f"names the test '{shown}', which does not exist")
-    return run.tests[name]
-
-
-def _map(run: Run, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+def _map(run: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
     if not args and "attribute" in kwargs:
-        get = _getter(run, kwargs["attribute"], kwargs.get("default"))
-        return [_paid(run, get, element) for element in run.elements(value)]
+        get = _make_getter(run, kwargs["attribute"], kwargs.get("default"))
+        return [_call_paid(run, get, element) for element in run.elements(value)]
     if not args:
         raise Broken("cannot map: 'map' needs the name of a filter, or attribute=")
-    verb = _filter(run, args[0])
+    verb = _find_verb("filter", run.filters, args[0])
     rest = args[1:]
     return [
-        _paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
+        _call_paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
         for element in run.elements(value)
     ]
 
 
-def _paid(run: Run, function: Callable[[Any], Any], element: Any) -> Any:
+def _call_paid(run: Rendering, function: Callable[[Any], Any], element: Any) -> Any:
     run.work(2)
     return function(element)
 
 
-def _chosen(run: Run, value: Any, args: Sequence[Any], by_attribute: bool, wanted: bool) -> list[Any]:
-    get: Callable[[Any], Any] = run.resolve
-    if by_attribute:
-        if not args:
-            raise Broken("cannot select: the name of an attribute is missing")
-        get, args = _getter(run, args[0]), args[1:]
-    verb = _test(run, args[0]) if args else _truthy
-    rest = args[1:]
-    return [
-        element
-        for element in run.elements(value)
-        if _paid(run, lambda item: bool(verb(run, get(item), *rest)) is wanted, element)
-    ]
-
-
-def _truthy(_: Run, value: Any) -> bool:
-    return bool(value)
-
-
-def _choosing(by_attribute: bool, wanted: bool) -> Verb:
-    def choose(run: Run, value: Any, *args: Any) -> list[Any]:
-        return _chosen(run, value, args, by_attribute, wanted)
+def _make_choice(by_attribute: bool, wanted: bool) -> Verb:
+    def choose(run: Rendering, value: Any, *args: Any) -> list[Any]:
+        get: Callable[[Any], Any] = run.resolve
+        if by_attribute:
+            if not args:
+                raise Broken("cannot select: the name of an attribute is missing")
+            get, args = _make_getter(run, args[0]), args[1:]
+        verb: Verb = _find_verb("test", run.tests, args[0]) if args else lambda _, item: item
+        return [
+            element
+            for element in run.elements(value)
+            if _call_paid(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
+        ]
 
     return choose
 
 
-def _extreme(function: Callable[..., Any]) -> Verb:
-    def extreme(
-        run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
-    ) -> Any:
+def _make_extreme(function: Callable[..., Any]) -> Verb:
+    def extreme(run: Rendering, value: Any, case_sensitive: bool = False, attribute: Attr = None) -> Any:
         elements = run.elements(value)
         if not elements:
             return Undefined(function.__name__)
-        return run.resolve(function(elements, key=_key(run, attribute, case_sensitive)))
+        return run.resolve(function(elements, key=_make_key(run, attribute, case_sensitive)))
 
     return extreme
 
 
-def _reverse(run: Run, value: Any) -> Any:
+def _reverse(run: Rendering, value: Any) -> Any:
     if isinstance(value, str):
         run.text(len(value))
         return value[::-1]
@@ -263,20 +236,15 @@ def _reverse(run: Run, value: Any) -> Any:
 
 
 def _sort(
-    run: Run,
-    value: Any,
-    reverse: bool = False,
-    case_sensitive: bool = False,
-    attribute: str | int | None = None,
+    run: Rendering, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Attr = None
 ) -> list[Any]:
     several = isinstance(attribute, str) and "," in attribute
-    return sorted(
-        listed(run.elements(value), run), key=_key(run, attribute, case_sensitive, several), reverse=reverse
-    )
+    key = _make_key(run, attribute, case_sensitive, several)
+    return sorted(to_list(run.elements(value), run), key=key, reverse=reverse)
 
 
-def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
-    get = _getter(run, attribute)
+def _sum(run: Rendering, value: Any, attribute: Attr = None, start: Any = 0) -> Any:
+    get = _make_getter(run, attribute)
 
     def plus(total: Any, element: Any) -> Any:
         run.work(1)
@@ -285,80 +253,41 @@ def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 
     return reduce(plus, run.elements(value), start)
 
 
-def _unique(
-    run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
-) -> list[Any]:
-    key = _key(run, attribute, case_sensitive)
+def _unique(run: Rendering, value: Any, case_sensitive: bool = False, attribute: Attr = None) -> Any:
+    key = _make_key(run, attribute, case_sensitive)
     found: dict[Any, Any] = {}
     for element in run.elements(value):
         found.setdefault(_hashable(run, key(element)), element)
     return list(found.values())
 
 
-def _hashable(run: Run, value: Any) -> Any:
-    if isinstance(value, list | tuple | Mapping | Lazy):
-        return ("json", to_json(value, run))
-    return value
-
-
-def _abs(_: Run, value: Any) -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
-        raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
-    return abs(value)
-
-
-def _int(run: Run, value: Any, default: Any = 0, base: int = 10) -> Any:
-    if isinstance(value, str):
-        run.text(len(value))
-    if isinstance(value, Undefined):
-        return default
-    number = jinja.do_int(value, default, base)
-    if isinstance(number, int):
-        check_bits(number.bit_length())
-    return number
-
-
-def _float(run: Run, value: Any, default: Any = 0.0) -> Any:
-    if isinstance(value, str):
-        run.text(len(value))
-    return default if isinstance(value, Undefined) else jinja.do_float(value, default)
-
-
-def _round(_: Run, value: Any, precision: int = 0, method: str = "common") -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
-        raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
-    if not abs(precision) <= MAX_DIGITS:
-        raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
-    return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
+def _hashable(run: Rendering, value: Any) -> Any:
+    return ("json", to_json(value, run)) if isinstance(value, list | tuple | Mapping | Lazy) else value
 
 
 LIST_FILTERS: Mapping[str, Verb] = {
-    "abs": _abs,
     "attr": _attr,
     "batch": _batch,
     "count": _length,
     "d": _default,
     "default": _default,
     "dictsort": _dictsort,
-    "first": _first,
+    "first": _make_pick(0, "first"),
     "flatten": _flatten,
-    "float": _float,
     "groupby": _groupby,
-    "int": _int,
     "items": _items,
-    "last": _last,
+    "last": _make_pick(-1, "last"),
     "length": _length,
     "list": _list,
     "map": _map,
-    "max": _extreme(max),
+    "max": _make_extreme(max),
     "merge": _merge,
-    "min": _extreme(min),
-    "reject": _choosing(by_attribute=False, wanted=False),
-    "rejectattr": _choosing(by_attribute=True, wanted=False),
+    "min": _make_extreme(min),
+    "reject": _make_choice(by_attribute=False, wanted=False),
+    "rejectattr": _make_choice(by_attribute=True, wanted=False),
     "reverse": _reverse,
-    "round": _round,
-    "select": _choosing(by_attribute=False, wanted=True),
-    "selectattr": _choosing(by_attribute=True, wanted=True),
+    "select": _make_choice(by_attribute=False, wanted=True),
+    "selectattr": _make_choice(by_attribute=True, wanted=True),
     "slice": _slice,
     "sort": _sort,
     "sum": _sum,

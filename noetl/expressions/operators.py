@@ -1,18 +1,21 @@
-"""Arithmetic, comparison and membership, paid for before they are done."""
+"""Arithmetic, comparison, membership and filters over numbers, paid for before they are done."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any, TypeAlias
 
-from noetl.expressions.instants import OUTSIDE, aligned
-from noetl.expressions.limits import Meter, check_bits
+from jinja2 import filters as jinja
+
+from noetl.expressions.instants import OUTSIDE, align
+from noetl.expressions.limits import MAX_DIGITS, Meter, check_bits
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, comparable, kind_of, listed, text
+from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret
 
@@ -23,8 +26,8 @@ _CHEAP = frozenset({int, float, bool, type(None), Undefined})
 Binary: TypeAlias = Callable[[Meter, Any, Any], Any]
 
 
-def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
-    left, right = aligned(left, right)
+def _compute(sign: str, left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
+    left, right = align(left, right)
     for side in (left, right):
         if isinstance(side, Undefined):
             raise Broken(f"cannot be computed: '{side.path}' is undefined")
@@ -42,7 +45,7 @@ def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], An
 
 def add(meter: Meter, left: Any, right: Any) -> Any:
     """`left + right`: numbers, texts, lists."""
-    left, right = listed(left, meter), listed(right, meter)
+    left, right = to_list(left, meter), to_list(right, meter)
     if isinstance(left, str) and isinstance(right, Mapping) and is_secret(right):
         right = text(right, meter)
     elif isinstance(right, str) and isinstance(left, Mapping) and is_secret(left):
@@ -51,24 +54,28 @@ def add(meter: Meter, left: Any, right: Any) -> Any:
         meter.text(len(left) + len(right))
     elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
         meter.items(len(left) + len(right))
-    return _checked("+", left, right, operator.add)
+    return _compute("+", left, right, operator.add)
 
 
-def subtract(_: Meter, left: Any, right: Any) -> Any:
-    """`left - right`."""
-    return _checked("-", left, right, operator.sub)
+def _make_arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Binary:
+    return lambda _, left, right: _compute(sign, left, right, function)
+
+
+subtract = _make_arithmetic("-", operator.sub)
+divide = _make_arithmetic("/", operator.truediv)
+floor_divide = _make_arithmetic("//", operator.floordiv)
 
 
 def multiply(meter: Meter, left: Any, right: Any) -> Any:
     """`left * right`: numbers, or a text or list that many times."""
-    left, right = listed(left, meter), listed(right, meter)
+    left, right = to_list(left, meter), to_list(right, meter)
     if isinstance(left, int) and isinstance(right, int):
         check_bits(left.bit_length() + right.bit_length())
     elif isinstance(left, int):
         _pay_repetition(meter, right, left)
     elif isinstance(right, int):
         _pay_repetition(meter, left, right)
-    return _checked("*", left, right, operator.mul)
+    return _compute("*", left, right, operator.mul)
 
 
 def _pay_repetition(meter: Meter, value: Any, times: int) -> None:
@@ -82,50 +89,34 @@ def power(_: Meter, left: Any, right: Any) -> Any:
     """`left ** right`."""
     if isinstance(left, int) and isinstance(right, int) and abs(left) > 1:
         check_bits(left.bit_length() * abs(right))
-    return _checked("**", left, right, operator.pow)
+    return _compute("**", left, right, operator.pow)
 
 
 def modulo(meter: Meter, left: Any, right: Any) -> Any:
     """`left % right`: the remainder, or a text with its placeholders filled."""
     if isinstance(left, str):
         return percent(meter, left, right)
-    return _checked("%", left, right, operator.mod)
+    return _compute("%", left, right, operator.mod)
 
 
-def divide(_: Meter, left: Any, right: Any) -> Any:
-    """`left / right`."""
-    return _checked("/", left, right, operator.truediv)
+negate = partial(_compute, "-", 0, function=lambda _, number: -number)
+posit = partial(_compute, "+", 0, function=lambda _, number: +number)
 
 
-def floor_divide(_: Meter, left: Any, right: Any) -> Any:
-    """`left // right`."""
-    return _checked("//", left, right, operator.floordiv)
-
-
-def negate(value: Any) -> Any:
-    """`-value`."""
-    return _checked("-", 0, value, lambda _, number: -number)
-
-
-def posit(value: Any) -> Any:
-    """`+value`."""
-    return _checked("+", 0, value, lambda _, number: +number)
-
-
-def _paid(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
-    """Both sides, to be compared: long texts are paid for by length, structures by walking them (their
-    references opened); others differ at once."""
+def _pay_comparison(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
+    """Both sides, to be compared: long texts are paid for by length, structures by walking them
+    (their references opened); others differ at once."""
     if isinstance(left, str) and isinstance(right, str):
         meter.read(min(len(left), len(right)))
     elif isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES):
-        return comparable(left, meter), comparable(right, meter)
+        return to_comparable(left, meter), to_comparable(right, meter)
     return left, right
 
 
-def _paid_for_equality(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
+def _pay_equality(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
     sized = isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES)
     if not sized or len(left) == len(right):
-        return _paid(meter, left, right)
+        return _pay_comparison(meter, left, right)
     return left, right
 
 
@@ -135,15 +126,15 @@ def _pay_search(meter: Meter, needle: Any, haystack: Any) -> None:
     meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
 
 
-def _comparison(
+def _make_comparison(
     sign: str,
     function: Callable[[Any, Any], Any],
-    pay: Callable[[Meter, Any, Any], tuple[Any, Any]] = _paid,
+    pay: Callable[[Meter, Any, Any], tuple[Any, Any]] = _pay_comparison,
 ) -> Binary:
     def compare(meter: Meter, left: Any, right: Any) -> bool:
         if type(left) not in _CHEAP or type(right) not in _CHEAP:
             _refuse_secrets(left, right)
-            left, right = aligned(*pay(meter, left, right))
+            left, right = align(*pay(meter, left, right))
         try:
             return bool(function(left, right))
         except TypeError as error:
@@ -155,14 +146,15 @@ def _comparison(
 
 
 def _refuse_secrets(left: Any, right: Any) -> None:
-    """A secret is compared with null (whether there is one) and with nothing else: only a tool call knows it."""
+    """A secret is compared with null (whether there is one) and with nothing else: only a tool call
+    knows it."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Mapping) and is_secret(one) and not isinstance(other, Undefined | None):
             raise Forbidden("compares a secret, whose value is known only inside of a tool call")
 
 
 def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
-    """`needle in haystack`; nothing is in what is undefined."""
+    """`needle in haystack`; nothing is in what is undefined. Raises Broken."""
     if isinstance(haystack, Undefined):
         return False
     if isinstance(needle, Mapping):
@@ -176,31 +168,67 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
         raise Broken(f"cannot be computed: 'in' does not work on {kind_of(haystack)}")
     if isinstance(haystack, range):
         return isinstance(needle, int) and needle in haystack
-    needle = comparable(needle, meter)
+    needle = to_comparable(needle, meter)
     pages = haystack.pages() if isinstance(haystack, Lazy) else (haystack,)
-    return any(_found(meter, needle, page) for page in pages)
+    return any(_is_found(meter, needle, page) for page in pages)
 
 
-def _found(meter: Meter, needle: Any, haystack: Any) -> bool:
+def _is_found(meter: Meter, needle: Any, haystack: Any) -> bool:
     if isinstance(haystack, str) or (type(needle) in ATOMS and ATOMS.issuperset(map(type, haystack))):
         _pay_search(meter, needle, haystack)
     else:
-        haystack = comparable(haystack, meter)
+        haystack = to_comparable(haystack, meter)
     return needle in haystack
-
-
-def _lacks(meter: Meter, needle: Any, haystack: Any) -> bool:
-    return not contains(meter, needle, haystack)
 
 
 #: By the names that Jinja's parser gives them.
 COMPARISONS: Mapping[str, Binary] = {
-    "eq": _comparison("==", operator.eq, _paid_for_equality),
-    "ne": _comparison("!=", operator.ne, _paid_for_equality),
-    "lt": _comparison("<", operator.lt),
-    "lteq": _comparison("<=", operator.le),
-    "gt": _comparison(">", operator.gt),
-    "gteq": _comparison(">=", operator.ge),
+    "eq": _make_comparison("==", operator.eq, _pay_equality),
+    "ne": _make_comparison("!=", operator.ne, _pay_equality),
+    "lt": _make_comparison("<", operator.lt),
+    "lteq": _make_comparison("<=", operator.le),
+    "gt": _make_comparison(">", operator.gt),
+    "gteq": _make_comparison(">=", operator.ge),
     "in": contains,
-    "notin": _lacks,
+    "notin": lambda meter, needle, haystack: not contains(meter, needle, haystack),
+}
+
+
+def _abs(_: Meter, value: Any) -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
+    return abs(value)
+
+
+def _int(meter: Meter, value: Any, default: Any = 0, base: int = 10) -> Any:
+    if isinstance(value, str):
+        meter.text(len(value))
+    if isinstance(value, Undefined):
+        return default
+    number = jinja.do_int(value, default, base)
+    if isinstance(number, int):
+        check_bits(number.bit_length())
+    return number
+
+
+def _float(meter: Meter, value: Any, default: Any = 0.0) -> Any:
+    if isinstance(value, str):
+        meter.text(len(value))
+    return default if isinstance(value, Undefined) else jinja.do_float(value, default)
+
+
+def _round(_: Meter, value: Any, precision: int = 0, method: str = "common") -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
+    if not abs(precision) <= MAX_DIGITS:
+        raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
+    return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
+
+
+#: Filters over numbers.
+NUMBER_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "abs": _abs,
+    "float": _float,
+    "int": _int,
+    "round": _round,
 }

@@ -1,4 +1,5 @@
-"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed at has a column."""
+"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed
+at has a column."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\W\d]\w*", re.DOT
 _ATTRIBUTE = re.compile(r"\.\s*$")
 # What stands before the name of a filter or of a test.
 _VERB = re.compile(r"(\||\bis(\s+not)?)\s*$")
+_TAG_BEGIN = re.compile(r"\{%[-+]?\s*$")
 _KEYWORD = re.compile(r"\s*=(?!=)")
 #: Characters before a word that are looked at.
 _BEFORE = 40
@@ -41,16 +43,21 @@ def renamed(source: str, chain: tuple[str, ...], new: str, *, guard: bool = Fals
     return source
 
 
-def place_of_verb(source: str, name: str, *, guard: bool = False) -> int | None:
-    """The offset of the filter or test `name`."""
-    for at in _words(source, name, guard):
-        if _VERB.search(source[max(0, at - _BEFORE) : at]):
+def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
+    """The offset of the filter or test `word`, or of the tag that begins with it; None where there
+    is none."""
+    for at in _words(source, word, guard):
+        begin = max(0, at - _BEFORE)
+        if (tag := _TAG_BEGIN.search(source, begin, at)) is not None:
+            return tag.start()
+        if _VERB.search(source, begin, at):
             return at
     return None
 
 
 def place_of_line(source: str, line: int) -> int:
-    """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first one there."""
+    """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first
+    one there."""
     begin = _start_of(source, line)
     end = len(source) if (found := source.find("\n", begin)) < 0 else found
     tags = [tag for tag in _TAG.finditer(source) if tag.start() <= end and tag.end() > begin]
@@ -72,12 +79,7 @@ def _is_readable(tag: str) -> bool:
 
 
 def _start_of(source: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = source.find("\n", at) + 1
-        if at == 0:
-            return len(source)
-    return at
+    return min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
 
 
 def _words(source: str, word: str, guard: bool) -> Iterator[int]:
@@ -99,11 +101,7 @@ def _regions(source: str, guard: bool) -> Iterator[tuple[int, int]]:
 
 def _end(source: str, at: int, chain: tuple[str, ...]) -> int | None:
     """Where `chain`, whose first name stands at `at`, ends; None where something else is read."""
-    at += len(chain[0])
-    for part in chain[1:]:
-        word = re.escape(part)
-        found = re.compile(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])").match(source, at)
-        if found is None:
-            return None
-        at = found.end()
-    return at
+    words = map(re.escape, chain[1:])
+    rest = "".join(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])" for word in words)
+    found = re.compile(rest).match(source, at + len(chain[0]))
+    return None if found is None else found.end()

@@ -5,73 +5,61 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from noetl.expressions.members import Callee, Verb
 from noetl.expressions.operators import COMPARISONS, modulo
-from noetl.expressions.run import Callee, Run, Verb
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import listed
+from noetl.expressions.values import to_list
 from noetl.facts.reference import Lazy
 
 
-def _remainder(run: Run, value: Any, divisor: Any) -> Any:
+def _remainder(run: Rendering, value: Any, divisor: Any) -> Any:
     # Never a text: `'%s' % x` is formatting, not a number.
     return None if isinstance(value, str) else modulo(run, value, divisor)
 
 
-def _same(run: Run, value: Any, other: Any) -> bool:
-    """Identity as far as data has one: equal and of one type. Python's own would be left to chance."""
-    value, other = listed(value, run), listed(other, run)
+def _same(run: Rendering, value: Any, other: Any) -> bool:
+    """Identity as far as data has one: equal and of one type. Python's own would be left to
+    chance."""
+    value, other = to_list(value, run), to_list(other, run)
     return type(value) is type(other) and bool(COMPARISONS["eq"](run, value, other))
 
 
-def _is_case(run: Run, value: Any, function: Callable[[str], bool]) -> bool:
+def _is_case(run: Rendering, value: Any, function: Callable[[str], bool]) -> bool:
     if not isinstance(value, str):
         return False
     run.read(len(value))
     return function(value)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple | range | str | Mapping | Lazy)
 
 
-def _flag(value: bool) -> Verb:
-    return lambda _, tested: tested is value
-
-
-def _none(_: Run, value: Any) -> bool:
-    return value is None or isinstance(value, Undefined)
-
-
-def _callable(_: Run, value: Any) -> bool:
-    return isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
-
-
 _OWN: Mapping[str, Verb] = {
     "boolean": lambda _, value: isinstance(value, bool),
-    "callable": _callable,
+    "callable": lambda _, value: (
+        isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
+    ),
     "defined": lambda _, value: not isinstance(value, Undefined),
     "divisibleby": lambda run, value, num: _remainder(run, value, num) == 0,
     "escaped": lambda _, value: False,  # noqa: ARG005  # nothing is ever escaped
     "even": lambda run, value: _remainder(run, value, 2) == 0,
-    "false": _flag(False),
+    "false": lambda _, value: value is False,
     "filter": lambda run, value: isinstance(value, str) and value in run.filters,
     "float": lambda _, value: isinstance(value, float),
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
     "iterable": lambda _, value: _is_list(value) or isinstance(value, Undefined),
     "lower": lambda run, value: _is_case(run, value, str.islower),
     "mapping": lambda _, value: isinstance(value, Mapping),
-    "none": _none,
-    "number": lambda _, value: _is_number(value),
+    "none": lambda _, value: value is None or isinstance(value, Undefined),
+    "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool),
     "odd": lambda run, value: _remainder(run, value, 2) == 1,
     "sameas": _same,
     "sequence": lambda _, value: _is_list(value),
     "string": lambda _, value: isinstance(value, str),
     "test": lambda run, value: isinstance(value, str) and value in run.tests,
-    "true": _flag(True),
+    "true": lambda _, value: value is True,
     "undefined": lambda _, value: isinstance(value, Undefined),
     "upper": lambda run, value: _is_case(run, value, str.isupper),
 }

@@ -1,316 +1,49 @@
-"""How values are written into a command line, so that the shell reads each as the very text that it is.
-
-What stands around a value decides how it is written: by itself it becomes one word, between quotes it goes on with
-them. The reader of that surrounding text follows bash (POSIX, `$'…'`, here-documents, comments) as far as quoting is
-concerned; where it cannot be sure, values pass only if no shell could read anything into them.
-"""
+"""The port through which somebody else says how values are written into a text, such as a command
+line."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from shlex import quote
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from noetl.expressions.refusals import Broken
 
-#: What a place is within. `(` is as good as outside of everything, but for the `)` that ends it.
-Mode: TypeAlias = Literal["", "(", "'", '"', "$'", "#", "<<", "((", "${", "`"]
 
-#: Within these a text is read twice, or as arithmetic, or otherwise by each shell.
-_UNSURE: Final = frozenset({"$'", "((", "${", "`"})
-_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_HARMLESS: Final = re.compile(r"[A-Za-z0-9_@%+:./-]+")
-#: Behind these a word begins, and with it a comment may.
-_BEFORE_WORD: Final = frozenset("\n \t;&|()<>")
-#: A `)` that opens nothing may follow.
-_UNPAIRED: Final = re.compile(r"case\b|\[\[")
-_DOCUMENT: Final = re.compile(
-    r"<<(?P<tabs>-?)[ \t]*(?:'(?P<one>[^'\n]*)'|\"(?P<two>[^\"\n]*)\"|(?P<bare>\\?[\w.+-]+))(?=[\s;&|<>()])"
-)
-#: What is expanded in a here-document and may hold quotes of its own.
-_NESTED: Final = re.compile(r"\$\(|`|\$\{\w*[^\w}]|\$\[")
-_PAIR: Final = re.compile(r"\\.")
-_SPECIAL: Final = re.compile(r"([\\$\"`])")
-_IN_DOCUMENT: Final = re.compile(r"([\\$`])")
+class Quoting(Protocol):
+    """Follows one text from its beginning to its end. Its parts come in order, the author's and the
+    values."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A here-document: what ends it, whether nothing in it is expanded, whether tabs before its lines go."""
-
-    end: str
-    raw: bool
-    tabs: bool
-
-    def ended_by(self, line: str) -> bool:
-        return (line.lstrip("\t") if self.tabs else line) == self.end
-
-
-class Reader:
-    """Follows the quoting of a command line, and writes values into it."""
-
-    def __init__(self) -> None:
-        self._modes: list[Mode] = []
-        #: The character before, where it may change what follows; a line begins like behind a blank.
-        self._last = "\n"
-        #: A backslash stands before, and nothing behind it.
-        self._escaped = False
-        #: Something was met that is not followed.
-        self._lost = False
-        self._documents: list[_Document] = []
-        self._line = ""
-        self._line_is_given = True
-        self._readers: Final = {
-            "": self._plain,
-            "(": self._plain,
-            "'": self._single,
-            '"': self._double,
-            "$'": self._ansi,
-            "#": self._comment,
-            "<<": self._document,
-            "((": self._arithmetic,
-            "${": self._parameter,
-            "`": self._backticks,
-        }
-
-    @property
-    def mode(self) -> Mode:
-        """What the place is within that was read last."""
-        return self._modes[-1] if self._modes else ""
-
-    def read(self, text: str) -> None:
-        """Goes on with what the template says."""
-        at = 0
-        while at < len(text):
-            at = self._readers[self.mode](text, at)
+    def read(self, text: str) -> str:
+        """Goes on with what the author wrote; returns it as it is to stand in the text. Raises
+        Broken."""
 
     def value(self, text: str) -> str:
-        """How `text` is written here. Raises Broken where it could be read as something else."""
-        written = self._written(text)
-        self._last, self._escaped = "", False
-        return written
-
-    def _written(self, text: str) -> str:
-        if self._lost or self._escaped or self._last == "$" or not _UNSURE.isdisjoint(self._modes):
-            fits = _NUMBER if "((" in self._modes else _HARMLESS
-            if fits.fullmatch(text) is None:
-                raise Broken(
-                    "puts a value where a shell may read it as code (behind `$` or a backslash, in backticks, "
-                    "`$'…'`, `${…}`, `$((…))`, `case`)",
-                    hint="Hand the value over with env:, stdin: or argv:.",
-                )
-            return text
-        match self.mode:
-            case "'":
-                return text.replace("'", "'\\''")
-            case '"':
-                return _SPECIAL.sub(r"\\\1", text)
-            case "#":
-                return " ".join(text.split())
-            case "<<":
-                return self._in_document(text)
-            case _:
-                return text if _NUMBER.fullmatch(text) else quote(text)
-
-    def _in_document(self, text: str) -> str:
-        document = self._documents[0]
-        written = text if document.raw else _IN_DOCUMENT.sub(r"\\\1", text)
-        first, *others = written.split("\n")
-        lines = [self._line + first, *others]
-        if any(map(document.ended_by, lines[:-1])):
-            raise _ends(document)
-        self._line, self._line_is_given = lines[-1], False
-        return written
-
-    def _enter(self, mode: Mode, levels: int = 1) -> None:
-        self._modes += [mode] * levels
-        self._last = "\n"
-
-    def _leave(self) -> None:
-        self._modes.pop()
-        self._last = ""
-
-    def _plain(self, text: str, at: int) -> int:
-        char = text[at]
-        match char:
-            case "\\":
-                return self._backslash(text, at)
-            case "$":
-                return self._dollar(text, at)
-            case "<":
-                return self._less(text, at)
-            case "'" | '"' | "`":
-                self._enter("$'" if char == "'" and self._last == "$" else _QUOTES[char])
-            case "#" if self._last in _BEFORE_WORD:
-                self._enter("#")
-            case "(" | ")":
-                return self._bracket(text, at)
-            case _:
-                self._word(text, at)
-        return at + 1
-
-    def _word(self, text: str, at: int) -> None:
-        char = text[at]
-        if self._modes and self._last in _BEFORE_WORD and _UNPAIRED.match(text, at):
-            self._lost = True
-        self._last = char
-        if char == "\n" and self._documents:
-            self._enter("<<")
-            self._line, self._line_is_given = "", True
-
-    def _bracket(self, text: str, at: int) -> int:
-        if text.startswith("((", at):
-            self._enter("((", 2)
-            return at + 2
-        if text[at] == "(":
-            self._enter("(")
-        elif self._modes:
-            self._leave()
-        self._last = text[at]
-        return at + 1
-
-    def _dollar(self, text: str, at: int) -> int:
-        if text.startswith("$((", at):
-            self._enter("((", 2)
-            return at + 3
-        match text[at + 1 : at + 2]:
-            case "(":
-                self._enter("(")
-            case "{":
-                self._enter("${")
-            case "[":
-                self._lost = True
-            case name if name and name in "$#?!@*-0123456789":
-                self._last = ""
-            case _:
-                self._last = "$"
-                return at + 1
-        return at + 2
-
-    def _less(self, text: str, at: int) -> int:
-        self._last = "<"
-        if not text.startswith("<<", at):
-            return at + 1
-        if text.startswith("<<<", at):
-            return at + 3
-        found = _DOCUMENT.match(text, at)
-        if found is None:
-            self._lost = True
-            return at + 2
-        bare = found["bare"]
-        end = bare.removeprefix("\\") if bare else found["one"] or found["two"] or ""
-        self._documents.append(_Document(end, bare is None or bare != end, bool(found["tabs"])))
-        self._last = ""
-        return found.end()
-
-    def _backslash(self, text: str, at: int) -> int:
-        if at + 1 == len(text):
-            self._escaped = True
-        elif text[at + 1] != "\n":  # a line that goes on begins no word
-            self._last = ""
-        return at + 2
-
-    def _single(self, text: str, at: int) -> int:
-        return self._until("'", text, at)
-
-    def _double(self, text: str, at: int) -> int:
-        match text[at]:
-            case "\\":
-                return self._backslash(text, at)
-            case "$":
-                return self._dollar(text, at)
-            case '"':
-                self._leave()
-            case "`":
-                self._enter("`")
-            case _:
-                self._last = ""
-        return at + 1
-
-    def _ansi(self, text: str, at: int) -> int:
-        if text[at] == "\\":
-            return self._backslash(text, at)
-        if text[at] == "'":
-            self._leave()
-        return at + 1
-
-    def _comment(self, text: str, at: int) -> int:
-        end = text.find("\n", at)
-        if end < 0:
-            return len(text)
-        self._modes.pop()
-        return end
-
-    def _backticks(self, text: str, at: int) -> int:
-        if text[at] == "\\":
-            return self._backslash(text, at)
-        return self._until("`", text, at)
-
-    def _until(self, end: str, text: str, at: int) -> int:
-        if text[at] == end:
-            self._leave()
-        return at + 1
-
-    def _arithmetic(self, text: str, at: int) -> int:
-        match text[at]:
-            case "$":
-                return self._dollar(text, at)
-            case "(":
-                self._enter("((")
-            case ")":
-                self._leave()
-            case "'" | '"' | "`" | "\\" | "#":
-                # No arithmetic, it seems: `((` may also be two subshells.
-                self._lost = True
-            case _:
-                pass
-        return at + 1
-
-    def _parameter(self, text: str, at: int) -> int:
-        match text[at]:
-            case "\\":
-                return self._backslash(text, at)
-            case "$":
-                return self._dollar(text, at)
-            case "}":
-                self._leave()
-            case '"' | "`" as quotes:
-                self._enter(_QUOTES[quotes])
-            case "'":
-                # A quote, or a letter like others: that depends on what is around, and on the operator.
-                self._lost = True
-            case _:
-                self._last = ""
-        return at + 1
-
-    def _document(self, text: str, at: int) -> int:
-        end = text.find("\n", at)
-        said = text[at:] if end < 0 else text[at:end]
-        self._line += said
-        document = self._documents[0]
-        if not document.raw:
-            goes_on = (len(self._line) - len(self._line.rstrip("\\"))) % 2 == 1
-            self._lost = (
-                self._lost or (goes_on and end >= 0) or _NESTED.search(_PAIR.sub("", said)) is not None
-            )
-            self._escaped = goes_on
-            self._last = "$" if self._line.endswith("$") else ""
-        if end < 0:
-            return len(text)
-        if document.ended_by(self._line):
-            if not self._line_is_given:
-                raise _ends(document)
-            self._documents.pop(0)
-            if not self._documents:
-                self._leave()
-        self._line, self._line_is_given, self._last, self._escaped = "", True, "\n", False
-        return end + 1
+        """How a value is written at this place. Raises Broken where it could be read as something
+        else."""
 
 
-def _ends(document: _Document) -> Broken:
-    return Broken(f"puts a value into a here-document that would end it: a line {document.end!r}")
+#: Begins a text.
+BeginQuoting: TypeAlias = Callable[[], Quoting]
 
 
-_QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`"}
+class NoQuoting:
+    """Of a process in which nobody says how values are quoted: a text may have none."""
+
+    def read(self, text: str) -> str:
+        return text
+
+    def value(self, text: str) -> str:  # noqa: ARG002  # whatever it is
+        raise Broken("puts a value into a command line, and this process does not know how to quote it")
+
+
+class QuotedText(str):
+    """A template that `evaluate` renders, where it is mixed text, with its values written as
+    `begin()` says."""
+
+    __slots__ = ("begin",)
+    begin: BeginQuoting
+
+    def __new__(cls, template: str, begin: BeginQuoting) -> QuotedText:
+        made = super().__new__(cls, template)
+        made.begin = begin
+        return made

@@ -8,34 +8,35 @@ from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
 
-#: Keys that every result of an http task has, and every content that an artifact task read from a key or a URI.
+#: Keys that every result of an http task has, and every content that an artifact task read from a
+#: key or a URI.
 _OF_RESPONSES: Final = frozenset({"status_code", "headers", "url", "elapsed", "data"})
 _OF_CONTENTS: Final = frozenset({"uri", "bytes", "sha256", "data"})
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a step or a task left behind. To templates it is `value`; a name that `value` does not have is
-    looked up in `also`, then in the body of an http response, and `data` is `value` itself where none has
-    it. `value` may be a reference: what is in it shows when it was loaded."""
+class ResultView:
+    """What a step or a task left behind. To templates it is `value`; a name that `value` does not
+    have is looked up in `also`, then in the body of an http response, and `data` is `value` itself
+    where none has it. `value` may be a reference: what is in it shows when it was loaded."""
 
     value: Json
     also: JsonMap = field(default_factory=dict)
 
 
-def of_task(value: Json) -> Result:
+def of_task(value: Json) -> ResultView:
     """A task's result."""
-    return Result(value)
+    return ResultView(value)
 
 
-def of_step(value: Json, results: JsonMap) -> Result:
+def of_step(value: Json, results: JsonMap) -> ResultView:
     """A step's result, behind it those of its tasks: `<step>.results.<task>`."""
-    return Result(value, {"results": results})
+    return ResultView(value, {"results": results})
 
 
 def value_of(value: Any) -> Any:
     """`value` without what templates see beyond it."""
-    return value.value if type(value) is Result else value
+    return value.value if type(value) is ResultView else value
 
 
 def is_response(value: Any) -> bool:
@@ -44,7 +45,8 @@ def is_response(value: Any) -> bool:
 
 
 def body_of(value: Json) -> Json:
-    """The body, where `value` is the response of an http call or what `get` of an artifact yields; else null."""
+    """The body, where `value` is the response of an http call or what `get` of an artifact yields;
+    else null."""
     if not isinstance(value, Mapping):
         return None
     return value.get("data") if "status_code" in value or _is_content(value) else None
@@ -56,7 +58,7 @@ def _is_content(value: JsonMap) -> bool:
     return value.keys() >= _OF_CONTENTS and "exists" not in value
 
 
-class TaskResults(Mapping[str, Result]):
+class TaskResults(Mapping[str, ResultView]):
     """Task name → its result, as templates see it."""
 
     __slots__ = ("_results",)
@@ -64,7 +66,7 @@ class TaskResults(Mapping[str, Result]):
     def __init__(self, results: JsonMap) -> None:
         self._results = results
 
-    def __getitem__(self, name: str) -> Result:
+    def __getitem__(self, name: str) -> ResultView:
         return of_task(self._results[name])
 
     def __iter__(self) -> Iterator[str]:

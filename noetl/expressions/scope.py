@@ -6,6 +6,7 @@ Pure: no Jinja here, so that whoever builds names need not know how they are rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 _MISSING: Final = object()
@@ -14,7 +15,8 @@ _NOT_BARE: Final = frozenset({"index", "parent"})
 
 
 def bare_names(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """What templates read of an iteration's scope without `iter`: the iterator, and `loop_index`."""
+    """What templates read of an iteration's scope without `iter`: the iterator, and
+    `loop_index`."""
     bare = {name: value for name, value in scope.items() if name not in _NOT_BARE}
     return {**bare, "loop_index": scope["index"]} if "index" in scope else bare
 
@@ -38,12 +40,7 @@ class _Layered(Mapping[str, Any]):
         return any(key in layer for layer in self._layers)
 
     def __iter__(self) -> Iterator[str]:
-        seen: set[str] = set()
-        for layer in self._layers:
-            for key in layer:
-                if key not in seen:
-                    seen.add(key)
-                    yield key
+        return iter(dict.fromkeys(chain.from_iterable(self._layers)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

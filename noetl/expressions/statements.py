@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from jinja2 import nodes
 
-from noetl.expressions.compiler import Eval, Expressions, Node, Scope
-from noetl.expressions.grammar import descendants
-from noetl.expressions.limits import MAX_TEXT
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit
-from noetl.expressions.run import Callee, Members, Namespace, Run
+from noetl.expressions.compiler import Expressions
+from noetl.expressions.loops import ForLoop
+from noetl.expressions.members import Namespace
+from noetl.expressions.output import Out
+from noetl.expressions.refusals import Broken
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
+from noetl.expressions.variables import Bind, Eval, Render, Scope
 
-#: Nodes of a loop's or macro's body that one unit of work covers.
+#: Nodes of a loop's body that one unit of work covers.
 _NODES_PER_UNIT = 6
-#: What a call of a macro costs beside its body: a scope, its arguments, a text of its own.
-_CALL_UNITS = 5
-
-
-class Out:
-    """Text that grows: at most `MAX_TEXT` characters."""
-
-    __slots__ = ("_parts", "_run", "_size")
-
-    def __init__(self, run: Run) -> None:
-        self._parts: list[str] = []
-        self._run = run
-        self._size = 0
-
-    def write(self, part: str) -> None:
-        self._run.text(len(part))
-        self._size += len(part)
-        if self._size > MAX_TEXT:
-            raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
-        self._parts.append(part)
-
-    def insert(self, part: str) -> None:
-        """Writes what an expression yielded, where `write` takes what the template itself says."""
-        self.write(part)
-
-    def text(self) -> str:
-        return "".join(self._parts)
-
-
-Render: TypeAlias = Callable[[Scope, Out], None]
-Bind: TypeAlias = Callable[[Scope, Any], None]
 
 
 class Statements(Expressions):
     """Compiles statements, and the expressions in them."""
 
-    def block(self, body: Sequence[Node]) -> Render:
+    def block(self, body: Sequence[nodes.Node]) -> Render:
         """The meaning of statements that follow one another."""
         renders = tuple(self.statement(node) for node in body)
         if len(renders) == 1:
@@ -65,50 +35,19 @@ class Statements(Expressions):
 
         return render
 
-    def statement(self, node: Node) -> Render:
+    def statement(self, node: nodes.Node) -> Render:
         """The meaning of any statement."""
-        match node:
-            case nodes.Output():
-                return self._output(node)
-            case nodes.If():
-                return self._if(node)
-            case nodes.For():
-                return self._for(node)
-            case nodes.Assign():
-                return self._assign(node)
-            case nodes.AssignBlock():
-                return self._assign_block(node)
-            case _:
-                return self._scoped(node)
+        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
-    def _scoped(self, node: Node) -> Render:
-        match node:
-            case nodes.With():
-                return self._with(node)
-            case nodes.FilterBlock():
-                return self._filter_block(node)
-            case nodes.Macro():
-                return self._macro(node)
-            case nodes.CallBlock():
-                return self._call_block(node)
-            case nodes.Scope():
-                body = self.block(node.body)
-                return lambda scope, out: body(scope.inner(), out)
-            case nodes.ScopedEvalContextModifier():
-                # `autoescape` has nothing to switch: nothing is ever escaped.
-                return self.block(node.body)
-            case _:
-                return self._refuse(node)
+    def visit_Scope(self, node: nodes.Scope) -> Render:
+        body = self.block(node.body)
+        return lambda scope, out: body(scope.inner(), out)
 
-    def _refuse(self, node: Node) -> Render:
-        tag = type(node).__name__.lower()
-        if isinstance(node, nodes.Include | nodes.Import | nodes.FromImport | nodes.Extends):
-            self.report(Forbidden(f"uses '{tag}': templates cannot reach other files", node.lineno))
-        else:
-            self.report(Broken(f"uses '{tag}', which is not supported", node.lineno))
-        return lambda _scope, _out: None
+    def visit_ScopedEvalContextModifier(self, node: nodes.ScopedEvalContextModifier) -> Render:
+        # `autoescape` has nothing to switch: nothing is ever escaped.
+        return self.block(node.body)
 
-    def _output(self, node: nodes.Output) -> Render:
+    def visit_Output(self, node: nodes.Output) -> Render:
         parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
 
         def render(scope: Scope, out: Out) -> None:
@@ -123,9 +62,10 @@ class Statements(Expressions):
 
         return render
 
-    def _if(self, node: nodes.If) -> Render:
-        branches = [(self.expression(node.test), self.block(node.body), node.lineno)]
-        branches += [(self.expression(one.test), self.block(one.body), one.lineno) for one in node.elif_]
+    def visit_If(self, node: nodes.If) -> Render:
+        branches = [
+            (self.expression(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)
+        ]
         otherwise = self.block(node.else_)
 
         def render(scope: Scope, out: Out) -> None:
@@ -137,24 +77,28 @@ class Statements(Expressions):
 
         return render
 
-    def _for(self, node: nodes.For) -> Render:
+    def visit_For(self, node: nodes.For) -> Render:
         source, line = self.expression(node.iter), node.lineno
-        turns = _Turns(
+        if node.recursive:
+            cause = "uses 'recursive', which is not supported"
+            self.report(
+                Broken(cause, line, "Loop over a list, or let a python task make the text.", word="recursive")
+            )
+        loop = ForLoop(
             self._target(node.target),
             None if node.test is None else self.expression(node.test),
             self.block(node.body),
             self.block(node.else_),
             2 + _weight(node) // _NODES_PER_UNIT,
-            node.recursive,
         )
 
         def render(scope: Scope, out: Out) -> None:
             scope.run.line = line
-            turns.run(scope, out, source(scope), 0)
+            loop.run(scope, out, source(scope))
 
         return render
 
-    def _target(self, node: Node) -> Bind:
+    def _target(self, node: nodes.Node) -> Bind:
         match node:
             case nodes.Name(name=name):
 
@@ -165,7 +109,7 @@ class Statements(Expressions):
             case nodes.Tuple():
                 return self._targets(node)
             case nodes.NSRef():
-                return _into_namespace(node.name, node.attr)
+                return _bind_attribute(node.name, node.attr)
             case _:
                 self.report(Broken("assigns to an attribute, which is not supported", node.lineno))
                 return lambda _scope, _value: None
@@ -182,7 +126,7 @@ class Statements(Expressions):
 
         return bind
 
-    def _assign(self, node: nodes.Assign) -> Render:
+    def visit_Assign(self, node: nodes.Assign) -> Render:
         target, value, line = self._target(node.target), self.expression(node.node), node.lineno
 
         def render(scope: Scope, _: Out) -> None:
@@ -191,15 +135,15 @@ class Statements(Expressions):
 
         return render
 
-    def _assign_block(self, node: nodes.AssignBlock) -> Render:
-        target, captured = self._target(node.target), self._captured(node.body, node.filter)
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> Render:
+        target, captured = self._target(node.target), self._capture(node.body, node.filter)
         return lambda scope, _: target(scope, captured(scope))
 
-    def _filter_block(self, node: nodes.FilterBlock) -> Render:
-        captured = self._captured(node.body, node.filter)
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> Render:
+        captured = self._capture(node.body, node.filter)
         return lambda scope, out: out.insert(text(captured(scope), scope.run))
 
-    def _captured(self, body: Sequence[Node], filters: nodes.Filter | None) -> Eval:
+    def _capture(self, body: Sequence[nodes.Node], filters: nodes.Filter | None) -> Eval:
         block = self.block(body)
 
         def capture(scope: Scope) -> str:
@@ -207,16 +151,17 @@ class Statements(Expressions):
             block(scope.inner(), out)
             return out.text()
 
-        return self._through(filters, capture)
+        return self._apply_filters(filters, capture)
 
-    def _through(self, node: nodes.Filter | None, source: Eval) -> Eval:
-        # A block's filters are nested around an innermost one without a value: the block stands there.
+    def _apply_filters(self, node: nodes.Filter | None, source: Eval) -> Eval:
+        # A block's filters are nested around an innermost one without a value: the block stands
+        # there.
         if node is None:
             return source
-        inner = self._through(node.node, source) if isinstance(node.node, nodes.Filter) else source
+        inner = self._apply_filters(node.node, source) if isinstance(node.node, nodes.Filter) else source
         return self.filter(node, inner)
 
-    def _with(self, node: nodes.With) -> Render:
+    def visit_With(self, node: nodes.With) -> Render:
         targets = [self._target(target) for target in node.targets]
         values = self._all(node.values)
         body = self.block(node.body)
@@ -229,34 +174,8 @@ class Statements(Expressions):
 
         return render
 
-    def _macro(self, node: nodes.Macro) -> Render:
-        plan, name = self._plan(node, node.name), node.name
 
-        def render(scope: Scope, _: Out) -> None:
-            scope.variables[name] = _Macro(plan, scope)
-
-        return render
-
-    def _call_block(self, node: nodes.CallBlock) -> Render:
-        plan = self._plan(node, "caller")
-        callee, arguments, line = self.expression(node.call.node), self.arguments(node.call), node.lineno
-
-        def render(scope: Scope, out: Out) -> None:
-            scope.run.line = line
-            args, kwargs = arguments(scope)
-            result = scope.run.call(callee(scope), args, {**kwargs, "caller": _Macro(plan, scope)})
-            out.insert(text(result, scope.run))
-
-        return render
-
-    def _plan(self, node: nodes.Macro | nodes.CallBlock, name: str) -> _Plan:
-        required = len(node.args) - len(node.defaults)
-        defaults = (None,) * required + tuple(self._all(node.defaults))
-        params = tuple((arg.name, default) for arg, default in zip(node.args, defaults, strict=True))
-        return _Plan(name, params, self.block(node.body), _CALL_UNITS + _weight(node) // _NODES_PER_UNIT)
-
-
-def _into_namespace(name: str, attribute: str) -> Bind:
+def _bind_attribute(name: str, attribute: str) -> Bind:
     def bind(scope: Scope, value: Any) -> None:
         target = scope.lookup(name)
         if not isinstance(target, Namespace):
@@ -267,193 +186,10 @@ def _into_namespace(name: str, attribute: str) -> Bind:
     return bind
 
 
-def _is_own(node: Node) -> bool:
+def _is_own(node: nodes.Node) -> bool:
     """Whether it belongs to the template: its text, and what the author says is safe."""
     return isinstance(node, nodes.TemplateData) or (isinstance(node, nodes.Filter) and node.name == "safe")
 
 
-def _weight(node: Node) -> int:
-    return sum(1 for _ in descendants((node,)))
-
-
-class _Turns:
-    """A compiled loop. `cost` is what one turn pays."""
-
-    __slots__ = ("_bind", "_body", "_cost", "_otherwise", "_recursive", "_test")
-
-    def __init__(
-        self, bind: Bind, test: Eval | None, body: Render, otherwise: Render, cost: int, recursive: bool
-    ) -> None:
-        self._bind = bind
-        self._test = test
-        self._body = body
-        self._otherwise = otherwise
-        self._cost = cost
-        self._recursive = recursive
-
-    def run(self, scope: Scope, out: Out, source: Any, depth: int) -> None:
-        """Write the body once for each element of `source`."""
-        elements = self._chosen(scope, scope.run.elements(source))
-        if not elements:
-            self._otherwise(scope.inner(), out)
-            return
-        loop = _Loop(elements, depth, _Again(self, scope, depth) if self._recursive else None)
-        for index, element in enumerate(elements):
-            scope.run.work(self._cost)
-            loop.index0 = index
-            inner = scope.inner()
-            inner.variables["loop"] = loop
-            self._bind(inner, scope.run.resolve(element))
-            self._body(inner, out)
-
-    def _chosen(self, scope: Scope, elements: Sequence[Any]) -> Sequence[Any]:
-        if self._test is None:
-            return elements
-        chosen = []
-        for element in elements:
-            scope.run.work(self._cost)
-            inner = scope.inner()
-            self._bind(inner, scope.run.resolve(element))
-            if self._test(inner):
-                chosen.append(element)
-        return chosen
-
-
-class _Again(Callee):
-    """`loop(children)` in a recursive loop."""
-
-    __slots__ = ("_depth", "_scope", "_turns")
-
-    def __init__(self, turns: _Turns, scope: Scope, depth: int) -> None:
-        self._turns = turns
-        self._scope = scope
-        self._depth = depth
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        if len(args) != 1 or kwargs:
-            raise Broken("calls 'loop' with something else than one collection")
-        run.enter()
-        out = Out(run)
-        self._turns.run(self._scope, out, args[0], self._depth + 1)
-        run.depth -= 1
-        return out.text()
-
-
-class _Loop(Callee, Members):
-    """The `loop` of a loop's body."""
-
-    __slots__ = ("_again", "_changed", "_depth0", "_elements", "index0")
-
-    def __init__(self, elements: Sequence[Any], depth0: int, again: _Again | None) -> None:
-        self._elements = elements
-        self._depth0 = depth0
-        self._again = again
-        self._changed: list[Any] | None = None
-        self.index0 = 0
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if self._again is None:
-            raise Broken("calls 'loop', which needs the word 'recursive' in its 'for'")
-        return self._again.call(run, args, kwargs)
-
-    def member(self, name: str) -> Any:
-        index, length = self.index0, len(self._elements)
-        match name:
-            case "index" | "index0":
-                return index + (name == "index")
-            case "revindex" | "revindex0":
-                return length - index - (name == "revindex0")
-            case "first" | "last":
-                return index == (0 if name == "first" else length - 1)
-            case "length":
-                return length
-            case "depth" | "depth0":
-                return self._depth0 + (name == "depth")
-            case _:
-                return self._neighbour(name)
-
-    def _neighbour(self, name: str) -> Any:
-        match name:
-            case "previtem" if self.index0 > 0:
-                return self._elements[self.index0 - 1]
-            case "nextitem" if self.index0 + 1 < len(self._elements):
-                return self._elements[self.index0 + 1]
-            case "cycle":
-                return _Bound(self._cycle)
-            case "changed":
-                return _Bound(self._has_changed)
-            case _:
-                return Undefined(f"loop.{name}")
-
-    def _cycle(self, _: Run, args: Sequence[Any]) -> Any:
-        if not args:
-            raise Broken("calls 'loop.cycle' without values")
-        return args[self.index0 % len(args)]
-
-    def _has_changed(self, run: Run, args: Sequence[Any]) -> bool:
-        values = [text(value, run) for value in args]
-        changed = self._changed != values
-        self._changed = values
-        return changed
-
-
-class _Bound(Callee):
-    """A method of `loop`."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[[Run, Sequence[Any]], Any]) -> None:
-        self._function = function
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if kwargs:
-            raise Broken("calls a method of 'loop' with named values")
-        return self._function(run, args)
-
-
-class _Plan:
-    """A compiled macro: its parameters with their defaults, its body and what a call costs."""
-
-    __slots__ = ("body", "cost", "name", "params")
-
-    def __init__(
-        self, name: str, params: tuple[tuple[str, Eval | None], ...], body: Render, cost: int
-    ) -> None:
-        self.name = name
-        self.params = params
-        self.body = body
-        self.cost = cost
-
-
-class _Macro(Callee):
-    """A macro, or the block that a `call` hands to one, where it was defined."""
-
-    __slots__ = ("_plan", "_scope")
-
-    def __init__(self, plan: _Plan, scope: Scope) -> None:
-        self._plan = plan
-        self._scope = scope
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        run.work(self._plan.cost)
-        run.enter()
-        inner = self._scope.inner()
-        self._bind(inner, args, dict(kwargs))
-        out = Out(run)
-        self._plan.body(inner, out)
-        run.depth -= 1
-        return out.text()
-
-    def _bind(self, scope: Scope, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        params = self._plan.params
-        scope.variables["caller"] = kwargs.pop("caller", Undefined("caller"))
-        scope.variables["varargs"] = tuple(args[len(params) :])
-        for index, (name, default) in enumerate(params):
-            if index < len(args):
-                value = args[index]
-            elif name in kwargs:
-                value = kwargs.pop(name)
-            else:
-                value = Undefined(name) if default is None else default(scope)
-            scope.variables[name] = value
-        scope.variables["kwargs"] = kwargs
+def _weight(node: nodes.Node) -> int:
+    return 1 + sum(map(_weight, node.iter_child_nodes()))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from string import Formatter
+from types import SimpleNamespace
 from typing import Any, TypeAlias
+
+from jinja2.sandbox import SandboxedFormatter
 
 from noetl.expressions.limits import MAX_WORK, Meter, check_width
 from noetl.expressions.refusals import Broken, OverLimit
@@ -14,14 +16,12 @@ from noetl.expressions.values import text
 
 Method: TypeAlias = Callable[..., Any]
 #: Reads one attribute or item of a value, sandboxed.
-Step: TypeAlias = Callable[[Any, str], Any]
+Step: TypeAlias = Callable[[Any, str | int], Any]
 
 _PERCENT = re.compile(
     r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[#0\- +]*)(?P<width>\d+|\*)?(?:\.(?P<precision>\d+|\*))?(?P<kind>.?)",
     re.DOTALL,
 )
-_FIELD = re.compile(r"(?P<head>[^.\[]*)(?P<rest>(?:\.[^.\[]+|\[[^\]]+\])*)")
-_PART = re.compile(r"\.([^.\[]+)|\[([^\]]+)\]")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -99,24 +99,13 @@ def _argument(key: str | None, values: Any, arguments: Any) -> Any:
         raise Broken("cannot be formatted: it has more placeholders than values") from error
 
 
-class _Sandboxed(Formatter):
-    """`str.format` whose fields go through the sandbox and whose output is paid for."""
+class _Formatter(SandboxedFormatter):
+    """Jinja's `str.format`, whose fields go through the sandbox, with output that is paid for."""
 
     def __init__(self, meter: Meter, step: Step) -> None:
+        reader: Any = SimpleNamespace(getattr=step, getitem=step)
+        super().__init__(reader)
         self._meter = meter
-        self._step = step
-
-    def get_field(
-        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, int | str]:
-        match = _FIELD.fullmatch(field_name)
-        if match is None:
-            raise Broken(f"cannot be formatted: '{field_name}' is no field")
-        head: int | str = int(match["head"]) if match["head"].isdecimal() else match["head"]
-        value = self.get_value(head, args, kwargs)
-        for attribute, item in _PART.findall(match["rest"]):
-            value = self._step(value, attribute or item)
-        return value, head
 
     def format_field(self, value: Any, format_spec: str) -> str:
         for digits in _DIGITS.findall(format_spec):
@@ -146,10 +135,10 @@ def format_text(
 ) -> str:
     """`template.format(*args, **kwargs)`."""
     meter.text(len(template))
-    return _Sandboxed(meter, step).vformat(template, args, kwargs)
+    return _Formatter(meter, step).vformat(template, args, kwargs)
 
 
-def _padded(name: str) -> Method:
+def _make_pad(name: str) -> Method:
     method = getattr(str, name)
 
     def pad(meter: Meter, value: str, width: int, *fill: str) -> str:
@@ -160,7 +149,7 @@ def _padded(name: str) -> Method:
     return pad
 
 
-def _split(name: str) -> Method:
+def _make_split(name: str) -> Method:
     method = getattr(str, name)
 
     def split(meter: Meter, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
@@ -187,21 +176,11 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _converting(name: str) -> Method:
+def _make_paid(name: str, pay: Callable[[Meter, int], None]) -> Method:
     method = getattr(str, name)
 
     def call(meter: Meter, value: str, *args: Any) -> Any:
-        meter.text(len(value))
-        return method(value, *args)
-
-    return call
-
-
-def _reading(name: str) -> Method:
-    method = getattr(str, name)
-
-    def call(meter: Meter, value: str, *args: Any) -> Any:
-        meter.read(len(value))
+        pay(meter, len(value))
         return method(value, *args)
 
     return call
@@ -216,13 +195,13 @@ _READING = (
     " isupper rfind rindex startswith"
 )
 
-#: What may be called on a text, but for `format`, which reads other values (see `run`).
+#: What may be called on a text, but for `format`, which reads other values (see `rendering`).
 TEXT_METHODS: Mapping[str, Method] = {
-    **{name: _converting(name) for name in _CONVERTING.split()},
-    **{name: _reading(name) for name in _READING.split()},
-    **{name: _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
-    "split": _split("split"),
-    "rsplit": _split("rsplit"),
+    **{name: _make_paid(name, Meter.text) for name in _CONVERTING.split()},
+    **{name: _make_paid(name, Meter.read) for name in _READING.split()},
+    **{name: _make_pad(name) for name in ("center", "ljust", "rjust", "zfill")},
+    "split": _make_split("split"),
+    "rsplit": _make_split("rsplit"),
     "splitlines": _split_lines,
     "expandtabs": _expand_tabs,
     "join": join,

@@ -6,37 +6,37 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
-import jinja2.utils
 from jinja2 import filters as jinja
+from jinja2.nodes import EvalContext
 from markupsafe import escape
 
 from noetl.expressions.limits import check_width
+from noetl.expressions.members import Verb
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run, Verb
+from noetl.expressions.rendering import SANDBOX, Rendering
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import comparable, marked, measure, text, to_json
+from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret, reformed
 
-#: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
+#: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some
+#: quadratic.
 _MAX_SLOW = 100_000
-#: What Jinja's own filters want to know of their surroundings.
-_NO_ESCAPING: Any = SimpleNamespace(autoescape=False)
-_LINES: Any = SimpleNamespace(newline_sequence="\n", policies={"truncate.leeway": 5})
+#: What Jinja's own filters want to know of their surroundings: nothing is escaped.
+_CONTEXT: Final = EvalContext(SANDBOX)
 
 
-def _text(run: Run, value: Any) -> str:
+def _text(run: Rendering, value: Any) -> str:
     rendered = text(value, run)
     run.text(len(rendered))
     return rendered
 
 
-def _short(run: Run, value: Any) -> str:
+def _short(run: Rendering, value: Any) -> str:
     rendered = _text(run, value)
     if len(rendered) > _MAX_SLOW:
         raise OverLimit(f"takes a text of {len(rendered)} characters through a filter for {_MAX_SLOW}")
@@ -44,31 +44,25 @@ def _short(run: Run, value: Any) -> str:
     return rendered
 
 
-def _on_text(function: Callable[[str], Any]) -> Verb:
-    return lambda run, value: function(_text(run, value))
+def _on_text(function: Callable[[str], Any], read: Callable[[Rendering, Any], str] = _text) -> Verb:
+    return lambda run, value: function(read(run, value))
 
 
-def _escape(run: Run, value: Any) -> str:
+def _escape(run: Rendering, value: Any) -> str:
     rendered = _text(run, value)
     run.text(6 * len(rendered))
     return str(escape(rendered))
 
 
-def _title(run: Run, value: Any) -> str:
-    return jinja.do_title(_short(run, value))
-
-
-def _center(run: Run, value: Any, width: int = 80) -> str:
-    return str(TEXT_METHODS["center"](run, _text(run, value), width))
-
-
-def _format(run: Run, value: Any, *args: Any, **kwargs: Any) -> str:
+def _format(run: Rendering, value: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise Broken("cannot be formatted: give values by place or by name, not both")
     return percent(run, _text(run, value), kwargs or args)
 
 
-def _indent(run: Run, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def _indent(
+    run: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False
+) -> str:
     rendered = _text(run, value)
     if isinstance(width, int):
         check_width(width)
@@ -77,7 +71,7 @@ def _indent(run: Run, value: Any, width: int | str = 4, first: bool = False, bla
     return jinja.do_indent(rendered, width, first, blank)
 
 
-def _join(run: Run, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
+def _join(run: Rendering, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
     if attribute is None:
         elements: Any = map(run.resolve, run.elements(value))
     else:
@@ -85,27 +79,23 @@ def _join(run: Run, value: Any, d: Any = "", attribute: str | int | None = None)
     return join(run, _text(run, d), elements)
 
 
-def _replace(run: Run, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+def _replace(run: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
     return replace(run, _text(run, value), _text(run, old), _text(run, new), -1 if count is None else count)
 
 
-def _trim(run: Run, value: Any, chars: str | None = None) -> str:
-    return _text(run, value).strip(chars)
-
-
 def _truncate(
-    run: Run,
+    run: Rendering,
     value: Any,
     length: int = 255,
     killwords: bool = False,
     end: str = "...",
     leeway: int | None = None,
 ) -> str:
-    return jinja.do_truncate(_LINES, _text(run, value), length, killwords, end, leeway)
+    return jinja.do_truncate(SANDBOX, _text(run, value), length, killwords, end, leeway)
 
 
 def _wordwrap(
-    run: Run,
+    run: Rendering,
     value: Any,
     width: int = 79,
     break_long_words: bool = True,
@@ -113,22 +103,19 @@ def _wordwrap(
     break_on_hyphens: bool = True,
 ) -> str:
     rendered = _short(run, value)
-    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by the width.
+    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by
+    # the width.
     run.work(len(rendered) * (2 + 12 // max(width, 1)))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
-    return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)
+    return jinja.do_wordwrap(SANDBOX, rendered, width, break_long_words, wrapstring, break_on_hyphens)
 
 
-def _striptags(run: Run, value: Any) -> str:
-    return jinja.do_striptags(_short(run, value))
-
-
-def _urlencode(run: Run, value: Any) -> str:
+def _urlencode(run: Rendering, value: Any) -> str:
     if is_secret(value):
-        return marked(value, run, "url")
+        return mark_secret(value, run, "url")
     if isinstance(value, Mapping | list | tuple | Lazy):
-        value = comparable(value, run)
+        value = to_comparable(value, run)
         run.text(12 * measure(value, run))
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
@@ -137,44 +124,39 @@ def _urlencode(run: Run, value: Any) -> str:
 
 
 def _urlize(
-    run: Run,
+    run: Rendering,
     value: Any,
     trim_url_limit: int | None = None,
     nofollow: bool = False,
     target: str | None = None,
     rel: str | None = None,
 ) -> str:
-    words = sorted({*(rel or "").split(), *(["nofollow"] if nofollow else []), "noopener"})
-    return jinja2.utils.urlize(_short(run, value), trim_url_limit, rel=" ".join(words), target=target)
+    return jinja.do_urlize(_CONTEXT, _short(run, value), trim_url_limit, nofollow, target, rel)
 
 
-def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
+def _xmlattr(run: Rendering, value: Any, autospace: bool = True) -> str:
     if isinstance(value, Undefined):
         return ""
     if not isinstance(value, Mapping):
         raise Broken("cannot make attributes: 'xmlattr' needs a mapping")
-    value = comparable(value, run)
+    value = to_comparable(value, run)
     run.text(6 * measure(value, run))
-    return str(jinja.do_xmlattr(_NO_ESCAPING, value, autospace))
+    return str(jinja.do_xmlattr(_CONTEXT, value, autospace))
 
 
-def _pprint(run: Run, value: Any) -> str:
+def _pprint(run: Rendering, value: Any) -> str:
     # Pretty printing is slow Python code: what it prints is paid for like a text of a slow filter.
     run.work(len(_short(run, to_json(value, run))))
-    return jinja.do_pprint(None if isinstance(value, Undefined) else comparable(value, run))
+    return jinja.do_pprint(None if isinstance(value, Undefined) else to_comparable(value, run))
 
 
-def _filesizeformat(_: Run, value: Any, binary: bool = False) -> str:
-    return jinja.do_filesizeformat(value, binary)
-
-
-def _to_json(run: Run, value: Any, indent: int | None = None) -> str:
+def _to_json(run: Rendering, value: Any, indent: int | None = None) -> str:
     if indent is not None and not 0 <= indent <= 16:
         raise OverLimit(f"indents JSON by {indent}; 16 is the most")
     return to_json(value, run, indent)
 
 
-def _from_json(run: Run, value: Any) -> Json:
+def _from_json(run: Rendering, value: Any) -> Json:
     source = _text(run, value)
     run.work(len(source) // 4)
     try:
@@ -187,29 +169,21 @@ def _no_constant(name: str) -> Json:
     raise Broken(f"cannot read JSON: {name} is not JSON")
 
 
-def _b64encode(run: Run, value: Any) -> str:
-    return base64.b64encode(_text(run, value).encode()).decode("ascii")
-
-
-def _b64decode(run: Run, value: Any) -> str:
+def _b64decode(run: Rendering, value: Any) -> str:
     try:
         return base64.b64decode(_text(run, value), validate=True).decode()
     except ValueError as error:
         raise Broken(f"cannot decode base64 to text: {error}") from error
 
 
-def _sha256(run: Run, value: Any) -> str:
-    return hashlib.sha256(_text(run, value).encode()).hexdigest()
-
-
 TEXT_FILTERS: Mapping[str, Verb] = {
     "b64decode": _b64decode,
-    "b64encode": _b64encode,
+    "b64encode": _on_text(lambda value: base64.b64encode(value.encode()).decode("ascii")),
     "capitalize": _on_text(str.capitalize),
-    "center": _center,
+    "center": lambda run, value, width=80: TEXT_METHODS["center"](run, _text(run, value), width),
     "e": _escape,
     "escape": _escape,
-    "filesizeformat": _filesizeformat,
+    "filesizeformat": lambda _, value, binary=False: jinja.do_filesizeformat(value, binary),
     "forceescape": _escape,
     "format": _format,
     "from_json": _from_json,
@@ -220,18 +194,18 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "pprint": _pprint,
     "replace": _replace,
     "safe": _text,
-    "sha256": _sha256,
+    "sha256": _on_text(lambda value: hashlib.sha256(value.encode()).hexdigest()),
     "string": _text,
-    "striptags": _striptags,
-    "title": _title,
+    "striptags": _on_text(jinja.do_striptags, _short),
+    "title": _on_text(jinja.do_title, _short),
     "to_json": _to_json,
     "tojson": _to_json,
-    "trim": _trim,
+    "trim": lambda run, value, chars=None: _text(run, value).strip(chars),
     "truncate": _truncate,
     "upper": _on_text(str.upper),
     "urlencode": _urlencode,
     "urlize": _urlize,
-    "wordcount": lambda run, value: len(_short(run, value).split()),
+    "wordcount": _on_text(lambda value: len(value.split()), _short),
     "wordwrap": _wordwrap,
     "xmlattr": _xmlattr,
 }

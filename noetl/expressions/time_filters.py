@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from noetl.expressions.instants import duration, instant, iso_duration, span, timestamp, written
+from noetl.expressions.instants import duration, format_instant, instant, iso_duration, span, timestamp
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken
 
-#: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or its clock.
+#: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or
+#: its clock.
 _PARTS: Final = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
 _PARTS_OF_DURATIONS: Final = frozenset({"days", "seconds", "microseconds"})
 
@@ -27,7 +28,7 @@ def _strftime(run: Meter, value: Any, format: str, tz: str | None = None) -> str
     _check_text("format", format)
     if tz is not None:
         _check_text("tz", tz)
-    text = written(instant(value, tz), format)
+    text = format_instant(instant(value, tz), format)
     run.text(len(text))
     return text
 

@@ -8,8 +8,8 @@ from jinja2 import runtime
 class Undefined(runtime.Undefined):
     """Absent: false, empty, equal to null, neither smaller nor larger than anything, no number.
 
-    `path` is the expression that came out as nothing, for messages. Jinja's own class is the base, so
-    that filters borrowed from Jinja know it.
+    `path` is the expression that came out as nothing, for messages. Jinja's own class is the base,
+    so that filters borrowed from Jinja know it.
     """
 
     __slots__ = ("path",)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from noetl.expressions.instants import iso_duration
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.results import Result
+from noetl.expressions.results import ResultView
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
@@ -26,48 +27,45 @@ _TEXTS = frozenset({str})
 _LISTS = (list, tuple)
 
 
+#: How values are called in messages: the first that fits.
+_KINDS: Final[tuple[tuple[Any, str], ...]] = (
+    (Undefined, "something undefined"),
+    (type(None), "null"),
+    (bool, "a boolean"),
+    ((int, float), "a number"),
+    (str, "a text"),
+    (Mapping, "a mapping"),
+    ((list, tuple, range, Lazy), "a list"),
+    (date, "an instant"),
+    (timedelta, "a duration"),
+)
+
+
 def kind_of(value: Any) -> str:
     """How `value` is called in messages."""
-    match value:
-        case Undefined():
-            return "something undefined"
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case Mapping():
-            return "a secret" if is_secret(value) else "a mapping"
-        case list() | tuple() | range() | Lazy():
-            return "a list"
-        case date():
-            return "an instant"
-        case timedelta():
-            return "a duration"
-        case _:
-            return f"a {type(value).__name__}"
+    if isinstance(value, Mapping) and is_secret(value):
+        return "a secret"
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
 def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     """`value` as plain JSON, itself where it is that already. Undefined becomes null.
 
-    Data that came in is not paid for (`meter=None`); what a template built may be larger than memory
-    when its shared parts are unfolded, hence the meter.
+    Data that came in is not paid for (`meter=None`); what a template built may be larger than
+    memory when its shared parts are unfolded, hence the meter. Raises Broken for what is not JSON,
+    and OverLimit.
     """
     kind = type(value)
     if kind in ATOMS:
         return value
     if kind is float:
-        return _finite(value)
+        return _check_finite(value)
     if depth > MAX_NESTING:
         raise OverLimit(f"yields lists or mappings nested more than {MAX_NESTING} deep")
     if isinstance(value, Mapping):
         return _plain_mapping(value, meter, depth + 1)
     if isinstance(value, Lazy):
-        return (meter or Meter()).closed(value)
+        return (meter or Meter()).close_list(value)
     if isinstance(value, list | tuple | range) or (
         isinstance(value, Sequence) and not isinstance(value, str | bytes)
     ):
@@ -75,7 +73,7 @@ def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     return _plain_other(value)
 
 
-def _finite(value: float) -> float:
+def _check_finite(value: float) -> float:
     if not isfinite(value):
         raise Broken(f"yields {value}, which is not JSON")
     return value
@@ -113,27 +111,23 @@ def _plain_list(value: Sequence[Any], meter: Meter | None, depth: int) -> list[J
     if type(value) is list and _is_flat(value):
         return value
     result = [item if type(item) in ATOMS else plain(item, meter, depth) for item in value]
-    if type(value) is list and all(map(_is, result, value)):
+    if type(value) is list and all(map(operator.is_, result, value)):
         return value
     return result
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _plain_other(value: Any) -> Json:
     match value:
         case Undefined():
             return None
-        case Result():
+        case ResultView():
             return plain(value.value)
         case str():
             return str(value)
         case int():
             return int(value)
         case float():
-            return _finite(float(value))
+            return _check_finite(float(value))
         case date():
             return value.isoformat()
         case timedelta():
@@ -143,7 +137,8 @@ def _plain_other(value: Any) -> Json:
 
 
 def text(value: Any, meter: Meter) -> str:
-    """`value` as it stands in text: null prints nothing, booleans true or false, lists and mappings JSON."""
+    """`value` as it stands in text: null prints nothing, booleans true or false, lists and mappings
+    JSON."""
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]  # `kind`
@@ -153,18 +148,14 @@ def text(value: Any, meter: Meter) -> str:
         return ""
     if kind is bool:
         return "true" if value else "false"
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return iso_duration(value)
+    if isinstance(value, str | date | timedelta):
+        return str(_plain_other(value))
     if isinstance(value, Mapping) and is_secret(value):
-        return marked(value, meter)
+        return mark_secret(value, meter)
     return to_json(value, meter)
 
 
-def marked(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
+def mark_secret(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
     """The marker of a secret, written in the tool call as `form` says."""
     found = marker(secret, form)
     meter.text(len(found))
@@ -172,21 +163,23 @@ def marked(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
 
 
 def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
-    """JSON text, not escaped for HTML, letters of all scripts as they are. References inside are opened."""
+    """JSON text, not escaped for HTML, letters of all scripts as they are. References inside are
+    opened."""
     meter.text(measure(value, meter))
     unfolded = plain(value, meter)
-    opened = meter.opened(unfolded)
+    opened = meter.open_references(unfolded)
     if opened is not unfolded:
         meter.text(measure(opened, meter))
     if holds_secret(opened):
-        opened = _with_markers(opened)
+        opened = _put_markers(opened)
     result = json.dumps(opened, ensure_ascii=False, indent=indent, allow_nan=False)
     meter.text(len(result))
     return result
 
 
-def listed(value: Any, meter: Meter) -> Any:
-    """`value`; a list that is read lazily as a plain one, paid for as it comes."""
+def to_list(value: Any, meter: Meter) -> Any:
+    """`value`; a list that is read lazily as a plain one, paid for as it comes. Raises
+    OverLimit."""
     if type(value) in _READY or not isinstance(value, Lazy):
         return value
     if len(value) > MAX_HELD:
@@ -198,31 +191,33 @@ def listed(value: Any, meter: Meter) -> Any:
     return found
 
 
-def comparable(value: Any, meter: Meter) -> Any:
-    """`value` as it would be had nothing of it been kept by reference; paid for, since comparing walks it."""
+def to_comparable(value: Any, meter: Meter) -> Any:
+    """`value` as it would be had nothing of it been kept by reference; paid for, since comparing
+    walks it."""
     if type(value) in ATOMS:
         return value
-    value = listed(value, meter)
+    value = to_list(value, meter)
     measure(value, meter)
-    whole = meter.opened(value)
+    whole = meter.open_references(value)
     if whole is not value:
         measure(whole, meter)
     return whole
 
 
-def _with_markers(value: Json) -> Json:
+def _put_markers(value: Json) -> Json:
     """JSON text is text: in it markers stand for secrets."""
     if isinstance(value, Mapping):
         if is_secret(value):
             return marker(value, "json")
-        return {key: _with_markers(item) for key, item in value.items()}
+        return {key: _put_markers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_markers(item) for item in value]
+        return [_put_markers(item) for item in value]
     return reformed(value, "json") if isinstance(value, str) else value
 
 
-def measure(value: Any, meter: Meter) -> int:
-    """Pay for walking `value`; returns about how many characters its JSON has.
+def measure(value: Any, meter: Meter, most: int = MAX_TEXT) -> int:
+    """Pay for walking `value`; returns about how many characters its JSON has. Raises OverLimit
+    beyond `most`.
 
     Shared parts count each time that they are met, as in anything that walks the value.
     """
@@ -230,21 +225,21 @@ def measure(value: Any, meter: Meter) -> int:
     stack = [value]
     while stack:
         item = stack.pop()
-        if type(item) is Result:
+        if type(item) is ResultView:
             item = item.value
+        parts: Iterable[Any] = ()
         if isinstance(item, str):
             size += len(item) + 2
             meter.read(len(item))
         elif isinstance(item, _LISTS):
             meter.walk(len(item))
-            size += 2 * len(item) + 2
-            stack.extend(item)
+            size, parts = size + 2 * len(item) + 2, item
         elif type(item) in ATOMS or not isinstance(item, Mapping):
             size += 4
         else:
             meter.walk(len(item))
-            size += 4 * len(item) + 2
-            stack.extend(item.values())
-        if size > MAX_TEXT:
-            raise OverLimit(f"handles a value of more than {MAX_TEXT} characters")
+            size, parts = size + 4 * len(item) + 2, item.values()
+        if size > most:
+            raise OverLimit(f"handles a value of more than {most} characters")
+        stack.extend(parts)
     return size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
-from noetl.expressions import ShellText, evaluate, names_used, pieces, sentence, truth
+from noetl.expressions import QuotedText, evaluate, names_used, pieces, sentence, truth
 from noetl.facts.json import Json
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
 from noetl.forecast.worlds import WORLDS, agreed
@@ -115,7 +115,7 @@ def _text(template: str, sight: Sight) -> Rendered:
     needs = missing(template, sight)
     if not needs:
         return _evaluated(template, sight)
-    if isinstance(template, ShellText):
+    if isinstance(template, QuotedText):
         # How a value is quoted depends on what stands around it.
         return Rendered(str(template), needs)
     parts = pieces(template)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json
 from noetl.forecast.loops import loop_ahead
 from noetl.forecast.model import AfterAhead, Called, Rendered, RepeatAhead, StepAhead, TaskAhead
@@ -24,10 +25,11 @@ _CALL: Final = "playbook"
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The installed kinds, and what each says of a configuration."""
+    """The installed kinds, what each says of a configuration, and how values are written into command lines."""
 
     infos: Mapping[str, KindInfo]
     touches: Touches
+    quoting: BeginQuoting = NoQuoting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Views:
 def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
     """A task of a step, with what `views` lets it see."""
     task, before, sight = one.task, views.before(one.task), views.item(one)
-    ready = prepared(task)
+    ready = prepared(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
     for stage in ready.stages:
         inputs |= {**as_written(stage.args), **rendered_all(stage.templates, sight(inputs))}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.expressions import ShellText, evaluate, evaluate_at
+from noetl.expressions import BeginQuoting, QuotedText, evaluate, evaluate_at
 from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.brief import brief
@@ -179,7 +179,7 @@ class Caller:
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
-            self._prepared[pc] = prepared(self.program.tasks[pc])
+            self._prepared[pc] = prepared(self.program.tasks[pc], self.hands.quoting)
         return self._prepared[pc]
 
     def _inputs_of(self, task: Task, args: JsonMap) -> JsonMap | ErrorInfo:
@@ -334,15 +334,16 @@ def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *warnings]})
 
 
-def prepared(task: Task) -> Prepared:
-    """`task` with its templates told apart from what is handed over as written."""
+def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
+    """`task` with its templates told apart from what is handed over as written. `quoting` says how values are written
+    into its command lines."""
     if task.loop is not None:
         # What `spec.result` selects is of the whole, not of each item.
         task = replace(task, result=replace(task.result, select=()))
     return Prepared(
         task,
         {
-            k: _for_shell(v) if k in task.quoted else v
+            k: _quoted(v, quoting) if k in task.quoted else v
             for k, v in task.config.items()
             if k not in task.verbatim and has_template(v)
         },
@@ -362,11 +363,11 @@ def _stage(args: Mapping[str, Template], *, around: bool = False) -> Stage:
     return Stage(dict(args), {k: v for k, v in args.items() if has_template(v)}, around)
 
 
-def _for_shell(value: Template) -> Template:
+def _quoted(value: Template, quoting: BeginQuoting) -> Template:
     """`value`, a command line or a list of them; lists inside are arguments, which no shell reads."""
     if isinstance(value, list | tuple):
-        return [ShellText(one) if isinstance(one, str) else one for one in value]
-    return ShellText(value) if isinstance(value, str) else value
+        return [QuotedText(one, quoting) if isinstance(one, str) else one for one in value]
+    return QuotedText(value, quoting) if isinstance(value, str) else value
 
 
 def has_template(value: Template) -> bool:

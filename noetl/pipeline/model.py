@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.children import ChildCall
 from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
@@ -268,3 +269,5 @@ class Hands:
     kept: Callable[[Outcome, Task], Outcome] = lambda outcome, _: outcome
     #: See `Call.log`.
     log: Log | None = None
+    #: How values are written into command lines (`Task.quoted`).
+    quoting: BeginQuoting = NoQuoting

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import ConfigError, NotFound
+from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Keep, is_reference
 from noetl.facts.secret import Seal, unsealed
@@ -121,6 +122,8 @@ class Runtime:
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.
     library: Library | None = None
+    #: How values are written into command lines.
+    quoting: BeginQuoting = NoQuoting
     #: Takes what user code prints; None: it is not kept.
     logs: LogWriter | None = None
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))

@@ -34,6 +34,7 @@ from noetl.forecast.tasks import Kinds
 from noetl.projection.tables import TABLES, ColumnType
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.manual import manual_of
 from noetl.tools.kit.registry import kinds, load, touches
 from noetl.usecases.views import envelope
@@ -385,7 +386,7 @@ workflow:
 def planned() -> dict[str, Any]:
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: docs/p}\n"
     net = dsl.load_playbook(head + PLANNED, file="p.yaml", kinds=kinds())
-    return {"ok": True, **as_json(foresee(net, Given(Kinds(kinds(), touches)))), "problems": []}
+    return {"ok": True, **as_json(foresee(net, Given(Kinds(kinds(), touches, CommandLine)))), "problems": []}
 
 
 def test_plans_lists_every_key_of_the_json_in_its_order() -> None:

@@ -14,12 +14,13 @@ from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.model import ArcAhead, Forecast, Rendered, StepAhead
 from noetl.forecast.tasks import Kinds
 from noetl.net.model import Net
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds, touches
 
 
 def contradictions(net: Net, payload: Json, overrides: Json, events: Sequence[Event]) -> Iterator[str]:
     """Every fact of `events` that the plan of `net` had ruled out."""
-    plan = foresee(net, Given(Kinds(kinds(), touches), payload, overrides))
+    plan = foresee(net, Given(Kinds(kinds(), touches, CommandLine), payload, overrides))
     steps = {step.name: step for step in plan.steps}
     for event in events:
         yield from _of_all(plan, event)

@@ -11,6 +11,7 @@ from noetl.dsl.compile.compiler import compile_playbook
 from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
+from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds, touches
 
 from .corpus import cases
@@ -25,7 +26,7 @@ def test_no_step_runs_that_the_plan_does_not_reach(subtests: pytest.Subtests) ->
         with subtests.test(case.name):
             net = compile_playbook(HEAD + case.body, file="test.yaml", kinds=kinds()).net
             assert net is not None
-            found = foresee(net, Given(Kinds(kinds(), touches), case.payload, case.overrides))
+            found = foresee(net, Given(Kinds(kinds(), touches, CommandLine), case.payload, case.overrides))
             reached = [step.name for step in found.steps]
             assert sorted([*reached, *found.unreached]) == sorted(net.steps)
             assert set(case.expected.get("path") or ()) <= set(reached)
@@ -36,6 +37,6 @@ def test_no_step_runs_that_the_plan_does_not_reach(subtests: pytest.Subtests) ->
 def test_every_example_has_a_plan_in_which_nothing_fails(file: Path) -> None:
     net = compile_playbook(file.read_text(), file=str(file), kinds=kinds()).net
     assert net is not None
-    found = as_json(foresee(net, Given(Kinds(kinds(), touches))))
+    found = as_json(foresee(net, Given(Kinds(kinds(), touches, CommandLine))))
     assert found["errors"] == found["warnings"] == found["unreached"] == []
     assert found["steps"]

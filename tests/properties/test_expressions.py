@@ -71,17 +71,6 @@ bodies = st.recursive(
         st.builds("{{% set {} = {} %}}{}".format, st.sampled_from(["a", "range", "b"]), expressions, inner),
         st.builds("{{% if {} %}}{{% set a = 1 %}}{{% endif %}}{}".format, expressions, inner),
         st.builds("{{% with b = {} %}}{}{{% endwith %}}".format, expressions, inner),
-        st.builds(
-            "{{% macro m(a, c={}) %}}{}{{{{ caller }}}}{{% endmacro %}}{{{{ m({}) }}}}".format,
-            expressions,
-            inner,
-            expressions,
-        ),
-        st.builds(
-            "{{% macro m() %}}{{{{ caller({}) }}}}{{% endmacro %}}{{% call(b) m() %}}{}{{% endcall %}}".format,
-            expressions,
-            inner,
-        ),
         st.builds("{{% set c %}}{}{{% endset %}}{}".format, inner, inner),
         st.builds("{{% filter replace('x', {}) %}}{}{{% endfilter %}}".format, expressions, inner),
     ),

@@ -12,7 +12,7 @@ from noetl.dsl.document import Assert, NamedTask, Tool
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of
-from noetl.net.model import Demand, Net, Transition, ValueType
+from noetl.net.model import ENTRY, Demand, Net, Transition, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ def check_inputs(context: Context, net: Net) -> None:
 
 def inputs_around(net: Net, step: str) -> set[str]:
     """The names of the inputs that a step and the arcs to it give to its tasks."""
-    return _given_by_arcs(net).get(step, set()) | _given_by_step(net, net.steps[step], of_nothing=True)
+    arcs = (net.arcs[place] for place in net.incoming[step] if place != ENTRY)
+    return _given_by_step(net, net.steps[step], of_nothing=True).union(*(arc.args for arc in arcs))
 
 
 def _head(demand: Demand) -> str:

@@ -301,6 +301,7 @@ def hands(rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = N
         now=lambda: rt.clock().isoformat(),
         is_large=rt.is_large,
         log=log,
+        quoting=rt.quoting,
         kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 

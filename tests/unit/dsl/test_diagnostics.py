@@ -159,7 +159,6 @@ GOOD = [
     # Steps that handle errors are called so.
     "- step: start\n  next: error\n- step: error\n  tool: {kind: noop}\n",
     _input("{% set b = 1 %}{% for a in [1] %}{{ a + b + loop.index }}{% endfor %}", more=_LOAD),
-    _input("{% macro m(a, c=1) %}{{ a }}{{ c }}{% endmacro %}{{ m(1) }}", more=_LOAD),
     _input("{{ b.c | default(1) }}{% if d is defined %}{{ d }}{% endif %}{{ e == none }}", more=_LOAD),
 ]
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from noetl.expressions import Fault, check, names_optional, names_used, place_of_name, values_read
+from noetl.errors import TemplateError
+from noetl.expressions import (
+    TemplateFault,
+    check,
+    evaluate,
+    names_optional,
+    names_used,
+    place_of_name,
+    values_read,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +50,7 @@ from noetl.expressions import Fault, check, names_optional, names_used, place_of
         ("{% set a %}{{ b }}{% endset %}{{ a }}", {"b"}),
         ("{% with a = b %}{{ a }}{% endwith %}{{ a }}", {"a", "b"}),
         ("{% filter replace(o, 'x') %}{{ b }}{% endfilter %}", {"o", "b"}),
-        (
-            "{% macro m(a, b=c.d) %}{{ a }}{{ b }}{{ e }}{{ varargs }}{% endmacro %}{{ m(f) }}",
-            {"c.d", "e", "f"},
-        ),
-        ("{% macro m() %}{{ caller() }}{% endmacro %}{% call(x) m() %}{{ x }}{{ y }}{% endcall %}", {"y"}),
+        ("{% macro m(a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}", set()),
         ("{% set range = 5 %}{{ range(2) }}", set()),
         ("{{ broken", set()),
     ],
@@ -118,7 +123,28 @@ def test_check_finds_everything_at_once_with_its_place() -> None:
         (("list", 1), "{{ x", ""),
         (("inc",), "{% inc", ""),
     ]
-    assert all(isinstance(fault, Fault) and fault.message.startswith("The template `") for fault in faults)
+    assert all(
+        isinstance(fault, TemplateFault) and fault.message.startswith("The template `") for fault in faults
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "tag", "before"),
+    [
+        ("{{ a }} {%- macro m(x) %}{{ x }}{% endmacro %}{{ m(1) }}", "macro", "{{ a }} "),
+        ("{% if a %}\n{{ b }}{% call m() %}{% endcall %}{% endif %}", "call", "{% if a %}\n{{ b }}"),
+        ("{{ block }}{% block a %}{% endblock %}", "block", "{{ block }}"),
+    ],
+)
+def test_tags_that_are_not_supported_are_one_sentence_with_a_place_and_a_way_out(
+    template: str, tag: str, before: str
+) -> None:
+    [fault] = check(template)
+    assert f"uses '{tag}', which is not supported." in fault.message
+    assert "{% for %}, or let a python task make it" in fault.hint
+    assert fault.offset == len(before)
+    with pytest.raises(TemplateError, match=f"uses '{tag}', which is not supported. Write the text where"):
+        evaluate(template, {})
 
 
 def test_check_reads_guards_as_expressions() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from noetl.expressions import check
-from noetl.expressions.grammar import Parsed, parse, parsed
+from noetl.expressions.grammar import Parsed, parse, parse_once
 from noetl.expressions.refusals import Refusal
 
 
@@ -46,7 +46,7 @@ def test_what_was_too_deep_for_the_stack_of_one_caller_is_read_for_the_next() ->
     source = "{{ " + "(" * 40 + "too_deep_once" + ")" * 40 + " }}"
 
     def below(frames: int) -> Parsed:
-        return below(frames - 1) if frames else parsed(source, False)
+        return below(frames - 1) if frames else parse_once(source, False)
 
     def refused(room: int) -> bool:
         try:
@@ -58,4 +58,4 @@ def test_what_was_too_deep_for_the_stack_of_one_caller_is_read_for_the_next() ->
         return False
 
     assert any(refused(room) for room in range(10, 200, 5))
-    assert parsed(source, False).whole is not None
+    assert parse_once(source, False).whole is not None

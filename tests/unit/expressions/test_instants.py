@@ -1,4 +1,5 @@
-"""Instants and durations: ISO text at rest, computed without clock, locale or the zones of the machine."""
+"""Instants and durations: ISO text at rest, computed without clock, locale or the zones of the
+machine."""
 
 from __future__ import annotations
 
@@ -154,7 +155,8 @@ def test_neither_locale_nor_zone_nor_zone_files_of_the_machine_count() -> None:
         "for name in ('de_DE.UTF-8', 'fr_FR.UTF-8', 'C'):\n"
         "    try:\n        locale.setlocale(locale.LC_ALL, name)\n        break\n"
         "    except locale.Error:\n        pass\n"
-        "t = \"{{ '2026-07-05T12:00' | to_datetime(tz='Europe/Berlin') }} {{ 0 | strftime('%A %B %H %Z') }}\"\n"
+        "t = \"{{ '2026-07-05T12:00' | to_datetime(tz='Europe/Berlin') }} \"\n"
+        "t += \"{{ 0 | strftime('%A %B %H %Z') }}\"\n"
         "print(evaluate(t, {}))\n"
     )
     told = {

@@ -141,7 +141,8 @@ def test_going_through_a_list_costs_as_much_as_through_any_other() -> None:
     assert store.rows.pages_read < 100_000
 
 
-# --- parts that are kept with a reference -------------------------------------------------------------
+# --- parts that are kept with a reference
+# -------------------------------------------------------------
 
 KEPT = {**OUTER, "extracted": {"total": 7, "rows[0].n": "kept", "first": {"deep": [1]}}}
 

@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import TemplateError
-from noetl.expressions import ShellText, evaluate
+from noetl.expressions import NoQuoting, QuotedText, evaluate
+from noetl.tools.code.quoting import CommandLine
 
 BASH = shutil.which("bash")
 NASTY = "a'b\"c $(touch pwned) `touch pwned` ; touch pwned\n${HOME} \\ #x"
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(BASH is None, reason="There is no bash on PATH."
 
 
 def rendered(command: str, /, **names: Any) -> str:
-    found = evaluate(ShellText(command), names)
+    found = evaluate(QuotedText(command, CommandLine), names)
     assert isinstance(found, str)
     return found
 
@@ -162,6 +163,12 @@ def test_a_command_that_is_one_expression_is_used_as_it_is() -> None:
 def test_what_a_template_collects_first_is_one_value() -> None:
     assert rendered("echo {% set x %}a {{ v }}{% endset %}{{ x }}", v="'") == "echo 'a '\"'\"''"
     assert rendered("echo {% filter upper %}a {{ v }}{% endfilter %}", v="b") == "echo 'A B'"
+
+
+def test_where_nobody_quotes_a_command_has_no_values() -> None:
+    assert evaluate(QuotedText("echo {{ v | safe }}", NoQuoting), {"v": "a b"}) == "echo a b"
+    with pytest.raises(TemplateError, match="does not know how to quote it"):
+        evaluate(QuotedText("echo {{ v }}", NoQuoting), {"v": 1})
 
 
 def test_other_texts_are_not_quoted() -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from jinja2 import nodes
+from jinja2.visitor import NodeVisitor
 
 from noetl.expressions.chains import Chain
 from noetl.expressions.grammar import (
     chain_of,
-    constant_key,
+    constant_part,
     is_global,
     is_template,
-    parsed,
+    parse_once,
+    texts,
 )
 from noetl.expressions.refusals import Refusal
 from noetl.facts.json import Json
@@ -25,27 +27,19 @@ Bound = frozenset[str]
 def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
     """The chains that `template` reads: `{("workload", "base_url"), ("fetch", "rows"), ("x",)}`.
 
-    Names that the template binds itself are not among them; an item that is computed ends its chain,
-    and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is an
-    expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
+    Names that the template binds itself are not among them; an item that is computed ends its
+    chain, and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is
+    an expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
     """
     if isinstance(template, str):
         return _read(template, guard).found
-    found: set[tuple[str, ...]] = set()
-    for part in _parts(template):
-        found |= names_used(part)
-    return frozenset(found)
+    return frozenset().union(*(_read(text, False).found for _, text in texts(template)))
 
 
 def names_optional(template: str, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
-    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x == none`."""
+    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x ==
+    none`."""
     return _read(template, guard).optional
-
-
-def _parts(template: Json) -> Iterable[Json]:
-    if isinstance(template, Mapping):
-        return [*template.keys(), *template.values()]
-    return template if isinstance(template, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +49,14 @@ class _Names:
 
 
 def _read(source: str, guard: bool) -> _Names:
-    if is_template(source):
-        return _names(source, False)
-    return _names(source, True) if guard and source.strip() else _Names()
+    bare = not is_template(source)
+    return _names(source, bare) if not bare or (guard and source.strip()) else _Names()
 
 
 @lru_cache(maxsize=8192)
 def _names(source: str, bare: bool) -> _Names:
     try:
-        tree = parsed(source, bare)
+        tree = parse_once(source, bare)
         finder = _Finder(tree.bound)
         if tree.whole is not None:
             finder.expression(tree.whole, frozenset())
@@ -74,8 +67,9 @@ def _names(source: str, bare: bool) -> _Names:
     return _Names(frozenset(finder.found), frozenset(finder.optional))
 
 
-class _Finder:
-    """Walks statements in order with the names bound so far; collects chains whose head is not bound."""
+class _Finder(NodeVisitor):
+    """Walks statements in order with the names bound so far; collects chains whose head is not
+    bound."""
 
     def __init__(self, anywhere: Bound) -> None:
         #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.
@@ -92,51 +86,46 @@ class _Finder:
         return bound
 
     def statement(self, node: nodes.Node, bound: Bound) -> Bound:
-        match node:
-            case nodes.If():
-                return self._if(node, bound)
-            case nodes.For():
-                return self._for(node, bound)
-            case nodes.Assign():
-                self.expression(node.node, bound)
-                return bound | _targets(node.target)
-            case nodes.AssignBlock():
-                self._filtered(node.body, node.filter, bound)
-                return bound | _targets(node.target)
-            case nodes.FilterBlock():
-                self._filtered(node.body, node.filter, bound)
-                return bound
-            case nodes.Macro():
-                self._macro(node, bound | {node.name})
-                return bound | {node.name}
-            case _:
-                return self._rest(node, bound)
+        """The names bound for certain after `node`."""
+        return self.visit(node, bound)  # type: ignore[no-any-return]  # all visits do
 
-    def _rest(self, node: nodes.Node, bound: Bound) -> Bound:
-        match node:
-            case nodes.With():
-                for value in node.values:
-                    self.expression(value, bound)
-                self.block(node.body, bound.union(*map(_targets, node.targets)))
-            case nodes.CallBlock():
-                self.expression(node.call, bound)
-                self._macro(node, bound)
-            case nodes.Scope() | nodes.ScopedEvalContextModifier():
-                self.block(node.body, bound)
-            case _:
-                self.expression(node, bound)
+    def generic_visit(self, node: nodes.Node, bound: Bound) -> Bound:
+        self.expression(node, bound)
         return bound
 
-    def _if(self, node: nodes.If, bound: Bound) -> Bound:
-        self.expression(node.test, bound)
-        ends = [self.block(node.body, bound)]
-        for one in node.elif_:
+    def visit_Assign(self, node: nodes.Assign, bound: Bound) -> Bound:
+        self.expression(node.node, bound)
+        return bound | _targets(node.target)
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock, bound: Bound) -> Bound:
+        return self.visit_FilterBlock(node, bound) | _targets(node.target)
+
+    def visit_FilterBlock(self, node: nodes.AssignBlock | nodes.FilterBlock, bound: Bound) -> Bound:
+        if node.filter is not None:
+            self.expression(node.filter, bound)
+        self.block(node.body, bound)
+        return bound
+
+    def visit_With(self, node: nodes.With, bound: Bound) -> Bound:
+        for value in node.values:
+            self.expression(value, bound)
+        self.block(node.body, bound.union(*map(_targets, node.targets)))
+        return bound
+
+    def visit_Scope(self, node: nodes.Scope | nodes.ScopedEvalContextModifier, bound: Bound) -> Bound:
+        self.block(node.body, bound)
+        return bound
+
+    visit_ScopedEvalContextModifier = visit_Scope
+
+    def visit_If(self, node: nodes.If, bound: Bound) -> Bound:
+        ends = [self.block(node.else_, bound)]
+        for one in (node, *node.elif_):
             self.expression(one.test, bound)
             ends.append(self.block(one.body, bound))
-        ends.append(self.block(node.else_, bound))
         return frozenset.intersection(*ends)
 
-    def _for(self, node: nodes.For, bound: Bound) -> Bound:
+    def visit_For(self, node: nodes.For, bound: Bound) -> Bound:
         self.expression(node.iter, bound)
         inner = bound | _targets(node.target)
         if node.test is not None:
@@ -144,21 +133,6 @@ class _Finder:
         self.block(node.body, inner | {"loop"})
         self.block(node.else_, bound)
         return bound
-
-    def _filtered(self, body: Iterable[nodes.Node], filters: nodes.Filter | None, bound: Bound) -> None:
-        if filters is not None:
-            self.expression(filters, bound)
-        self.block(body, bound)
-
-    def _macro(self, node: nodes.Macro | nodes.CallBlock, bound: Bound) -> None:
-        inner = bound | {"caller", "varargs"}
-        required = len(node.args) - len(node.defaults)
-        for index, parameter in enumerate(node.args):
-            if index >= required:
-                # A default sees the parameters before its own.
-                self.expression(node.defaults[index - required], inner)
-            inner |= {parameter.name}
-        self.block(node.body, inner | {"kwargs"})
 
     def expression(self, node: nodes.Node, bound: Bound) -> None:
         """Collect the chains in an expression."""
@@ -204,7 +178,7 @@ def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:
         case nodes.Call(node=nodes.Getattr() as method):
             yield from (child for child in node.iter_child_nodes() if child is not method)
             yield method.node
-        case nodes.Getitem() if constant_key(node.arg) is not None:
+        case nodes.Getitem() if constant_part(node) is not None:
             yield node.node
         case _:
             yield from node.iter_child_nodes()

@@ -1,0 +1,72 @@
+"""What a template may call or look into that is no data: methods, and things with attributes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from noetl.expressions.limits import Meter
+from noetl.expressions.refusals import refuse_marked
+from noetl.expressions.undefined import Undefined
+
+#: A filter or test: `(run, value, *args, **kwargs)`.
+Verb: TypeAlias = Callable[..., Any]
+
+
+class Callee(ABC):
+    """Something of ours that a template may call: a method of a value."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+
+
+class Attributes(ABC):
+    """Something of ours with attributes: the `loop` of a loop."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def member(self, name: str) -> Any:
+        """The attribute, or `Undefined`."""
+
+
+class Namespace(Attributes):
+    """What `namespace()` makes: the one thing whose attributes a template may assign."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def member(self, name: str) -> Any:
+        return self.values.get(name, Undefined(name))
+
+
+class Method(Callee):
+    """A method that is bound to its value."""
+
+    __slots__ = ("_function", "_value")
+
+    def __init__(self, function: Verb, value: Any) -> None:
+        self._function = function
+        self._value = value
+
+    def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        refuse_marked(self._value)
+        return self._function(run, self._value, *args, **kwargs)
+
+
+class MissingKey(Undefined, Callee):
+    """A key that a mapping has not, named like one of its methods: undefined, until it is called."""
+
+    __slots__ = ("_method",)
+
+    def __init__(self, name: str, method: Method) -> None:
+        super().__init__(name)
+        self._method = method
+
+    def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return self._method.call(run, args, kwargs)
