@@ -431,3 +431,9 @@ def test_plans_lists_the_keys_of_what_is_said_of_a_task() -> None:
 def test_plans_lists_every_section_of_the_text() -> None:
     titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan_text.py").read_text()))
     assert set(keys(sections("docs/plan.md")["How to read it"])) == titles
+
+
+def test_every_file_that_contributing_names_exists() -> None:
+    named = set(re.findall(r"`((?:noetl|tests|docs|migrations)/[\w./-]+)`", page("CONTRIBUTING.md")))
+    assert len(named) > 25
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -40,9 +40,8 @@ def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
     for one in node.body:
         if isinstance(one, ast.ClassDef) and not one.name.startswith("_") and not is_adapter(one):
             yield from public_functions(one)
-        elif isinstance(one, Function) and not one.name.startswith("_") and not is_shown_to_users(one):
-            if not is_inherited(one, node):
-                yield one
+        elif isinstance(one, Function) and not one.name.startswith("_"):
+            yield from () if is_shown_to_users(one) or is_inherited(one, node) else (one,)
 
 
 def is_inherited(function: Function, within: ast.Module | ast.ClassDef) -> bool:

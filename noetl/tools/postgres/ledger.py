@@ -91,8 +91,8 @@ class WriteLedger:
         call, where = self._call, self._call.where
         with self._faults.of(f"The call cannot be entered into {TABLE}"):
             self._cursor.execute(
-                f"INSERT INTO {self._target} (idempotency_key, execution_id, step, task, "
-                "result) "
+                f"INSERT INTO {self._target} "  # noqa: S608 - quoted
+                "(idempotency_key, execution_id, step, task, result) "
                 "VALUES (%s, %s, %s, %s, %s::json) ON CONFLICT DO NOTHING",
                 (
                     call.idempotency_key,
