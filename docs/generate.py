@@ -1,7 +1,7 @@
 """Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
 
 The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model, `docs/diagnostics.md`
-from the lessons of the language, `docs/reference/keys.md` from what is declared of each key.
+from the lessons of the language, `docs/keys.md` from what is declared of each key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
     diagnostics = page({kind: load(kind).info() for kind in kinds})
     return {
         "diagnostics.md": diagnostics,
-        "reference/keys.md": reference.page(),
+        "keys.md": reference.page(),
         "tools/README.md": manual.index(manuals),
         **texts,
     }

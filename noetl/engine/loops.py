@@ -36,7 +36,8 @@ from noetl.net.model import Loop, Transition
 def start_loop(
     state: State, inputs: Inputs, step: Transition, run: Run, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """Evaluates the collection and fans out, or fails the step."""
+    """Evaluates the collection and fans out, or fails the step. Raises ValueError for a step
+    without a loop."""
     loop = step.loop
     if loop is None:
         raise ValueError(f"step {step.name} has no loop")

@@ -39,7 +39,7 @@ def _load(value: Json, inputs: Inputs) -> Json:
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:
     """One write folded onto what was there; null counts as nothing (but `append` and `last` keep
-    it)."""
+    it). Raises TemplateError where the two cannot be folded."""
     match reducer:
         case "last":
             return value

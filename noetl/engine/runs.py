@@ -15,6 +15,7 @@ from noetl.facts.json import Json
 
 
 def place_of(draft: e.Draft) -> tuple[str, str]:
+    """Step and run of a draft. Raises ValueError where it names none."""
     if draft.step is None or draft.run_id is None:
         raise ValueError(f"{draft.fact.type} needs a step and a run")
     return draft.step, draft.run_id

@@ -33,6 +33,7 @@ class NoQuoting:
         return text
 
     def value(self, text: str) -> str:  # noqa: ARG002  # whatever it is
+        """Raises Broken where no value can stand at this place."""
         raise Broken("puts a value into a command line, and this process does not know how to quote it")
 
 

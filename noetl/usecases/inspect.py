@@ -65,7 +65,8 @@ def executions(
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
-    """Newest first; `parent` is the execution that called them, `before` the id to page on from."""
+    """Newest first; `parent` is the execution that called them, `before` the id to page on from.
+    Raises BadRequest where an id is none."""
     for given in (parent, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")

@@ -28,7 +28,8 @@ def fields_of(value: Json) -> Json:
 
 
 def pick(value: Json, field: str, reference: JsonMap) -> Json:
-    """`field` is dotted. `value` of a text is the text, and `data` of what has none is itself."""
+    """`field` is dotted. `value` of a text is the text, and `data` of what has none is itself.
+    Raises ToolError where there is no such field."""
     rest = field
     while rest:
         if is_secret(value):

@@ -130,7 +130,7 @@ class Safe:
 
     def open(self, reference: JsonMap, versions: Mapping[str, str]) -> Secret:
         """What `reference` stands for. `versions` are those that the task has used before, by the
-        secret's name."""
+        secret's name. Raises ToolError where it may not be opened, or is not there."""
         if not self._vault().has_sealed(reference):
             message = (
                 f"{called(reference)} is not opened: no key of this process made its reference. Data cannot "

@@ -9,6 +9,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.document import (
     Cursor,
     Defaults,
+    NamedTask,
     NextCall,
     Policy,
     ResultSpec,
@@ -22,8 +23,9 @@ from noetl.dsl.document import (
 from noetl.dsl.document.validation import unknown_keys
 from noetl.dsl.problems import Code, Finding, shown
 
-#: Parts with checks of their own, which know the kind of the tool or the place.
-_OTHERS: Final = (Tool, Cursor, TaskSpec, Policy, Defaults, NextCall)
+#: Parts with checks of their own, which know the kind of the tool or the place; and entries of a
+#: workbook, of whose keys nothing was ever said.
+_OTHERS: Final = (Tool, Cursor, TaskSpec, Policy, Defaults, NextCall, NamedTask)
 #: Keys of tools that are often written at the step itself.
 _OF_TOOLS: Final = frozenset(
     {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}

@@ -44,7 +44,8 @@ def plain(text: str) -> Json:
 
 
 def tagged(text: str, tag: str) -> Json:
-    """The value of a scalar with an explicit tag of the core schema."""
+    """The value of a scalar with an explicit tag of the core schema. Raises ScalarFault where the
+    text is none of that tag."""
     kind = tag.removeprefix(_TAG)
     if tag == "!" or (kind == "str" and kind != tag):
         return text

@@ -70,7 +70,8 @@ def state_of(job: Json) -> JobState:
 
 
 def weights_of(said: Json, qubits: int, job_id: str) -> list[tuple[int, float]]:
-    """The states that a job on so many qubits showed, as numbers, and their probabilities."""
+    """The states that a job on so many qubits showed, as numbers, and their probabilities. Raises
+    ToolError for an answer that says something else."""
     try:
         weights = [(int(state), float(share)) for state, share in said.items()]
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
@@ -83,7 +84,7 @@ def weights_of(said: Json, qubits: int, job_id: str) -> list[tuple[int, float]]:
 
 
 def number_of(said: JsonMap, *names: str) -> float:
-    """The first of the fields that is there."""
+    """The first of the fields that is there. Raises ToolError where none of them is a number."""
     value = amount(next((said[name] for name in names if name in said), None))
     if value is None:
         raise unexpected_answer("ionq", f"it does not tell `{names[0]}`")
@@ -98,7 +99,7 @@ def amount(value: Json) -> float | None:
 
 
 def jobs_of(said: Json) -> list[JsonMap]:
-    """The jobs of a list, or of a page of one."""
+    """The jobs of a list, or of a page of one. Raises ToolError for an answer that holds none."""
     jobs = as_mapping(said).get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
         raise unexpected_answer("ionq", "a list of jobs holds none")

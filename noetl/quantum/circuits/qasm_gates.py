@@ -44,7 +44,8 @@ class QasmGate:
         self.body = [_resolve(op, own) for op in body]
 
     def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
-        """What a call is put in the place of: the body for each qubit of its registers."""
+        """What a call is put in the place of: the body for each qubit of its registers. Raises
+        QasmException where arguments and gate do not fit."""
         for what, given, known in (("parameter", params, self.params), ("qubit", args, self.qubits)):
             if len(given) != len(known):
                 raise QasmException(
@@ -64,6 +65,7 @@ class Barrier:
     """Nothing, on qubits that there are: nothing here moves what shares a qubit."""
 
     def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
+        """Raises QasmException where arguments and gate do not fit."""
         qubits = [qubit for register in args for qubit in register]
         if params or len(set(qubits)) < len(qubits):
             raise QasmException(f"barrier takes no angles, and each qubit once at line {lineno}")

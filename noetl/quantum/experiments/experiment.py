@@ -160,7 +160,7 @@ class Experiment:
 
     def calibrations(self) -> list[CircuitRun]:
         """What has to be sampled so that errors of readout are known; nothing where they are, or
-        nobody asks."""
+        nobody asks. Raises ToolError where that cannot be sampled."""
         readout = self.mitigation.readout
         if not isinstance(readout, Calibrate):
             return []

@@ -86,7 +86,7 @@ def sendable(
     session: TaskSession, experiment: Experiment, backend: RemoteBackend, first: int
 ) -> PointBudget | Later:
     """How many points are sent: found out once, before anything is, and the same in all later
-    calls."""
+    calls. Raises ToolError where not even one may be sent."""
     recorded = session.call.checkpoint
     if isinstance(recorded, Mapping):
         return PointBudget(recorded["points"], recorded["stopped"])

@@ -36,7 +36,8 @@ def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
 
 
 def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
-    """`{data, content_type}`, and `encoding` where it is not text."""
+    """`{data, content_type}`, and `encoding` where it is not text. Raises ToolError where the bytes
+    are not of that type."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

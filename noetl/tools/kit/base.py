@@ -29,7 +29,7 @@ from noetl.usecases.secrets import Safe
 
 
 def no_credentials(name: str) -> Mapping[str, Json]:
-    """The credential source of a process that has none."""
+    """The credential source of a process that has none. Raises ToolError for every name."""
     raise ToolError("auth", f"Credential '{name}' does not exist: this process has no credential store.")
 
 

@@ -43,7 +43,8 @@ class PostgresErrors:
     def of_statement(
         self, index: int, cursor: extensions.cursor | None = None, before: int = 0
     ) -> Iterator[None]:
-        """`before`: characters that were sent before the statement."""
+        """`before`: characters that were sent before the statement. Raises ToolError for what the
+        statement met."""
         import psycopg2  # see `Postgres.run`
 
         try:
@@ -58,7 +59,7 @@ class PostgresErrors:
 
     @contextlib.contextmanager
     def of(self, what: str) -> Iterator[None]:
-        """For what is not a statement of the task: `what` begins the sentence."""
+        """For what is not a statement of the task: `what` begins the sentence. Raises ToolError."""
         import psycopg2  # see `Postgres.run`
 
         try:

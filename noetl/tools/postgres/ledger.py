@@ -63,7 +63,8 @@ class WriteLedger:
         self._target = TABLE
 
     def make(self) -> None:
-        """Finds the table, or makes it in the first schema of the search path. Needs autocommit."""
+        """Finds the table, or makes it in the first schema of the search path. Needs autocommit.
+        Raises ToolError where it may not be made."""
         if not self._call.idempotency_key:
             raise ToolError("client_error", "`exactly_once` needs a call with an idempotency key.")
         with self._faults.of(f"The table {TABLE}, which `exactly_once` needs, cannot be made"):
@@ -84,11 +85,14 @@ class WriteLedger:
         made, and this is what it returned, or last recorded.
 
         Waits for another transaction that makes the same call.
+
+        Raises ToolError where the table cannot be used.
         """
         call, where = self._call, self._call.where
         with self._faults.of(f"The call cannot be entered into {TABLE}"):
             self._cursor.execute(
-                f"INSERT INTO {self._target} (idempotency_key, execution_id, step, task, result) "  # noqa: S608 - quoted
+                f"INSERT INTO {self._target} "  # noqa: S608 - quoted
+                "(idempotency_key, execution_id, step, task, result) "
                 "VALUES (%s, %s, %s, %s, %s::json) ON CONFLICT DO NOTHING",
                 (
                     call.idempotency_key,
@@ -114,7 +118,7 @@ class WriteLedger:
         return False, json.loads(found[0])
 
     def record(self, result: Any) -> None:
-        """Keeps what the call returned."""
+        """Keeps what the call returned. Raises ToolError where the claim is gone."""
         with self._faults.of(f"The result cannot be entered into {TABLE}"):
             self._cursor.execute(
                 f"UPDATE {self._target} SET result = %s::json WHERE idempotency_key = %s",  # noqa: S608 - quoted

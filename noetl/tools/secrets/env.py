@@ -19,6 +19,8 @@ class Environment:
         self._variables = settings.variables
 
     def read(self, name: str, version: str | None) -> Secret:
+        """See `noetl.usecases.secrets.Provider`. Raises ToolError where the variable may not be
+        read, or is not set."""
         self._check_on()
         if version is not None:
             raise ToolError("client_error", "The provider env keeps no versions; leave `version` out.")

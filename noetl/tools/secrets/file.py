@@ -26,6 +26,8 @@ class Files:
         self._root = settings.directory
 
     def read(self, name: str, version: str | None) -> Secret:
+        """See `noetl.usecases.secrets.Provider`. Raises ToolError where the file may not, or
+        cannot, be read."""
         if version is not None:
             raise ToolError("client_error", "The provider file keeps no versions; leave `version` out.")
         path = self._path(name)

@@ -38,6 +38,7 @@ class HashicorpVault:
         self._ca = settings.vault_ca
 
     def asking_with(self, credential: Mapping[str, Json]) -> HashicorpVault:
+        """This provider with another token. Raises ToolError where the credential holds none."""
         token = first(open_data(credential), TOKEN)
         if token is None:
             raise ToolError(
@@ -49,6 +50,8 @@ class HashicorpVault:
         return asking
 
     def read(self, name: str, version: str | None) -> Secret:
+        """See `noetl.usecases.secrets.Provider`. Raises ToolError where the server gives no such
+        secret."""
         if not self._addr:
             raise ToolError(
                 "auth",

@@ -162,7 +162,8 @@ def _check_rows(rows: Sequence[Json], start: int) -> None:
 
 
 def table_of(text: str) -> tuple[str, ...]:
-    """`schema.table`; a part in double quotes may hold anything."""
+    """`schema.table`; a part in double quotes may hold anything. Raises ToolError where it is no
+    such name."""
     parts = _PART.findall(text)
     if not 1 <= len(parts) <= 3 or ".".join(parts) != text:
         raise _unusable(

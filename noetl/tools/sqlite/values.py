@@ -45,7 +45,8 @@ class SqliteErrors:
 
     @contextlib.contextmanager
     def explain(self, index: int = -1) -> Iterator[None]:
-        """`index`: the statement that the block runs; none where it is negative."""
+        """`index`: the statement that the block runs; none where it is negative. Raises ToolError
+        for whatever SQLite raises in the block."""
         try:
             yield
         # Integers beyond 64 bits, and texts that are no Unicode, are refused before anything runs.

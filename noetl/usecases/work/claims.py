@@ -206,7 +206,8 @@ class Frame:
     rows: Sequence[Json] = ()
 
     def row(self, worker: Worker, command: CommandRow, index: int) -> Json:
-        """The row of that index, from the log where it belongs to another claim."""
+        """The row of that index, from the log where it belongs to another claim. Raises NoetlError
+        where the log holds no such row."""
         if not self.first <= index < self.first + len(self.rows):
             with worker.rt.store.read() as tx:
                 event = tx.events.claim_of(command.execution_id, command.run_id, index)

@@ -131,7 +131,8 @@ class Control:
             return Lease(pid, self._process.pid if self._sandboxed else pid, *descriptors)
 
     def end(self, pid: int, *, kill: bool) -> int:
-        """Ends a child and all below it; its wait status. Without `kill` it is ending by itself."""
+        """Ends a child and all below it; its wait status. Without `kill` it is ending by itself.
+        Raises RunnerGone where the runner does not answer."""
         with self._lock, self._talking():
             self._socket.sendall(REQUEST.pack(b"K" if kill else b"R", pid))
             answer = self._socket.recv(ANSWER.size, socket.MSG_WAITALL)

@@ -73,6 +73,7 @@ class AnswerBytes:
     data: bytearray = field(default_factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
+        """Raises LimitPassed where more comes than may be kept."""
         self.data += chunk
         if self._length() > self.limit:
             raise LimitPassed(f"its answer is {self._length():,} bytes, and {self.limit:,} are allowed")

@@ -121,7 +121,7 @@ class AccessTokens:
 def fetch_token(
     http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits
 ) -> tuple[str, float]:
-    """A new token and the seconds that it lasts."""
+    """A new token and the seconds that it lasts. Raises ToolError where the service gives none."""
     # Not followed: a redirect would take the secret to an address that nobody named.
     order = HttpRequest(
         "POST",
