@@ -23,7 +23,7 @@ MOST_ITEMS: Final = 10_000
 
 
 def begun(task: Task, loop: Loop, sight: Sight, load: Load) -> TaskLoopStarted | ErrorInfo:
-    """The collection, evaluated."""
+    """The collection, evaluated. What that raises is returned as an error."""
     warnings: list[Warned] = []
     try:
         found = evaluate_at("loop.in", loop.collection, sight, warnings, load=load)
