@@ -23,7 +23,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
 from noetl.store.file_lock import Found, Lock, hold_lock, is_held
-from noetl.store.library import Files
+from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit import call_secrets
@@ -37,7 +37,7 @@ from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases.directories import Directories
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
-from noetl.usecases.runtime import Limits, Runtime
+from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.secrets import Safe, Sources
 from noetl.usecases.sweep import LATEST, end_leases
 
@@ -76,8 +76,8 @@ def check_celery(settings: Settings) -> None:
     celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
 
 
-def limits(settings: Settings) -> Limits:
-    return Limits(
+def limits(settings: Settings) -> RuntimeLimits:
+    return RuntimeLimits(
         lease_s=settings.lease_s,
         heartbeat_s=settings.heartbeat_s,
         resend_s=settings.resend_s,
@@ -268,7 +268,7 @@ def _local(
     rt = replace(
         rt,
         limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5),
-        library=None if base_dir is None else Files(base_dir),
+        library=None if base_dir is None else FileLibrary(base_dir),
     )
     try:
         yield rt, dispatcher

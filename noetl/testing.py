@@ -35,7 +35,7 @@ from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import CommandRow, Store
 from noetl.usecases.purposes import find_purpose
-from noetl.usecases.runtime import Limits, Runtime
+from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
@@ -214,7 +214,7 @@ class Simulation:
         tools: Mapping[str, Scripted] | None = None,
         *,
         store: Store | None = None,
-        limits: Limits | None = None,
+        limits: RuntimeLimits | None = None,
         wrap: Callable[[Store], Store] | None = None,
         kinds: Mapping[str, KindInfo] | None = None,
     ) -> None:
@@ -232,7 +232,7 @@ class Simulation:
             clock=lambda: self.now,
             entropy=self._draw,
             random=lambda: 0.5,
-            limits=limits or Limits(slice_s=3600.0),
+            limits=limits or RuntimeLimits(slice_s=3600.0),
             quoting=CommandLine,
         )
         self.leases = StillLeases(self.rt)

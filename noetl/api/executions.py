@@ -39,7 +39,7 @@ from noetl.net.model import Net
 from noetl.usecases import catalog, control, inspect, waiting
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.start import Started, StartRequest, start
+from noetl.usecases.start import StartedExecution, StartRequest, start
 
 api = group("executions", "/api/executions", "Runs of playbooks")
 
@@ -83,7 +83,7 @@ def _directories(body: StartBody) -> tuple[str, ...]:
 
 
 def acknowledge(
-    rt: Runtime, started: Started, wait_s: int | None = None
+    rt: Runtime, started: StartedExecution, wait_s: int | None = None
 ) -> tuple[dict[str, Json], int, dict[str, str]]:
     """202 for an execution that was asked for; 200 with its result where it ends within `wait_s`."""
     headers = {"Location": shapes.links(started.execution_id)["self"]}
@@ -96,7 +96,7 @@ def acknowledge(
     return {**answer, "result": found.value, "error": found.row.error}, 200, headers
 
 
-def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.Result | None:
+def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.ExecutionResultView | None:
     """None where no place is free, or the database has gone: what was started is acknowledged all the same."""
     try:
         with services().places.held(request.environ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from noetl.cli.progress import Progress
+from noetl.cli.progress import ProgressView
 from noetl.errors import Conflict
 from noetl.usecases import control, inspect
 from noetl.usecases.ports import ENDED
@@ -16,7 +16,7 @@ PAGE = 1000
 
 
 def attend(
-    rt: Runtime, execution_id: str, progress: Progress, *, wait: bool, pause_s: float, grace_s: float
+    rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool, pause_s: float, grace_s: float
 ) -> None:
     """Until every execution that it called, and those that these called, has ended: detached ones, and those
     that are being cancelled because nobody waits for them any more. No other process would go on with them.

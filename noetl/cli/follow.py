@@ -8,7 +8,7 @@ from typing import Protocol
 
 import click
 
-from noetl.cli.progress import Progress
+from noetl.cli.progress import ProgressView
 from noetl.errors import NoetlError, Unavailable
 from noetl.facts.events import Event
 from noetl.usecases.ports import ENDED
@@ -46,7 +46,7 @@ class FollowedExecution(Protocol):
 
 def follow(
     source: FollowedExecution,
-    progress: Progress,
+    progress: ProgressView,
     *,
     wait: bool,
     wait_s: float,

@@ -23,7 +23,7 @@ from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import Forecast
 from noetl.forecast.shape import as_json as forecast_as_json
 from noetl.forecast.tasks import Kinds
-from noetl.store.library import Files
+from noetl.store.library import FileLibrary
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.registry import touches
@@ -107,7 +107,7 @@ def _look_up(ahead: Forecast, file: Path) -> Forecast:
     settings = Settings.from_env()
     try:
         with bootstrap.looking(settings) as tx:
-            library = Files(file.absolute().parent)
+            library = FileLibrary(file.absolute().parent)
             return provided(ahead, Provisions(tx, bootstrap.providers(settings), library, installed_kinds()))
     except NoetlError as error:
         # A plan is worth something without its database as well.

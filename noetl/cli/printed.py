@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import click
 
-from noetl.cli.progress import Progress
+from noetl.cli.progress import ProgressView
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
@@ -144,14 +144,14 @@ class FamilyLog:
 class Verbose:
     """A progress that also tells what user code prints, as it comes."""
 
-    def __init__(self, progress: Progress, source: PrintedSource, execution_id: str) -> None:
+    def __init__(self, progress: ProgressView, source: PrintedSource, execution_id: str) -> None:
         self._progress = progress
         #: Whoever follows must come by often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
         self._log = FamilyLog(source, execution_id)
         self._looked = 0.0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressView:
         self._progress.__enter__()
         return self
 

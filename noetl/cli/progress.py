@@ -13,13 +13,13 @@ from noetl.facts import events as e
 from noetl.facts.events import Event
 
 
-class Progress(Protocol):
+class ProgressView(Protocol):
     """Is told each event once, in order."""
 
     #: Seconds after which `tick` has something to do, though nothing happened.
     tick_s: float
 
-    def __enter__(self) -> Progress: ...
+    def __enter__(self) -> ProgressView: ...
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -98,7 +98,7 @@ class PlainProgress:
             self._deaf = True
 
 
-def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> Progress:
+def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> ProgressView:
     """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody listens."""
     if quiet or stream is None:
         return NoProgress()

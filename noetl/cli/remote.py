@@ -10,7 +10,7 @@ import click
 from noetl.cli.complaints import warn_of_playbook, word
 from noetl.cli.follow import PAGE, EventBatch, follow
 from noetl.cli.printed import CALLS, LAST, Verbose, with_last_lines
-from noetl.cli.progress import Progress
+from noetl.cli.progress import ProgressView
 from noetl.cli.services import queues_of
 from noetl.client import Client
 from noetl.dsl import load_playbook
@@ -97,7 +97,7 @@ def run_remote(
     content: str,
     payload: JsonMap,
     overrides: JsonMap,
-    progress: Progress,
+    progress: ProgressView,
     *,
     wait: bool,
     strict: bool = False,

@@ -11,7 +11,7 @@ import click
 
 from noetl.cli.inputs import json_out
 from noetl.cli.opened import opened
-from noetl.cli.result_source import ResultSource, source_of
+from noetl.cli.result_source import ResultReader, source_of
 from noetl.cli.result_sql import query
 from noetl.cli.tables import table
 from noetl.client.operations import RESULTS as STORE
@@ -140,7 +140,7 @@ def _checked(ref: str) -> str:
     return STORE + ref.removeprefix("results/")
 
 
-def _saved(source: ResultSource, ref: str, target: Path) -> None:
+def _saved(source: ResultReader, ref: str, target: Path) -> None:
     """All of it or nothing: a file that is there is whole."""
     draft = target.with_name(f".{target.name}.part")
     try:

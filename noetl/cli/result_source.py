@@ -17,7 +17,7 @@ from noetl.usecases import results
 from noetl.usecases.runtime import Runtime
 
 
-class ResultSource(Protocol):
+class ResultReader(Protocol):
     """Where results are fetched from."""
 
     def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
@@ -31,7 +31,7 @@ class ResultSource(Protocol):
 
 
 @contextlib.contextmanager
-def source_of(server: str | None) -> Iterator[ResultSource]:
+def source_of(server: str | None) -> Iterator[ResultReader]:
     if server is not None:
         with connect(server) as client:
             yield RemoteResults(client)

@@ -20,7 +20,7 @@ from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, EventBatch, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.printed import PrintedOutput, Verbose, show_last_lines, with_last_lines
-from noetl.cli.progress import Progress, progress_for
+from noetl.cli.progress import ProgressView, progress_for
 from noetl.cli.repeats import drop_repeats
 from noetl.cli.signals import not_ignored
 from noetl.config import Settings
@@ -121,7 +121,7 @@ def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, Pla
 
 
 def _run_here(
-    rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool, verbose: bool
+    rt: Runtime, request: StartRequest, progress: ProgressView, *, wait: bool, verbose: bool
 ) -> JsonMap:
     execution_id = start(rt, request).execution_id
     printed = PrintedOutput(rt)
@@ -135,7 +135,7 @@ def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap)
     return StartRequest(row.path, row.version, payload, overrides, directories=directories)
 
 
-def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
+def _follow(rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool) -> None:
     follow(_LocalExecution(rt, execution_id), progress, wait=wait, wait_s=POLL_S)
     attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
     for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):

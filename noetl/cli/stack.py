@@ -30,7 +30,7 @@ from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import load_playbook
 from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
-from noetl.store.library import Files
+from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, write_note
 from noetl.tools.kit.registry import kinds as installed_kinds
@@ -143,7 +143,7 @@ def queues_named(files: Mapping[Path, str]) -> set[str]:
     """The queues that playbooks name, and those that they call as far as these are files."""
     kinds, found, seen = installed_kinds(), set[str](), set[str]()
     for file, text in files.items():
-        library = Files(file.absolute().parent)
+        library = FileLibrary(file.absolute().parent)
         todo = [load_playbook(text, file=str(file), kinds=kinds)]
         while todo:
             net = todo.pop()
@@ -160,7 +160,7 @@ def queues_named(files: Mapping[Path, str]) -> set[str]:
 def register_called(client: Client, file: Path, text: str) -> None:
     """What `text` calls, and what that calls: where the catalog does not know it, from the files below the
     directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
-    files, kinds = Files(file.absolute().parent), installed_kinds()
+    files, kinds = FileLibrary(file.absolute().parent), installed_kinds()
     todo, seen = calls(load_playbook(text, file=str(file), kinds=kinds)), set[str]()
     while todo:
         path = todo.pop()

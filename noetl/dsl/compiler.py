@@ -15,7 +15,7 @@ from noetl.dsl.dialects.lower import lower
 from noetl.dsl.document import Document
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.problems import Problem
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
@@ -64,7 +64,7 @@ def compile_playbook(
     whose parsers are slow to load.
     """
     with _without_collector():
-        report = Report(read(text, file), strict=strict, lenient=lenient)
+        report = ProblemReport(read(text, file), strict=strict, lenient=lenient)
         return _compiled(report, kinds, sources, parse_sql)
 
 
@@ -82,7 +82,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _compiled(
-    report: Report,
+    report: ProblemReport,
     kinds: Mapping[str, KindInfo],
     sources: Callable[[str], str] | None,
     parse_sql: bool,

@@ -16,7 +16,7 @@ MOST_BYTES: Final = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Draft:
+class PartDraft:
     """A file of JSON lines; `longest` is the size of its longest line, in bytes."""
 
     table: ProjectionTable
@@ -28,7 +28,7 @@ class Draft:
 
 
 #: Takes a draft that is closed; its file may be moved away.
-Full: TypeAlias = Callable[[Draft], None]
+Full: TypeAlias = Callable[[PartDraft], None]
 
 
 class Drafts:
@@ -39,7 +39,7 @@ class Drafts:
         self._folder = folder
         self._full = full
         self._most_rows = most_rows
-        self._open: dict[str, Draft] = {}
+        self._open: dict[str, PartDraft] = {}
         self._names = {name: [one.name for one in TABLES[name].columns] for name in tables}
 
     def add(self, row: ProjectionRow) -> None:
@@ -69,9 +69,9 @@ class Drafts:
         for draft in self._open.values():
             draft.file.close()
 
-    def _begin(self, table: str) -> Draft:
+    def _begin(self, table: str) -> PartDraft:
         path = self._folder / f"{table}.jsonl"
-        self._open[table] = draft = Draft(TABLES[table], path, path.open("wb"))
+        self._open[table] = draft = PartDraft(TABLES[table], path, path.open("wb"))
         return draft
 
     def _hand_on(self, table: str) -> None:

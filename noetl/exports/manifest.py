@@ -24,7 +24,7 @@ MANIFEST: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ManifestPart:
     """A file of one table; `export` is the number of the export that wrote it."""
 
     file: str
@@ -38,7 +38,7 @@ class Manifest:
     digests."""
 
     format: Format
-    tables: dict[str, list[Part]]
+    tables: dict[str, list[ManifestPart]]
     exports: int = 0
     heads: str | None = None
     playbooks: dict[str, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Manifest:
         parts = {part.file for parts in self.tables.values() for part in parts}
         return parts | ({self.heads} if self.heads else set())
 
-    def after(self, parts: Iterable[tuple[str, Part]], **changes: Any) -> Manifest:
+    def after(self, parts: Iterable[tuple[str, ManifestPart]], **changes: Any) -> Manifest:
         """One export later."""
         tables = {name: list(earlier) for name, earlier in self.tables.items()}
         for table, part in parts:

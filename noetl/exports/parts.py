@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.exports.columns import TYPES, quote, read
-from noetl.exports.drafts import Draft
+from noetl.exports.drafts import PartDraft
 from noetl.exports.folder import Folder
-from noetl.exports.manifest import Format, Manifest, Part
+from noetl.exports.manifest import Format, Manifest, ManifestPart
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,27 +22,27 @@ class Parts:
     """The parts that one export writes to `folder`."""
 
     def __init__(self, folder: Folder, manifest: Manifest, scratch: Path) -> None:
-        self.written: list[tuple[str, Part]] = []
+        self.written: list[tuple[str, ManifestPart]] = []
         self._folder = folder
         self._manifest = manifest
         self._scratch = scratch
         self._numbers = {table: len(parts) for table, parts in manifest.tables.items()}
         self._connection: DuckDBPyConnection | None = None
 
-    def take(self, draft: Draft) -> None:
+    def take(self, draft: PartDraft) -> None:
         """Writes the next part of its table."""
         table = draft.table.name
         self._numbers[table] += 1
         ending = ENDINGS[self._manifest.format]
         name = f"{table}/part-{self._numbers[table]:06}.{ending}"
         self._folder.write(name, draft.path if ending == "jsonl" else self._parquet(draft))
-        self.written.append((table, Part(name, draft.rows, self._manifest.exports + 1)))
+        self.written.append((table, ManifestPart(name, draft.rows, self._manifest.exports + 1)))
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
 
-    def _parquet(self, draft: Draft) -> Path:
+    def _parquet(self, draft: PartDraft) -> Path:
         target = self._scratch / "part.parquet"
         rows = read(draft.table, draft.path, draft.longest, TYPES)
         self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(target)} (FORMAT parquet, COMPRESSION zstd)")

@@ -19,7 +19,7 @@ import duckdb
 
 from noetl.errors import BadRequest
 from noetl.exports.columns import PLAIN_TYPES, create, read
-from noetl.exports.drafts import Draft, Drafts
+from noetl.exports.drafts import Drafts, PartDraft
 from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.usecases.export import Known, rows
 from noetl.usecases.runtime import Runtime
@@ -95,7 +95,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
         for table in TABLES.values():
             connection.execute(create(table))
 
-        def insert(draft: Draft) -> None:
+        def insert(draft: PartDraft) -> None:
             source = read(draft.table, draft.path, draft.longest, PLAIN_TYPES)
             connection.execute(f'INSERT INTO "{draft.table.name}" FROM {source}')
 

@@ -147,7 +147,7 @@ class StepForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretForecast:
     """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known
     only then.
 
@@ -207,7 +207,7 @@ class Forecast:
     steps: tuple[StepForecast, ...]
     unreached: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
-    secrets: tuple[Secret, ...] = ()
+    secrets: tuple[SecretForecast, ...] = ()
     variables: tuple[Variable, ...] = ()
     playbooks: tuple[CalledPlaybook, ...] = field(default=())
 

@@ -11,7 +11,7 @@ from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.facts.secret import called
 from noetl.forecast.beginning import Entry
-from noetl.forecast.model import Secret, StepForecast, TaskForecast, Variable
+from noetl.forecast.model import SecretForecast, StepForecast, TaskForecast, Variable
 from noetl.forecast.tasks import place_of
 from noetl.net.model import KindInfo, Net, Transition
 
@@ -27,11 +27,11 @@ _KEYCHAIN: Final = "keychain"
 
 def find_secrets(
     net: Net, entries: Mapping[str, Entry], steps: tuple[StepForecast, ...], kinds: Mapping[str, KindInfo]
-) -> tuple[Secret, ...]:
+) -> tuple[SecretForecast, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
     named = list(_named(steps, kinds))
     users = _mentions(net, steps, "keychain")
-    found: dict[str, Secret] = {}
+    found: dict[str, SecretForecast] = {}
     for name, entry in entries.items():
         used = dict.fromkeys((*users.get(name, ()), *(place for place, value, _ in named if value == name)))
         found[name] = _entry(name, entry, tuple(used))
@@ -39,11 +39,11 @@ def find_secrets(
         if value in entries or value.startswith("<keychain."):
             continue
         users_of = (*(found[value].used_by if value in found else ()), place)
-        found[value] = Secret(value, "credential", STORE, tuple(dict.fromkeys(users_of)), needs)
+        found[value] = SecretForecast(value, "credential", STORE, tuple(dict.fromkeys(users_of)), needs)
     return tuple(found.values())
 
 
-def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> Secret:
+def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> SecretForecast:
     entry = found.values
     kind = str(entry.get("kind"))
     match kind:
@@ -59,7 +59,7 @@ def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> Secret:
             provider = STORE
         case _:
             source, provider = "", ""
-    return Secret(name, kind, provider, used_by, found.needs, source, found.error)
+    return SecretForecast(name, kind, provider, used_by, found.needs, source, found.error)
 
 
 def _named(

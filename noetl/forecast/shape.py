@@ -13,7 +13,7 @@ from noetl.forecast.model import (
     LoopForecast,
     Rendered,
     RepeatForecast,
-    Secret,
+    SecretForecast,
     StepForecast,
     TaskForecast,
     Variable,
@@ -162,7 +162,7 @@ def _arc(arc: ArcForecast) -> JsonMap:
     }
 
 
-def _secret(secret: Secret) -> JsonMap:
+def _secret(secret: SecretForecast) -> JsonMap:
     return {
         "name": secret.name,
         "kind": secret.kind,

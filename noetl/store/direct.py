@@ -150,7 +150,7 @@ class DirectSession(Session):
         self._send_waiting()
         return super()._run(statement, values)
 
-    def _text(self, form: Form, values: Mapping[str, Any]) -> bytes:
+    def _text(self, form: StatementForm, values: Mapping[str, Any]) -> bytes:
         if form.name not in self._prepared and form.name not in self._preparing:
             self._preparing.add(form.name)
             self._waiting.append(form.prepare)
@@ -216,7 +216,7 @@ def open_direct(connection: Connection, place: str, mode: str) -> Iterator[Direc
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StatementForm:
     """A statement that a connection prepares under `name`. `params` are in the order of its `$1, $2
     ...`."""
 
@@ -236,9 +236,9 @@ class Form:
         text: bytes = cursor.mogrify(f"EXECUTE {self.name}({marks})", [values[name] for name in self.params])
         return text
 
-    def sure(self) -> Form:
+    def sure(self) -> StatementForm:
         """The same change, failing where it changes no row."""
-        return Form(f"{self.name}_sure", _SURE.format(self.sql), self.params)
+        return StatementForm(f"{self.name}_sure", _SURE.format(self.sql), self.params)
 
 
 #: How SQLAlchemy leaves a list that is one parameter: `x IN (__[POSTCOMPILE_ids])`.
@@ -247,11 +247,11 @@ _PARAM = re.compile(r"%\((\w+)\)s|%%")
 
 _dialect: Any = dialects.dialect()  # type: ignore[no-untyped-call]
 #: None: the statement is for SQLAlchemy to run.
-_forms: WeakKeyDictionary[Executable, Form | None] = WeakKeyDictionary()
+_forms: WeakKeyDictionary[Executable, StatementForm | None] = WeakKeyDictionary()
 _numbers = itertools.count(1)
 
 
-def _form(statement: Executable, values: Mapping[str, Any]) -> Form | None:
+def _form(statement: Executable, values: Mapping[str, Any]) -> StatementForm | None:
     """The names in `values` are those of every call: an INSERT is compiled for the columns that it
     is given."""
     found = _forms.get(statement, _forms)
@@ -260,7 +260,7 @@ def _form(statement: Executable, values: Mapping[str, Any]) -> Form | None:
     return found  # type: ignore[return-value]
 
 
-def _compile(statement: Any, values: Mapping[str, Any]) -> Form | None:
+def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     compiled = statement.compile(dialect=_dialect, column_keys=list(values))
     results = (column.type.result_processor(_dialect, None) for column in compiled._result_columns)
     if compiled._bind_processors or any(results):
@@ -278,7 +278,7 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> Form | None:
 
     lists = _LIST.sub(lambda found: f"{'<> ALL' if found[1] else '= ANY'} (%({found[2]})s)", str(compiled))
     sql = _PARAM.sub(place, lists)
-    return Form(f"noetl_{next(_numbers)}", sql, tuple(params))
+    return StatementForm(f"noetl_{next(_numbers)}", sql, tuple(params))
 
 
 def _literal(value: object) -> str:

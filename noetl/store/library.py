@@ -21,7 +21,7 @@ MAX_FILES: Final = 1_000
 MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
 
 
-class Files(Library):
+class FileLibrary(Library):
     """The playbooks below `root`. Of several with one path the nearest to `root` counts, then the
     first by name.
 

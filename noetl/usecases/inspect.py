@@ -275,7 +275,7 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ExecutionResultView:
     """Where an execution is, and what it came to: null while it runs. `idle` as in `News`."""
 
     row: ExecutionRow
@@ -283,14 +283,14 @@ class Result:
     idle: bool | None = None
 
 
-def result(rt: Runtime, execution_id: str, *, ask_idle: bool = False) -> Result:
+def result(rt: Runtime, execution_id: str, *, ask_idle: bool = False) -> ExecutionResultView:
     """The execution's result. A result that is a reference is what it stands for, and those inside
     of it are replaced as in `report`. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         here = moment.look(tx, row) if row.status in ENDED else None
         idle = moment.is_idle(tx, row) if ask_idle else None
-    return Result(row, None if here is None else resolve(rt, result_of(here.state())), idle)
+    return ExecutionResultView(row, None if here is None else resolve(rt, result_of(here.state())), idle)
 
 
 def _as_it_is(value: Json) -> Json:

@@ -37,7 +37,7 @@ def size_of(text: str) -> int:
 class Piece:
     """Text on its way to the store. `lost` bytes are missing in its place."""
 
-    attempt: Attempt
+    attempt: PrintedAttempt
     stream: Stream
     offset: int
     at: datetime
@@ -45,7 +45,7 @@ class Piece:
     parts: list[str] = field(default_factory=list)
     lost: int = 0
 
-    def goes_on(self, attempt: Attempt, stream: Stream, size: int) -> bool:
+    def goes_on(self, attempt: PrintedAttempt, stream: Stream, size: int) -> bool:
         """Whether `size` bytes more of that stream belong to it."""
         return self.attempt is attempt and self.stream == stream and self.size + size <= CHUNK
 
@@ -65,7 +65,7 @@ class Stored:
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class PrintedAttempt:
     """What one call has printed so far. `rows` are those of the store behind its first `INLINE`
     bytes."""
 
@@ -125,9 +125,9 @@ class CommandLog:
     execution_id: str
     pieces: deque[Piece] = field(default_factory=deque)
     pending: int = 0
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[PrintedAttempt] = field(default_factory=list)
 
-    def add(self, attempt: Attempt, stream: Stream, text: str, at: datetime) -> int:
+    def add(self, attempt: PrintedAttempt, stream: Stream, text: str, at: datetime) -> int:
         """Takes a text of `attempt`; its bytes."""
         size = size_of(text)
         offset = attempt.offsets.get(stream, 0)

@@ -21,7 +21,7 @@ from noetl.errors import NoetlError
 from noetl.facts.logs import LogPlace, LogRow, Stream, pack
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call
-from noetl.usecases.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
+from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored, row_of
 from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class LogWriter:
 
     # --- what prints ------------------------------------------------------------------------------
 
-    def begin(self, command: CommandRow, call: Call) -> Attempt:
+    def begin(self, command: CommandRow, call: Call) -> PrintedAttempt:
         """The first text of a call is about to come."""
         where, key = call.where, (command.command_id, command.attempt)
         place = LogPlace(
@@ -93,13 +93,13 @@ class LogWriter:
             call.attempt,
             command.attempt,
         )
-        attempt = Attempt(place, self._most)
+        attempt = PrintedAttempt(place, self._most)
         with self._changed:
             output = self._outputs.setdefault(key, CommandLog(where.execution_id))
             output.attempts.append(attempt)
         return attempt
 
-    def write(self, command: CommandRow, attempt: Attempt, stream: Stream, text: str) -> None:
+    def write(self, command: CommandRow, attempt: PrintedAttempt, stream: Stream, text: str) -> None:
         """Takes a text. Waits where the store is slower than who prints, and drops what it does not
         take."""
         key = (command.command_id, command.attempt)
@@ -114,7 +114,7 @@ class LogWriter:
             ):
                 output.drop(ROOM // 2)
 
-    def end(self, command: CommandRow, attempt: Attempt) -> None:
+    def end(self, command: CommandRow, attempt: PrintedAttempt) -> None:
         """The call has ended."""
         with self._changed:
             attempt.ended = True
@@ -246,7 +246,7 @@ class LogWriter:
             return False
         return True
 
-    def _move(self, output: CommandLog, attempt: Attempt, rows: Sequence[Stored]) -> None:
+    def _move(self, output: CommandLog, attempt: PrintedAttempt, rows: Sequence[Stored]) -> None:
         """From the rows of the store to the result store, or nowhere."""
         execution_id, seqs = output.execution_id, [row.chunk.seq for row in rows]
         note = attempt.note(rows) if attempt.full else None

@@ -21,7 +21,7 @@ GONE: Final = "[a part of this is gone from the result store]\n"
 
 
 @dataclass(frozen=True, slots=True)
-class LogPage:
+class PrintedPage:
     """Chunks of an execution in order, as of the moment at which it stood as `row` says. `next` is
     the number to read on behind; None where there were no more."""
 
@@ -35,7 +35,7 @@ class LogPage:
         return self.next is None and self.row.status in ENDED
 
 
-def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit: int = 1000) -> LogPage:
+def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit: int = 1000) -> PrintedPage:
     """Chunks behind number `after`. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
@@ -48,7 +48,7 @@ def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit
             break
         found.append(chunk)
         chars += len(chunk.text)
-    return LogPage(row, found, None if complete else found[-1].seq)
+    return PrintedPage(row, found, None if complete else found[-1].seq)
 
 
 def _merge(rows: Sequence[LogRow], load: Load, after: int) -> Iterator[LogChunk]:
@@ -74,12 +74,12 @@ def _chunks(row: LogRow, load: Load) -> list[LogChunk]:
         return [LogChunk(place, "note", row.chunk.offset, GONE, row.chunk.recorded_at, row.last_seq)]
 
 
-def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> LogPage:
+def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> PrintedPage:
     """The chunks that hold the last `lines` lines, or more. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         rows = tx.logs.tail(execution_id, where, 2 * lines)
-    return LogPage(row, [one.chunk for one in rows if one.ref is None], None)
+    return PrintedPage(row, [one.chunk for one in rows if one.ref is None], None)
 
 
 def last_lines(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> list[str]:

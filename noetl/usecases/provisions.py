@@ -10,7 +10,7 @@ from typing import Final
 from noetl.dsl import compile_playbook
 from noetl.errors import NotFound, ToolError
 from noetl.facts.nearest import did_you_mean
-from noetl.forecast.model import CalledPlaybook, Forecast, Secret
+from noetl.forecast.model import CalledPlaybook, Forecast, SecretForecast
 from noetl.forecast.secrets import OWN
 from noetl.net.model import KindInfo
 from noetl.usecases import catalog
@@ -50,7 +50,7 @@ def unseen(forecast: Forecast, why: str) -> Forecast:
     )
 
 
-def _secret(secret: Secret, path: str, by: Provisions) -> Secret:
+def _secret(secret: SecretForecast, path: str, by: Provisions) -> SecretForecast:
     if secret.error:
         return replace(secret, note="its entry would be refused")
     if secret.needs and secret.provider != OWN:
@@ -70,7 +70,7 @@ def _secret(secret: Secret, path: str, by: Provisions) -> Secret:
             return _elsewhere(secret, name, provider, by)
 
 
-def _stored(secret: Secret, name: str, path: str, tx: Transaction | None) -> Secret:
+def _stored(secret: SecretForecast, name: str, path: str, tx: Transaction | None) -> SecretForecast:
     rows = [] if tx is None else tx.credentials.find(name)
     row = best(rows, path, "")
     if row is not None:
@@ -82,7 +82,7 @@ def _stored(secret: Secret, name: str, path: str, tx: Transaction | None) -> Sec
     return replace(secret, exists=False, note=f"there is no credential {name!r}.{hint}".rstrip("."))
 
 
-def _elsewhere(secret: Secret, name: str, provider: str, by: Provisions) -> Secret:
+def _elsewhere(secret: SecretForecast, name: str, provider: str, by: Provisions) -> SecretForecast:
     try:
         found = by.provider(provider)
         if not isinstance(found, Lookable):

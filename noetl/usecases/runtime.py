@@ -54,7 +54,7 @@ class Cache(Generic[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RuntimeLimits:
     """Sizes and times. Seconds and bytes unless the name says otherwise."""
 
     #: Executions that one scheduler transaction serves, and events read of each.
@@ -114,7 +114,7 @@ class Runtime:
     clock: Clock
     entropy: Callable[[], int]
     random: Callable[[], float]
-    limits: Limits = Limits()
+    limits: RuntimeLimits = RuntimeLimits()
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they can be told from what data pretends to be.
     seal: Seal = unsealed

@@ -55,7 +55,7 @@ class StartRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedExecution:
     """An execution that was asked for, as it is in the store. `warnings` is what is known to be
     wrong before anything runs, with the playbook and with the payload: the report will say it as
     well."""
@@ -69,10 +69,10 @@ class Started:
 
 
 #: What becomes of one request: its execution, or why it has none.
-Answer: TypeAlias = Started | NoetlError
+Answer: TypeAlias = StartedExecution | NoetlError
 
 
-def start(rt: Runtime, request: StartRequest) -> Started:
+def start(rt: Runtime, request: StartRequest) -> StartedExecution:
     """Records the request and wakes the scheduler.
 
     With an idempotency key the same request returns the same execution, and another one under that
@@ -225,7 +225,7 @@ def _record(
         row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
     )
     tx.events.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
-    return Started(replace(made, head_version=1), found.warnings)
+    return StartedExecution(replace(made, head_version=1), found.warnings)
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
@@ -233,7 +233,7 @@ def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner,
     request."""
     row = tx.executions.get(owner.execution_id)
     if owner.request_sha256 == _fingerprint(request) and row is not None:
-        return Started(row, found.warnings)
+        return StartedExecution(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
 
 

@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, logs
-from noetl.usecases.inspect import News, Result
-from noetl.usecases.logs import LogPage
+from noetl.usecases.inspect import ExecutionResultView, News
+from noetl.usecases.logs import PrintedPage
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
@@ -21,14 +21,16 @@ T = TypeVar("T")
 IDLE_LOOK_S: Final = 1.0
 
 
-def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False) -> Result:
+def result(
+    rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False
+) -> ExecutionResultView:
     """As `inspect.result`, once the execution has ended (or, with `until_idle`, nothing happens to
     it by itself), or so many seconds are over."""
 
-    def is_due(found: Result) -> bool:
+    def is_due(found: ExecutionResultView) -> bool:
         return found.row.status in ENDED or bool(found.idle)
 
-    def look() -> Result:
+    def look() -> ExecutionResultView:
         return inspect.result(rt, execution_id, ask_idle=until_idle)
 
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
@@ -58,10 +60,10 @@ def news(
 
 def printed(
     rt: Runtime, execution_id: str, where: LogFilter, after: int, limit: int, seconds: float
-) -> LogPage:
+) -> PrintedPage:
     """As `logs.page`, once there is a chunk behind number `after`, or none will come."""
 
-    def is_due(found: LogPage) -> bool:
+    def is_due(found: PrintedPage) -> bool:
         return bool(found.chunks) or found.is_last
 
     return _wait(

@@ -23,7 +23,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, control
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
 RETRY = """{policy: {rules: [
@@ -284,7 +284,7 @@ def workers_that_die() -> Simulation:
             raise Death
         return flaky(call)
 
-    sim = Simulation(LOOPS, {"http": mortal}, limits=Limits(slice_s=0.0, snapshot_events=20))
+    sim = Simulation(LOOPS, {"http": mortal}, limits=RuntimeLimits(slice_s=0.0, snapshot_events=20))
     return settled(sim, sim.start({"cities": ["oslo", "rome", "lima"]}))
 
 
@@ -306,7 +306,7 @@ def given_up() -> Simulation:
     def deadly(_call: Call) -> Json:
         raise Death
 
-    sim = Simulation(FAILURE, {"http": deadly}, limits=Limits(max_deliveries=2))
+    sim = Simulation(FAILURE, {"http": deadly}, limits=RuntimeLimits(max_deliveries=2))
     return settled(sim, sim.start())
 
 
@@ -381,7 +381,7 @@ def rows_that_are_claimed() -> Simulation:
         del free[:2]
         return {"rows": [{"id": one} for one in taken], "row_count": len(taken), "columns": ["id"]}
 
-    sim = Simulation(ROWS, {"postgres": postgres}, limits=Limits(slice_s=0.0, snapshot_events=20))
+    sim = Simulation(ROWS, {"postgres": postgres}, limits=RuntimeLimits(slice_s=0.0, snapshot_events=20))
     return settled(sim, sim.start())
 
 

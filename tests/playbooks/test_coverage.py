@@ -13,7 +13,7 @@ import yaml
 
 from noetl.dsl.document import Document, Part, known_keys
 from noetl.dsl.document.validation import to_document
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import read
 
 from .corpus import COVERAGE, cases
@@ -49,7 +49,7 @@ def test_every_key_of_every_dialect_stands_in_some_case() -> None:
     found: Keys = defaultdict(set)
     for case in CASES:
         source = read(head("corpus/keys") + case.body, "case.yaml")
-        read_as = to_document(source.data, Report(source)) if source.data is not None else None
+        read_as = to_document(source.data, ProblemReport(source)) if source.data is not None else None
         if read_as is not None:
             _note(read_as[0], found)
     missing = {

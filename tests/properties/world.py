@@ -24,14 +24,14 @@ from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
 from noetl.usecases.purposes import find_purpose
-from noetl.usecases.runtime import Cache, Limits, Runtime
+from noetl.usecases.runtime import Cache, Runtime, RuntimeLimits
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.worker import Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
-PATIENT = Limits(
+PATIENT = RuntimeLimits(
     slice_s=0.0,
     commit_s=3600.0,
     commit_iterations=2,
@@ -237,7 +237,7 @@ class World:
 
     playbook: str
     tools: dict[str, Callable[[Call], Json]] = field(default_factory=dict)
-    limits: Limits = PATIENT
+    limits: RuntimeLimits = PATIENT
     store: Store = field(default_factory=MemoryStore)
     wrap: Callable[[Store], Store] = lambda store: store
     schedulers: int = 2

@@ -10,7 +10,7 @@ from typing import Final
 from noetl.dsl.checks.code_names import undefined_names
 from noetl.dsl.checks.inputs import inputs_around
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import Call
+from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.python_syntax import Fault, parsed
@@ -49,7 +49,7 @@ def _with_lines(subject: Subject, code: str, path: Path, message: str) -> str:
     return _ON_LINE.sub(line, message)
 
 
-def _texts(call: Call) -> Iterator[tuple[str, str]]:
+def _texts(call: CompiledCall) -> Iterator[tuple[str, str]]:
     for key, value in call.task.config.items():
         if isinstance(value, str):
             yield key, value
@@ -67,7 +67,7 @@ def check_files(subject: Subject) -> Iterator[Finding]:
             yield Finding(Code.PYTHON, call.paths[key], message, "the line is that of the script")
 
 
-def _files(subject: Subject) -> Iterator[tuple[Call, str, str]]:
+def _files(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
     """The files that tasks name, each with the key that names it; none where they are not read."""
     for call in subject.notes.calls if subject.files is not None else ():
         for key in call.kind.source_files:
@@ -115,7 +115,7 @@ def _statements(value: Template, path: Path) -> Iterator[tuple[Template, Path]]:
         yield value, path
 
 
-def _sql_fault(call: Call, text: Template, path: Path, file: str = "") -> Iterator[Finding]:
+def _sql_fault(call: CompiledCall, text: Template, path: Path, file: str = "") -> Iterator[Finding]:
     if not isinstance(text, str) or is_template(text) or not text.strip():
         return
     fault = call.kind.parse(text, isinstance(call.task.config.get("params"), Mapping))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import Call
+from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding
 from noetl.dsl.read.code_templates import templates_between
@@ -44,7 +44,7 @@ def check_templates_in_code(subject: Subject) -> Iterator[Finding]:
                 yield Finding(Code.TEMPLATE_IN_CODE, call.paths[key], message, hint, within)
 
 
-def _in_code(call: Call, key: str, code: str) -> int | None:
+def _in_code(call: CompiledCall, key: str, code: str) -> int | None:
     """Where the first template in `code` begins, other than in comments of python."""
     comments = templates_between(code).comments if key in call.kind.python_keys else ()
     places = (one.start() for one in _IN_CODE.finditer(code))
@@ -83,7 +83,7 @@ def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
                 break
 
 
-def _rendered(subject: Subject) -> Iterator[tuple[Call, str, str]]:
+def _rendered(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
     """The texts of all tasks that are not handed over as written."""
     for call in subject.notes.calls:
         for key, value in call.task.config.items():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import Call
+from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import holds_template
 from noetl.dsl.document.validation import by_place, fault_of, real_path, value_at
 from noetl.dsl.problems import Code, Finding, Path, shown
@@ -23,7 +23,7 @@ def check_values(subject: Subject) -> Iterator[Finding]:
             yield from _of_call(subject, call)
 
 
-def _of_call(subject: Subject, call: Call) -> Iterator[Finding]:
+def _of_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
     config = call.task.config
     rendered = {
         key for key, value in config.items() if key not in call.task.verbatim and holds_template(value)

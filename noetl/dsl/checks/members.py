@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.report import Names
+from noetl.dsl.read.report import DottedNames
 from noetl.facts.json import Json
 from noetl.facts.nearest import NEARLY_THE_SAME
 from noetl.facts.outcome import ErrorInfo
@@ -37,7 +37,7 @@ _STORES: Final = frozenset({"ctx", "vars"})
 class Members:
     """What a playbook gives names to: its `workload`, and the heads of what it assigns to `ctx`."""
 
-    names: Names
+    names: DottedNames
     workload: Mapping[str, Json]
     ctx: frozenset[str]
 

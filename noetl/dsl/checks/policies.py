@@ -9,7 +9,7 @@ from typing import Final
 
 from noetl.dsl.checks.guards import always
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import Call
+from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.compile.policies import branches_of
 from noetl.dsl.document import Policy, Then
 from noetl.dsl.problems import Code, Finding, Path, shown
@@ -50,7 +50,7 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
 
 def check_jumps(subject: Subject) -> Iterator[Finding]:
     """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads elsewhere."""
-    pipelines: dict[Path, list[Call]] = {}
+    pipelines: dict[Path, list[CompiledCall]] = {}
     for call in subject.notes.calls:
         if call.step and not call.claims:
             pipelines.setdefault(call.pipeline, []).append(call)
@@ -58,7 +58,7 @@ def check_jumps(subject: Subject) -> Iterator[Finding]:
         yield from _endless(calls)
 
 
-def _endless(calls: Sequence[Call]) -> Iterator[Finding]:
+def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
     tasks = [call.task for call in calls]
     names = [task.name for task in tasks]
     for index, task in enumerate(tasks):

@@ -11,7 +11,7 @@ from noetl.dsl.compile.notes import Notes
 from noetl.dsl.document import Document, Part
 from noetl.dsl.document.parts import Parts, parts_of
 from noetl.dsl.problems import Finding, Path
-from noetl.dsl.read.report import Names
+from noetl.dsl.read.report import DottedNames
 from noetl.dsl.read.source import Source
 from noetl.facts.json import JsonMap
 from noetl.net.dominators import Dominators
@@ -29,7 +29,7 @@ class Subject:
     source: Source
     kinds: Mapping[str, KindInfo]
     #: Suggests names for those that are not known.
-    names: Names = field(default_factory=Names)
+    names: DottedNames = field(default_factory=DottedNames)
     #: Yields the text of a file that a task names, or raises NoetlError; None: such files are not read.
     files: Callable[[str], str] | None = None
     #: Whether SQL is parsed, whose parsers are slow to load.

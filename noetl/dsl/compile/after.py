@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from noetl.dsl.compile.context import Context
-from noetl.dsl.compile.entries import Entry
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.problems import Code, Path, shown
 from noetl.net.model import Template
 
@@ -27,13 +27,13 @@ class Siblings:
         return [name for name in self.names if self.may_lead(task, name)]
 
 
-def siblings(entries: Iterable[Entry]) -> Siblings:
+def siblings(entries: Iterable[ToolEntry]) -> Siblings:
     entries = list(entries)
     after = frozenset(entry.name for entry in entries if said(entry) is not None)
     return Siblings(dict.fromkeys(entry.name for entry in entries), after)
 
 
-def said(entry: Entry) -> tuple[Template, Path] | None:
+def said(entry: ToolEntry) -> tuple[Template, Path] | None:
     """`true` or the guard, and where it stands; None for a task of the pipeline proper. Of a workbook's task and its
     call the call wins."""
     for tool, path in reversed(entry.parts):
@@ -42,7 +42,7 @@ def said(entry: Entry) -> tuple[Template, Path] | None:
     return None
 
 
-def after(context: Context, entry: Entry, step: str | None) -> Template:
+def after(context: Context, entry: ToolEntry, step: str | None) -> Template:
     """`Task.after` of an entry."""
     if (given := said(entry)) is None:
         return None
@@ -51,9 +51,9 @@ def after(context: Context, entry: Entry, step: str | None) -> Template:
     return guard
 
 
-def check_order(context: Context, entries: Iterable[Entry]) -> None:
+def check_order(context: Context, entries: Iterable[ToolEntry]) -> None:
     """Adds a problem for each task of the pipeline proper that stands behind one that runs after it."""
-    behind: Entry | None = None
+    behind: ToolEntry | None = None
     for entry in entries:
         if said(entry) is not None:
             behind = behind or entry

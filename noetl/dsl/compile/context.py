@@ -9,7 +9,7 @@ from noetl import expressions
 from noetl.dsl.compile.notes import Notes, Use
 from noetl.dsl.document import Document, Tool
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
@@ -23,7 +23,7 @@ class Context:
     """The document being compiled, the problems found, the templates met."""
 
     document: Document
-    report: Report
+    report: ProblemReport
     kinds: Mapping[str, KindInfo]
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)

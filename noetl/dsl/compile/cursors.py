@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl.dsl.compile.code import as_written
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.notes import Call
+from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
@@ -75,7 +75,9 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         lines={key: context.line(where) for key, where in paths.items()},
         verbatim=verbatim,
     )
-    context.notes.calls.append(Call(site.step or "", path, path, kind, claim, (path,), paths, claims=True))
+    context.notes.calls.append(
+        CompiledCall(site.step or "", path, path, kind, claim, (path,), paths, claims=True)
+    )
     return claim
 
 

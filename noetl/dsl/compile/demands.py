@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from noetl.dsl.compile.context import Context
-from noetl.dsl.compile.entries import Entry, inputs_of
+from noetl.dsl.compile.entries import ToolEntry, inputs_of
 from noetl.dsl.compile.notes import Expecting
 from noetl.dsl.document import Assert, NamedTask, Tool
 from noetl.dsl.problems import Code, Path, shown
@@ -22,7 +22,7 @@ class Asserted:
     returns: tuple[Demand, ...] = ()
 
 
-def asserted(context: Context, entry: Entry) -> Asserted:
+def asserted(context: Context, entry: ToolEntry) -> Asserted:
     """The demands of a task, with the problems of their names."""
     found = Asserted()
     for tool, path in entry.parts:
@@ -75,7 +75,7 @@ def _is_path(context: Context, text: str, path: Path) -> bool:
     return False
 
 
-def expecting(entry: Entry, expects: tuple[Demand, ...], step: str) -> Expecting:
+def expecting(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
     """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the caller to give."""
     given: dict[str, bool] = {}
     booked: set[str] = set()

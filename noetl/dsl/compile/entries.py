@@ -14,7 +14,7 @@ from noetl.facts.json import JsonMap
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ToolEntry:
     """A task before it is compiled. `parts` overlay each other: a workbook's task, then its call."""
 
     name: str
@@ -34,7 +34,7 @@ def inputs_of(tool: Tool) -> dict[str, JsonMap]:
     return {"args": tool.args or {}, "input": tool.input or {}}
 
 
-def entries_of(context: Context, form: Any, path: Path) -> Iterator[Entry]:
+def entries_of(context: Context, form: Any, path: Path) -> Iterator[ToolEntry]:
     """The tasks of `tool`, which stands at `path`: those whose names can be used and are given once."""
     seen: set[str] = set()
     for entry in _entries(context, form, path):
@@ -79,7 +79,7 @@ def _workbook_items(context: Context) -> Iterator[tuple[str | None, NamedTask | 
         yield entry.name, entry, path, (*path, "name")
 
 
-def _entries(context: Context, form: Any, path: Path) -> Iterator[Entry | None]:
+def _entries(context: Context, form: Any, path: Path) -> Iterator[ToolEntry | None]:
     match form:
         case str():
             yield _call(context, form, "", path, None)
@@ -90,7 +90,7 @@ def _entries(context: Context, form: Any, path: Path) -> Iterator[Entry | None]:
             yield _entry(context, form, path, form.label or form.name, "task_0")
 
 
-def _item(context: Context, item: Any, path: Path, index: int) -> Entry | None:
+def _item(context: Context, item: Any, path: Path, index: int) -> ToolEntry | None:
     if isinstance(item, str):
         return _call(context, item, "", path, None)
     if isinstance(item, Tool):
@@ -99,14 +99,14 @@ def _item(context: Context, item: Any, path: Path, index: int) -> Entry | None:
     return _entry(context, tool, (*path, label), label, label)
 
 
-def _entry(context: Context, tool: Tool, path: Path, label: str | None, default: str) -> Entry | None:
+def _entry(context: Context, tool: Tool, path: Path, label: str | None, default: str) -> ToolEntry | None:
     if tool.kind == "workbook":
         return _workbook_call(context, tool, path, label)
     name_path = (*path, "label" if tool.label else "name")
-    return Entry(label or default, name_path, ((tool, path),))
+    return ToolEntry(label or default, name_path, ((tool, path),))
 
 
-def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) -> Entry | None:
+def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) -> ToolEntry | None:
     callee = _callee(context, tool, path)
     if callee is None:
         return None
@@ -129,7 +129,7 @@ def _callee(context: Context, tool: Tool, path: Path) -> tuple[str, Path] | None
 
 def _call(
     context: Context, name: str, label: str, path: Path, caller: tuple[Tool, Path] | None
-) -> Entry | None:
+) -> ToolEntry | None:
     known = context.workbook.get(name)
     if known is None:
         hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
@@ -140,15 +140,15 @@ def _call(
     parts = _chain(context, *known)
     if parts[0][0].kind == "workbook":
         return None  # told where it stands in the workbook, once
-    return Entry(label or name, path, (*parts, caller) if caller else parts)
+    return ToolEntry(label or name, path, (*parts, caller) if caller else parts)
 
 
-def workbook_entry(context: Context, name: str) -> Entry | None:
+def workbook_entry(context: Context, name: str) -> ToolEntry | None:
     """The workbook's task `name` by itself; tells what is wrong with whom it calls."""
     tool, path = context.workbook[name]
     parts = _chain(context, tool, path)
     if parts[0][0].kind != "workbook":
-        return Entry(name, path, parts)
+        return ToolEntry(name, path, parts)
     callee = _callee(context, tool, path)
     if callee is None:
         return None

@@ -37,7 +37,7 @@ class Expecting:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CompiledCall:
     """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`. `parts` are where its mappings
     stand, the outermost first; `paths` where each key of its configuration does; `rules` where its policy does, if it is
     the document's."""
@@ -60,7 +60,7 @@ class Notes:
     the net says what follows what."""
 
     uses: list[Use] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[CompiledCall] = field(default_factory=list)
     expecting: list[Expecting] = field(default_factory=list)
     #: Where each arc stands, by its id.
     arcs: dict[str, Path] = field(default_factory=dict)

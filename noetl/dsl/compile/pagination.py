@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.entries import Entry
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.policies import seconds_at
 from noetl.dsl.document import Pagination
 from noetl.dsl.document.texts import is_template
@@ -28,7 +28,7 @@ _OF_ALL: Final = frozenset({"type", "items", "stop_when", "max_pages", "collect"
 _NEEDED: Final[Mapping[str, str]] = {"offset": "limit", "cursor": "path"}
 
 
-def paged(context: Context, entry: Entry, task: Task, site: Site) -> Repeat | None:
+def paged(context: Context, entry: ToolEntry, task: Task, site: Site) -> Repeat | None:
     """The task's pagination; None where it has none that can be used, and problems say why."""
     given = [
         (tool.pagination, (*path, "pagination")) for tool, path in entry.parts if tool.pagination is not None

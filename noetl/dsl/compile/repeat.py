@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.dsl.compile.assignments import assignment, task_level
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.entries import Entry
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.pagination import is_expression, paged
 from noetl.dsl.compile.policies import seconds_at
 from noetl.dsl.document import NextCall, Repeat
@@ -21,7 +21,7 @@ from noetl.net.model import Assignment, CollectPolicy, KindInfo, NextRequest, Ta
 from noetl.net.model import Repeat as Repetition
 
 #: Compiles the tasks that stand at a path, one by one.
-Tasks: TypeAlias = Callable[[Context, Any, Path, Site], list[tuple[Entry, Task]]]
+Tasks: TypeAlias = Callable[[Context, Any, Path, Site], list[tuple[ToolEntry, Task]]]
 
 #: Calls unless the playbook says how many.
 _MOST_CALLS: Final = 100
@@ -33,7 +33,7 @@ _UNNAMED: Final = re.compile(r"task_\d+")
 
 
 def repeated(
-    context: Context, tasks: Sequence[tuple[Entry, Task]], site: Site, compiled: Tasks
+    context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: Site, compiled: Tasks
 ) -> tuple[Task, ...]:
     """The pipeline: tasks with `repeat` or `pagination` say so, and those that run after every call of one stand behind
     it. `compiled` yields the tasks of `each`."""
@@ -49,11 +49,11 @@ def repeated(
     return tuple(made)
 
 
-def is_repeated(entry: Entry) -> bool:
+def is_repeated(entry: ToolEntry) -> bool:
     return any(tool.repeat is not None or tool.pagination is not None for tool, _ in entry.parts)
 
 
-def _check_names(context: Context, entry: Entry, each: Sequence[Task], names: set[str]) -> None:
+def _check_names(context: Context, entry: ToolEntry, each: Sequence[Task], names: set[str]) -> None:
     for task in each:
         if task.name in names:
             message = f"two tasks of this step are called {shown(task.name)}"
@@ -64,7 +64,7 @@ def _check_names(context: Context, entry: Entry, each: Sequence[Task], names: se
 
 
 def _repetition(
-    context: Context, entry: Entry, task: Task, site: Site, compiled: Tasks
+    context: Context, entry: ToolEntry, task: Task, site: Site, compiled: Tasks
 ) -> tuple[Repetition, tuple[Task, ...]] | None:
     """None where it cannot be used; problems say why."""
     given = [(tool.repeat, (*path, "repeat")) for tool, path in entry.parts if tool.repeat is not None]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.entries import Entry
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.loops import failure_of, iterator_of
 from noetl.dsl.document import LoopSpec
 from noetl.net.model import Failure, Loop
 
 
-def task_loop(context: Context, entry: Entry, site: Site) -> Loop | None:
+def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
     """The loop of the task: the innermost one, since a call of the workbook may replace that of its task."""
     given = [(tool.loop, (*path, "loop")) for tool, path in entry.parts if tool.loop is not None]
     if not given:

@@ -11,9 +11,9 @@ from noetl.dsl.compile.assignments import assignments, task_level
 from noetl.dsl.compile.code import as_written, names_context, names_read, renders_script
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.demands import asserted, expecting
-from noetl.dsl.compile.entries import Entry, entries_of, inputs_of, workbook_entry
+from noetl.dsl.compile.entries import ToolEntry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.compile.keeping import keeping
-from noetl.dsl.compile.notes import WORKBOOK, Call
+from noetl.dsl.compile.notes import WORKBOOK, CompiledCall
 from noetl.dsl.compile.policies import policy
 from noetl.dsl.compile.repeat import repeated
 from noetl.dsl.compile.specs import (
@@ -41,7 +41,7 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
     return repeated(context, _compiled(context, form, path, site), site, _compiled)
 
 
-def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[Entry, Task]]:
+def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
@@ -62,7 +62,7 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
     return made
 
 
-def _task(context: Context, entry: Entry, around: Siblings, site: Site, pipeline: Path) -> Task | None:
+def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipeline: Path) -> Task | None:
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
@@ -108,12 +108,14 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site, pipeline
         stages=stages,
         after=after(context, entry, site.step),
     )
-    call = Call(site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at)
+    call = CompiledCall(
+        site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at
+    )
     context.notes.calls.append(call)
     return task
 
 
-def _kind(context: Context, entry: Entry) -> KindInfo | None:
+def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
     tool, path = entry.parts[0]
     if tool.kind is None:
         hint = f"add kind: with one of {', '.join(sorted(context.kinds))}"
@@ -148,7 +150,7 @@ def _meant_for_kind(tool: Tool) -> tuple[str, str] | None:
 
 
 def _config(
-    context: Context, entry: Entry, kind: KindInfo, site: Site
+    context: Context, entry: ToolEntry, kind: KindInfo, site: Site
 ) -> tuple[dict[str, Template], dict[str, Path]]:
     """The tool's own keys and where each stands."""
     config: dict[str, Template] = {}
@@ -174,7 +176,7 @@ def _is_config(tool: Tool, key: str) -> bool:
     return not is_free(key) and (key != "task" or tool.kind != "workbook")
 
 
-def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:
+def _args(context: Context, entry: ToolEntry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:
     """The task's own inputs and where each stands."""
     args: dict[str, Template] = {}
     paths: dict[str, Path] = {}
@@ -186,7 +188,7 @@ def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Templat
     return args, paths
 
 
-def _stages(entry: Entry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:
+def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:
     """The inputs by the part of the entry that says them, the call first: what the workbook says may name what its
     caller gives. One stage is as good where the workbook says no templates."""
     said: list[list[str]] = []
@@ -206,13 +208,13 @@ def _declared(name: str, value: Template, path: Path) -> Template:
     return f"{{{{ args['{name}'] | default(none) }}}}"
 
 
-def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:
+def _set(context: Context, entry: ToolEntry, site: Site) -> tuple[Assignment, ...]:
     level = task_level(site)
     return tuple(one for tool, path in entry.parts for one in assignments(context, tool, path, level))
 
 
 def _rules(
-    context: Context, kind: KindInfo, entry: Entry, around: Siblings, site: Site
+    context: Context, kind: KindInfo, entry: ToolEntry, around: Siblings, site: Site
 ) -> tuple[tuple[Rule, ...] | None, Path | None]:
     """The rules that hold for a task, and where they stand in the document."""
     own: list[tuple[list[PolicyRule], Path]] = []

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from noetl import expressions
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.net.model import Template
 
@@ -19,7 +19,7 @@ Guard: TypeAlias = Spot | Template
 class Guards:
     """Joins guards. What comes out says where the first of them was written; one that cannot be joined is a problem."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProblemReport) -> None:
         self._report = report
 
     def every(self, *guards: Guard) -> Spot:

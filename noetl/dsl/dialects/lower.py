@@ -12,12 +12,12 @@ from noetl.dsl.document import Document
 from noetl.dsl.document.parts import Parts, parts_of
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
-Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
+Pass = Callable[[Parts, dict[str, Json], ProblemReport], tuple[dict[str, Json], Origins] | None]
 
 
 def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
@@ -31,7 +31,7 @@ def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
 
 
 def lower(
-    document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: Report
+    document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: ProblemReport
 ) -> Document | None:
     """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
     source is that form; problems still point at the text. Of `kinds` those are asked that the document names."""

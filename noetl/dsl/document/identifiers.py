@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 
 MAX_LENGTH = 128
 # `#`, `/` and `->` separate the parts of ids.
@@ -13,7 +13,7 @@ _RESERVED = re.compile(r"[#/\x00-\x1f\x7f-\x9f\u2028\u2029]|->")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
-def usable(report: Report, name: str, path: Path, what: str) -> bool:
+def usable(report: ProblemReport, name: str, path: Path, what: str) -> bool:
     """Whether `name` may name a step or a task (`what`); adds a problem where not."""
     if not name.strip() or len(name) > MAX_LENGTH:
         message = f"the name of a {what} has {len(name):,} characters"
@@ -27,7 +27,7 @@ def usable(report: Report, name: str, path: Path, what: str) -> bool:
     return True
 
 
-def readable(report: Report, name: str, path: Path, what: str = "an iterator") -> bool:
+def readable(report: ProblemReport, name: str, path: Path, what: str = "an iterator") -> bool:
     """Whether templates can read `name`, that of `what`, bare; adds a problem where not."""
     if len(name) <= MAX_LENGTH and _IDENTIFIER.fullmatch(name):
         return True

@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class KeychainForm:
     """`needs` are groups of keys of which one must be there; `may` are further ones. Values at `own` are what the entry
     brings itself, and may be made of other entries."""
 
@@ -40,17 +40,17 @@ class Form:
 
 
 #: Form → its keys. Most kinds have one form.
-FORMS: Final[Mapping[str, Form]] = {
-    "credential": Form((("credential",),)),
-    "secret": Form((("provider",),), ("path", "field", "version", "ttl", "auth")),
-    "secrets": Form((("provider",), ("map",)), ("version", "ttl", "auth")),
-    "token": Form((("auth", "credential"),), ("ttl", "auto_renew")),
-    FROM_ENDPOINT: Form(
+FORMS: Final[Mapping[str, KeychainForm]] = {
+    "credential": KeychainForm((("credential",),)),
+    "secret": KeychainForm((("provider",),), ("path", "field", "version", "ttl", "auth")),
+    "secrets": KeychainForm((("provider",), ("map",)), ("version", "ttl", "auth")),
+    "token": KeychainForm((("auth", "credential"),), ("ttl", "auto_renew")),
+    FROM_ENDPOINT: KeychainForm(
         (ENDPOINT, ("data",)), ("method", "headers", "ttl", "auto_renew"), (*ENDPOINT, "data", "headers")
     ),
-    "bearer": Form((("token",),), own=("token",)),
-    "map": Form((("map",),), own=("map",)),
-    "static": Form(()),
+    "bearer": KeychainForm((("token",),), own=("token",)),
+    "map": KeychainForm((("map",),), own=("map",)),
+    "static": KeychainForm(()),
 }
 
 

@@ -11,7 +11,7 @@ from noetl.dsl.document import Part
 from noetl.dsl.document.base import models_below
 from noetl.dsl.document.keys import keys_near
 from noetl.dsl.problems import Code, Finding, Path
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 
 #: Keys that begin so are the author's own.
 FREE: Final = "x-"
@@ -50,7 +50,12 @@ def unknown_key(
 
 
 def add_unknown_key(
-    report: Report, path: Path, message: str, hint: str, known: Iterable[str], given: Collection[str] = ()
+    report: ProblemReport,
+    path: Path,
+    message: str,
+    hint: str,
+    known: Iterable[str],
+    given: Collection[str] = (),
 ) -> None:
     """Adds the problem of the key that `path` ends with; see `unknown_key`."""
     for finding in unknown_key(path, message, hint, known, given):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.document.keychain import FORMS, KINDS, SECRET, VARIANTS, Form
+from noetl.dsl.document.keychain import FORMS, KINDS, SECRET, VARIANTS, KeychainForm
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -71,7 +71,7 @@ def _of_form(name: str) -> Schema:
     }
 
 
-def _keys(form: Form) -> list[str]:
+def _keys(form: KeychainForm) -> list[str]:
     """`scope` has no effect. A secret that is written out is told of by `noetl validate`, which knows what to do."""
     written_out = () if form.own else SECRET
     return sorted({*form.keys, *written_out, "scope"})

@@ -15,7 +15,7 @@ from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
 from noetl.dsl.document.keys import examples, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.dsl.read.report import Names, Report
+from noetl.dsl.read.report import DottedNames, ProblemReport
 from noetl.facts.json import Json
 
 _WORDS: Mapping[str, str] = {
@@ -46,7 +46,7 @@ class TypeFault:
     choices: list[str] = field(default_factory=list)
 
 
-def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[str, Json]] | None:
+def to_document(data: dict[str, Json], report: ProblemReport) -> tuple[Document, dict[str, Json]] | None:
     """The document without its faulty parts, and the data that it was made of; None where nothing could be made."""
     for _ in range(_MAX_ROUNDS):
         try:
@@ -60,7 +60,7 @@ def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[s
     return None
 
 
-def warn_unknown(part: Part, path: Path, report: Report) -> None:
+def warn_unknown(part: Part, path: Path, report: ProblemReport) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
     for finding in unknown_keys(part, path, report.names):
         report.keep(finding)
@@ -69,7 +69,7 @@ def warn_unknown(part: Part, path: Path, report: Report) -> None:
 def unknown_keys(
     part: Part,
     path: Path,
-    names: Names,
+    names: DottedNames,
     *,
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
@@ -138,7 +138,7 @@ def real_path(loc: tuple[int | str, ...], data: Json) -> Path:
 
 
 def fault_of(
-    path: Path, fault: TypeFault, value: Json, names: Names, *, may_be_secret: bool = False
+    path: Path, fault: TypeFault, value: Json, names: DottedNames, *, may_be_secret: bool = False
 ) -> Finding:
     """What is wrong with `value`, which stands at `path`. Of what may be a secret only the type is said."""
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"

@@ -65,7 +65,7 @@ class Listing:
 
 
 @dataclass(slots=True)
-class Table:
+class MappingNode:
     """A mapping. `children` are keys and values in turn; `entries` are made of them when it closes."""
 
     mark: Mark
@@ -74,7 +74,7 @@ class Table:
     open: bool = True
 
 
-Node: TypeAlias = Leaf | Listing | Table
+Node: TypeAlias = Leaf | Listing | MappingNode
 
 
 class Composer:
@@ -86,7 +86,7 @@ class Composer:
         self._max_depth = max_depth
         self._max_nodes = max_nodes
         self._anchors: dict[str, Node] = {}
-        self._stack: list[Listing | Table] = []
+        self._stack: list[Listing | MappingNode] = []
         self._root: Node | None = None
         self._documents = 0
         self._count = 0
@@ -164,14 +164,14 @@ class Composer:
             self.faults.append(
                 Fault(Code.TAG, f"the tag {tag_text(event.tag or '!')} is not allowed", "remove it", mark)
             )
-        node: Listing | Table = Table(mark) if mapping else Listing(mark)
+        node: Listing | MappingNode = MappingNode(mark) if mapping else Listing(mark)
         self._place(node, event.anchor)
         self._stack.append(node)
 
     def _close(self, _event: events.Event) -> None:
         node = self._stack.pop()
         node.open = False
-        if isinstance(node, Table):
+        if isinstance(node, MappingNode):
             node.entries = self._entries(node)
 
     def _alias(self, event: events.AliasEvent) -> Node:
@@ -208,7 +208,7 @@ class Composer:
             self.faults.append(Fault(code, fault.message, fault.hint, mark))
             return Leaf(mark, None, text, plain=False)
 
-    def _entries(self, table: Table) -> dict[str, tuple[Mark, Node]]:
+    def _entries(self, table: MappingNode) -> dict[str, tuple[Mark, Node]]:
         own: dict[str, tuple[Mark, Node]] = {}
         merged: dict[str, tuple[Mark, Node]] = {}
         children = table.children
@@ -226,10 +226,10 @@ class Composer:
             own[name] = (key.mark, value)
         return {**merged, **own} if merged else own
 
-    def _merge_sources(self, value: Node) -> list[Table]:
+    def _merge_sources(self, value: Node) -> list[MappingNode]:
         """The mappings that `<<` names, the one that counts most first."""
         nodes = value.items if isinstance(value, Listing) else [value]
-        tables = [node for node in nodes if isinstance(node, Table)]
+        tables = [node for node in nodes if isinstance(node, MappingNode)]
         if len(tables) != len(nodes):
             self.faults.append(
                 Fault(

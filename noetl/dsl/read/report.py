@@ -12,7 +12,7 @@ from noetl.facts.nearest import ALIKE, nearest
 _MAX_COMPARED = 200_000
 
 
-class Names:
+class DottedNames:
     """Suggests names for those that nobody knows, with a bound on how much of a document it compares."""
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class Names:
         return f"did you mean {close!r}?" if close else otherwise
 
 
-class Report:
+class ProblemReport:
     """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document was accepted
     before: what older versions let pass stays a warning."""
 
     def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
         self.source = source
-        self.names = Names()
+        self.names = DottedNames()
         self.strict = strict
         self.lenient = lenient
         self._problems: dict[tuple[str, str, int, int], Problem] = {}
@@ -114,7 +114,7 @@ class Report:
     def suggest(
         self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
     ) -> str:
-        """See `Names.suggest`."""
+        """See `DottedNames.suggest`."""
         return self.names.suggest(name, known, otherwise, likeness=likeness)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.read.alignment import masked, position
-from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, Mark, Node, Table
+from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, MappingNode, Mark, Node
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.scalars import ONCE_BOOLEANS
 from noetl.facts.json import Json, JsonMap
@@ -212,7 +212,7 @@ class _Builder:
     def build(self, root: Node) -> Source:
         data: Json = None
         try:
-            if isinstance(root, Table):
+            if isinstance(root, MappingNode):
                 data = self._value(root, (), 1)
             else:
                 what = "a list" if isinstance(root, Listing) else "a single value"
@@ -249,10 +249,10 @@ class _Builder:
                 return self._leaf(node, path)
             case Listing():
                 return [self._value(item, (*path, i), depth + 1) for i, item in enumerate(node.items)]
-            case Table():
+            case MappingNode():
                 return self._table(node, path, depth)
 
-    def _table(self, node: Table, path: Path, depth: int) -> dict[str, Json]:
+    def _table(self, node: MappingNode, path: Path, depth: int) -> dict[str, Json]:
         data: dict[str, Json] = {}
         for key, (at, value) in node.entries.items():
             inner = (*path, key)

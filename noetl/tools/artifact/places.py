@@ -43,7 +43,7 @@ def key_parts(key: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
+class ArtifactObject:
     """An object, or (for lists) the beginning of their names."""
 
     files: AbstractFileSystem
@@ -90,7 +90,7 @@ class StoredObject:
 
 def place_of(
     uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
-) -> StoredObject:
+) -> ArtifactObject:
     """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`,
     `gs://…`, `memory://…` with the driver's `options`. The URI of an artifact means that one.
     `find` yields the path of a file (see `FilePolicy`).
@@ -103,7 +103,7 @@ def place_of(
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         file = find(rest if separator else uri, "`uri`")
-        return StoredObject(_open("file", {})[0], str(file), file.as_uri(), True)
+        return ArtifactObject(_open("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
@@ -111,7 +111,7 @@ def place_of(
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
     files, path = _open(uri, options)
-    return StoredObject(files, path, uri, False)
+    return ArtifactObject(files, path, uri, False)
 
 
 def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
@@ -124,7 +124,7 @@ def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
             check_host(host, AddressGuard(services.allow_private_networks, services.allowed_networks))
 
 
-def artifact_place(services: Services, *names: str) -> StoredObject:
+def artifact_place(services: Services, *names: str) -> ArtifactObject:
     """The place of an artifact in the store of this installation. Raises ToolError."""
     if not services.artifacts_url:
         raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
@@ -135,7 +135,7 @@ def artifact_place(services: Services, *names: str) -> StoredObject:
         raise bad_path(
             f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
         )
-    return StoredObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
+    return ArtifactObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
 
 
 def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:

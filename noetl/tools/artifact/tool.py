@@ -19,7 +19,7 @@ from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.content import JSON, decode, encode, guess_type, measure, part
-from noetl.tools.artifact.places import StoredObject, artifact_place, key_parts, place_of
+from noetl.tools.artifact.places import ArtifactObject, artifact_place, key_parts, place_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
@@ -255,7 +255,7 @@ class Artifact(Tool):
         more = {"data": self._get(call, config)["data"]} if config.path and size is not None else {}
         return {**about, "content_type": content_type, **more}
 
-    def _place(self, call: Call, config: ArtifactConfig) -> StoredObject:
+    def _place(self, call: Call, config: ArtifactConfig) -> ArtifactObject:
         if config.uri is not None:
             policy = self.services.files_of(call)
             find = policy.target if config.action == "put" else policy.path
@@ -273,7 +273,7 @@ class Artifact(Tool):
                 stored = self.services.credential(str(fields["credential"])) if "credential" in fields else {}
                 return {**stored, **{name: value for name, value in fields.items() if name != "credential"}}
 
-    def _size(self, call: Call, config: ArtifactConfig, place: StoredObject) -> int:
+    def _size(self, call: Call, config: ArtifactConfig, place: ArtifactObject) -> int:
         size = place.size()
         if size is not None:
             return size
@@ -304,5 +304,5 @@ def _ref(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
     return found
 
 
-def _describe(config: ArtifactConfig, place: StoredObject) -> dict[str, Json]:
+def _describe(config: ArtifactConfig, place: ArtifactObject) -> dict[str, Json]:
     return {"uri": place.uri} if config.key is None else {"key": config.key, "uri": place.uri}

@@ -10,7 +10,7 @@ from noetl.engine.context import loop_mode
 from noetl.engine.plan import Plan
 from noetl.net.model import KindInfo, Loop, Transition
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LanePolicy:
             loop.failure.mode == "fail_fast",
         )
 
-    def share(self, limits: Limits, size: int, lanes: int, pace: float) -> int:
+    def share(self, limits: RuntimeLimits, size: int, lanes: int, pace: float) -> int:
         """How many iterations to take: what one commit interval holds at `pace` seconds each, and
         never more than a fair part of `size` for each of `lanes`."""
         if self.commits_each or self.may_suspend:

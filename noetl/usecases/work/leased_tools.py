@@ -9,7 +9,7 @@ from noetl.facts.events import Draft, TaskStarted
 from noetl.facts.logs import Log, Stream
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension, ToolPort
-from noetl.usecases.log_bounds import Attempt
+from noetl.usecases.log_bounds import PrintedAttempt
 from noetl.usecases.log_context import at_work
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
@@ -23,7 +23,7 @@ class LeasedTools(ToolPort):
     def __init__(self, rt: Runtime, command: CommandRow) -> None:
         self._rt = rt
         self._command = command
-        self._printing: Attempt | None = None
+        self._printing: PrintedAttempt | None = None
         self._tools = rt.tools
         self._lock = threading.Lock()
         self._call: Call | None = None

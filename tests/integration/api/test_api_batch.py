@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from noetl.errors import Unavailable
 from noetl.testing import Simulation
-from noetl.usecases.start import CHUNK, Started, StartRequest, start_all
+from noetl.usecases.start import CHUNK, StartedExecution, StartRequest, start_all
 
 BATCH = "/api/executions/batch"
 PATH = "examples/doubling"
@@ -139,4 +139,4 @@ def test_an_id_that_somebody_else_drew_in_the_same_millisecond_is_drawn_again(
 
     answers = start_all(sim.rt, [StartRequest(PATH)]) + start_all(sim.rt, [StartRequest(PATH)] * 2)
 
-    assert len({one.execution_id for one in answers if isinstance(one, Started)}) == 3
+    assert len({one.execution_id for one in answers if isinstance(one, StartedExecution)}) == 3

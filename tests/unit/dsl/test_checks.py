@@ -15,7 +15,7 @@ from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.compile.context import Context
 from noetl.dsl.compile.document import compile_document
 from noetl.dsl.problems import Code
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.net.model import KindInfo
 from tests.unit.dsl.conftest import HEADER
 
@@ -39,7 +39,7 @@ workflow:
 def subject_of(compiled: Compiled, kinds: Mapping[str, KindInfo]) -> Subject:
     """What the checks were asked about when `compiled` was made."""
     assert compiled.document is not None
-    report = Report(compiled.source)
+    report = ProblemReport(compiled.source)
     context = Context(compiled.document, report, kinds)
     net = compile_document(context)
     return replace(
@@ -66,7 +66,7 @@ def test_a_check_says_alone_what_it_says_among_others(
     check: Check, compiled: Callable[..., Compiled], kinds: Mapping[str, KindInfo]
 ) -> None:
     whole = compiled(HEADER + FAULTY)
-    report = Report(whole.source)
+    report = ProblemReport(whole.source)
     for finding in check(subject_of(whole, kinds)):
         report.keep(finding)
     assert set(report.problems) <= set(whole.problems)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.store import library
-from noetl.store.library import Files
+from noetl.store.library import FileLibrary
 
 TEXT = "metadata: {{name: n, path: {}}}\nworkflow: [{{step: start}}]\n"
 
@@ -20,14 +20,14 @@ def write(file: Path, path: str, text: str = "") -> Path:
 
 
 def found(root: Path, path: str) -> str | None:
-    file = Files(root).find(path)
+    file = FileLibrary(root).find(path)
     return None if file is None else file.file
 
 
 def test_files_of_both_kinds_are_found_at_any_depth(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one.yaml", "a/one"), write(tmp_path / "x/y/two.yml", "a/two")
     write(tmp_path / "three.json", "a/three")
-    files = Files(tmp_path)
+    files = FileLibrary(tmp_path)
     assert sorted(files.paths()) == ["a/one", "a/two"]
     assert (found(tmp_path, "a/one"), found(tmp_path, "a/two")) == (str(one), str(two))
     assert (file := files.find("a/two")) is not None
@@ -51,7 +51,7 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     (root / "loop").symlink_to(root)
     (root / "self.yaml").symlink_to(root / "self.yaml")
     (root / "good.yaml").symlink_to(inside)
-    assert Files(root).paths() == ["inside"]
+    assert FileLibrary(root).paths() == ["inside"]
 
 
 def test_what_is_no_playbook_is_passed_over(tmp_path: Path) -> None:
@@ -67,23 +67,23 @@ def test_what_is_no_playbook_is_passed_over(tmp_path: Path) -> None:
         write(tmp_path / f"bad{number}.yaml", "", text or "\n")
     write(tmp_path / "good.yaml", "good")
     known = {"good"} if os.geteuid() else {"good", "closed"}
-    assert set(Files(tmp_path).paths()) == known
+    assert set(FileLibrary(tmp_path).paths()) == known
 
 
 def test_a_file_is_found_by_what_it_says_of_itself_whatever_follows(tmp_path: Path) -> None:
     write(tmp_path / "broken.yaml", "", "metadata: {path: broken}\nworkflow: [}\n")
     write(tmp_path / "named.yaml", "", "kind: Playbook\nx: {metadata: {path: no}}\nmetadata: {name: named}\n")
-    assert sorted(Files(tmp_path).paths()) == ["broken", "named"]
+    assert sorted(FileLibrary(tmp_path).paths()) == ["broken", "named"]
 
 
 def test_nothing_is_looked_at_before_the_first_question(tmp_path: Path) -> None:
-    files = Files(tmp_path)
+    files = FileLibrary(tmp_path)
     write(tmp_path / "late.yaml", "late")
     assert files.find("late") is not None
 
 
 def test_a_directory_that_is_not_there_has_no_playbooks(tmp_path: Path) -> None:
-    assert Files(tmp_path / "nowhere").find("x") is None
+    assert FileLibrary(tmp_path / "nowhere").find("x") is None
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_NAMES", 3), ("MAX_FILES", 3), ("MAX_TOTAL_BYTES", 120)])
@@ -91,12 +91,12 @@ def test_a_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bo
     for number in range(9):
         write(tmp_path / f"{number}.yaml", str(number))
     monkeypatch.setattr(library, bound, value)
-    assert len(Files(tmp_path).paths()) == 3
+    assert len(FileLibrary(tmp_path).paths()) == 3
 
 
 def test_a_file_that_has_gone_meanwhile_is_none(tmp_path: Path) -> None:
     file = write(tmp_path / "one.yaml", "one")
-    files = Files(tmp_path)
+    files = FileLibrary(tmp_path)
     assert files.paths() == ["one"]
     file.unlink()
     assert files.find("one") is None

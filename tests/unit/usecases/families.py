@@ -17,7 +17,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import Scripted, Simulation
 from noetl.usecases import catalog, snapshots
 from noetl.usecases.ports import ENDED
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 Kind = TypeVar("Kind")
 
@@ -73,7 +73,7 @@ class Family:
         *,
         root: str = "",
         child_root: str = "workload: {n: 1}",
-        limits: Limits | None = None,
+        limits: RuntimeLimits | None = None,
         **others: str,
     ) -> None:
         self.sim = Simulation(playbook(caller, root), tools, limits=limits)

@@ -10,7 +10,7 @@ from noetl.facts import events as e
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.usecases import catalog, control
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn import deciding
 
 # --- what goes in and what comes out ------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_a_payload_too_large_for_the_log_means_the_same_as_a_small_one() -> None
             caller,
             child,
             child_root="workload: {m: {x: 1}}",
-            limits=Limits(inline_bytes=limit, slice_s=3600),
+            limits=RuntimeLimits(inline_bytes=limit, slice_s=3600),
         )
         assert family.result(family.start()) == {"x": 1, "y": 500}
 
@@ -72,7 +72,7 @@ def test_a_result_too_large_for_the_log_is_handed_over_by_reference_and_read_as_
         - after: {kind: python, code: "result = [size, len(text)]", input: {size: "{{ ctx.size }}", text: "{{ call.text }}"}}
     """
     child = "- step: start\n  tool: {kind: python, code: \"result = {'text': 'z' * 5000}\"}"
-    family = Family(caller, child, limits=Limits(inline_bytes=200, slice_s=3600))
+    family = Family(caller, child, limits=RuntimeLimits(inline_bytes=200, slice_s=3600))
     run = family.start()
     assert family.result(run) == [5000, 5000]
     assert longest_event(family, run) < 2000
@@ -80,7 +80,7 @@ def test_a_result_too_large_for_the_log_is_handed_over_by_reference_and_read_as_
 
 def test_the_result_of_a_child_s_loop_does_not_swell_the_caller_s_log() -> None:
     child = '- step: start\n  loop: {in: "{{ range(300) | list }}", iterator: i}\n  tool: {kind: noop, input: {i: "{{ i }}"}}'
-    family = Family(child=child, limits=Limits(inline_bytes=400, slice_s=3600))
+    family = Family(child=child, limits=RuntimeLimits(inline_bytes=400, slice_s=3600))
     run = family.start()
     assert family.result(run)["stats"] == {"total": 300, "completed": 300, "failed": 0}
     assert longest_event(family, run) < 2000
@@ -264,7 +264,7 @@ def test_calls_nest_so_deep_and_no_deeper() -> None:
     recursive = (
         '- step: start\n  tool: {kind: playbook, path: tests/child, input: {n: "{{ workload.n + 1 }}"}}\n'
     )
-    family = Family(child=recursive, limits=Limits(max_depth=4, slice_s=3600))
+    family = Family(child=recursive, limits=RuntimeLimits(max_depth=4, slice_s=3600))
     run = family.start()
     assert [family.status(one) for one in family.everybody(run)] == ["failed"] * 4
     assert "limit" in family.sim.report(run).error["message"]  # type: ignore[index]

@@ -12,7 +12,7 @@ from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
 from noetl.usecases import control
 from noetl.usecases.ports import ENDED
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.work.lanes import run_lane
 
 BEST = "mode: parallel, max_in_flight: 2, policy: {failure: {mode: best_effort}}"
@@ -306,7 +306,7 @@ def test_a_checkpoint_too_large_for_the_log_is_kept_by_reference_and_handed_over
             return {"n": seen["n"]}
         return Later(30, {**seen, "n": min(seen["n"] + 1, 2)})
 
-    family = Family(tools={"playbook": hoards}, limits=Limits(inline_bytes=200, slice_s=3600))
+    family = Family(tools={"playbook": hoards}, limits=RuntimeLimits(inline_bytes=200, slice_s=3600))
     run = family.start()
     for _ in range(4):
         family.later(31)
@@ -318,7 +318,7 @@ def test_a_checkpoint_too_large_for_the_log_is_kept_by_reference_and_handed_over
 
 def test_a_lease_that_runs_out_between_polls_harms_nothing() -> None:
     """Nobody holds a command while the task waits: there is no lease that could run out."""
-    sim = Family(tools={"playbook": polls}, limits=Limits(slice_s=3600, max_deliveries=1)).sim
+    sim = Family(tools={"playbook": polls}, limits=RuntimeLimits(slice_s=3600, max_deliveries=1)).sim
     run = sim.start()
     sim.settle()
     for _ in range(3):

@@ -11,7 +11,7 @@ from noetl.facts.reference import Keep, ResultScope
 from noetl.testing import Simulation
 from noetl.usecases import catalog
 from noetl.usecases.results import collect
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 CHILD = """
 apiVersion: noetl.io/v2
@@ -29,7 +29,7 @@ DAY = 86_400.0
 
 
 def simulation(keep_s: float = DAY, playbook: str = CHILD) -> Simulation:
-    return Simulation(playbook, limits=Limits(slice_s=3600.0, results_keep_s=keep_s))
+    return Simulation(playbook, limits=RuntimeLimits(slice_s=3600.0, results_keep_s=keep_s))
 
 
 def put(

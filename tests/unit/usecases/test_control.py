@@ -12,7 +12,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import control
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 TWO = playbook("""
     - step: start
@@ -47,7 +47,7 @@ def simulated(
 ) -> tuple[Simulation, str]:
     """An execution in whose `nth` call `act` happens."""
     tool = During(nth, lambda: act(sim, run))
-    sim = Simulation(text, {"http": tool}, limits=Limits(**{"slice_s": 3600.0, **limits}))  # type: ignore[arg-type]
+    sim = Simulation(text, {"http": tool}, limits=RuntimeLimits(**{"slice_s": 3600.0, **limits}))  # type: ignore[arg-type]
     run = sim.start()
     return sim, run
 

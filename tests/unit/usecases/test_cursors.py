@@ -16,7 +16,7 @@ from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
 from noetl.testing import Simulation
 from noetl.usecases import control
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 CLAIM = "UPDATE jobs SET taken = true WHERE id IN (SELECT id FROM jobs LIMIT :max_rows) RETURNING *"
 
@@ -99,7 +99,7 @@ def test_rows_that_appear_while_the_loop_runs_are_part_of_it(mode: str) -> None:
 
 def test_rows_of_one_claim_are_shared_by_all_lanes() -> None:
     text = draining("mode: parallel, max_in_flight: 3, frame: {max_rows: 99}")
-    sim = simulated(text, Jobs([*range(9)]), limits=Limits(slice_s=0.0))
+    sim = simulated(text, Jobs([*range(9)]), limits=RuntimeLimits(slice_s=0.0))
     events = sim.events(sim.run().row.execution_id)
     lanes = {event.fact.part for event in events if isinstance(event.fact, CommandIssued)}
     assert lanes == {"l0", "l1", "l2"}
@@ -278,7 +278,9 @@ def test_an_answer_without_rows_is_told_from_one_that_found_none(yields: Json, s
 
 def test_more_rows_than_a_loop_may_have_items_fail_it() -> None:
     jobs = Jobs([*range(20)])
-    sim = simulated(draining("mode: sequential, frame: {max_rows: 4}"), jobs, limits=Limits(max_items=10))
+    sim = simulated(
+        draining("mode: sequential, frame: {max_rows: 4}"), jobs, limits=RuntimeLimits(max_items=10)
+    )
     report = sim.run()
     assert report.error is not None
     assert (report.error["kind"], report.error["stats"]["total"]) == ("limit", 12)
@@ -290,7 +292,9 @@ def test_more_rows_than_a_loop_may_have_items_fail_it() -> None:
 
 def test_rows_too_large_for_the_log_are_kept_by_reference() -> None:
     jobs = Jobs([*range(30)])
-    sim = simulated(draining("frame: {max_rows: 10}"), jobs, limits=Limits(inline_bytes=50, slice_s=0.0))
+    sim = simulated(
+        draining("frame: {max_rows: 10}"), jobs, limits=RuntimeLimits(inline_bytes=50, slice_s=0.0)
+    )
     report = sim.run()
     assert all(is_reference(fact.items) for fact in claims(sim, report.row.execution_id) if fact.count)
     assert report.row.status == "completed"
@@ -347,7 +351,9 @@ def test_iterations_that_wait_keep_their_rows_and_their_slots() -> None:
 
 def test_a_paused_loop_claims_nothing_and_goes_on_when_it_is_resumed() -> None:
     jobs = Jobs([*range(6)])
-    sim = simulated(draining("mode: sequential, frame: {max_rows: 1}"), jobs, limits=Limits(slice_s=0.0))
+    sim = simulated(
+        draining("mode: sequential, frame: {max_rows: 1}"), jobs, limits=RuntimeLimits(slice_s=0.0)
+    )
     run = sim.start()
     while len(jobs.claims) < 3:
         sim.deliver()
@@ -364,7 +370,9 @@ def test_a_paused_loop_claims_nothing_and_goes_on_when_it_is_resumed() -> None:
 
 def test_a_cancelled_loop_claims_nothing_more() -> None:
     jobs = Jobs([*range(6)])
-    sim = simulated(draining("mode: sequential, frame: {max_rows: 1}"), jobs, limits=Limits(slice_s=0.0))
+    sim = simulated(
+        draining("mode: sequential, frame: {max_rows: 1}"), jobs, limits=RuntimeLimits(slice_s=0.0)
+    )
     run = sim.start()
     while len(jobs.claims) < 3:
         sim.deliver()

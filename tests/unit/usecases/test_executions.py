@@ -19,7 +19,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import inspect, resolve
 from noetl.usecases.ports import ExecutionRow, Transaction
-from noetl.usecases.runtime import Limits, Runtime
+from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.turn import advance, deciding
 from noetl.usecases.work.leases import Leases
@@ -348,7 +348,7 @@ def test_results_too_large_for_the_log_become_references_and_read_as_if_they_wer
                 - first: {kind: python, code: "result = len(rows) + len(again)", input: {again: "{{ start.rows }}"}}
                 - second: {kind: python, code: "result = n + last", input: {n: "{{ first }}", last: "{{ ctx.all.rows[499] }}"}}
         """),
-        limits=Limits(inline_bytes=200),
+        limits=RuntimeLimits(inline_bytes=200),
     )
     report = sim.run()
     assert (report.row.status, report.result) == ("completed", 1499)
@@ -491,7 +491,7 @@ def test_references_inside_of_results_and_variables_are_opened() -> None:
               tool: {kind: python, code: "result = {'n': n, 'pad': 'x' * 400}", input: {n: "{{ n }}"}}
               set: {ctx.all: "{{ result.results }}", ctx.first: "{{ result.results[0] }}", ctx.in.it: "{{ result.results }}"}
         """),
-        limits=Limits(inline_bytes=300),
+        limits=RuntimeLimits(inline_bytes=300),
     )
     execution_id = sim.start()
     sim.settle()
@@ -509,7 +509,7 @@ def test_what_is_opened_inside_of_a_result_is_bounded(monkeypatch: pytest.Monkey
               loop: {in: [0, 1], iterator: n}
               tool: {kind: python, code: "result = {'n': n, 'pad': 'x' * 400}", input: {n: "{{ n }}"}}
         """),
-        limits=Limits(inline_bytes=300),
+        limits=RuntimeLimits(inline_bytes=300),
     )
     execution_id = sim.start()
     sim.settle()
@@ -534,7 +534,7 @@ def test_a_part_can_be_assigned_of_what_the_log_keeps_by_reference(level: str) -
         - step: end
           tool: {{kind: noop, input: {{n: "{{{{ ctx.big.n }}}}", deep: "{{{{ ctx.big.deep }}}}", pad: "{{{{ ctx.big.pad | length }}}}"}}}}
     """
-    report = Simulation(playbook(body), limits=Limits(inline_bytes=300)).run()
+    report = Simulation(playbook(body), limits=RuntimeLimits(inline_bytes=300)).run()
     assert report.result == {"n": 2, "deep": {"a": 3, "b": 1}, "pad": 400}
 
 

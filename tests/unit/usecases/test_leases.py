@@ -17,7 +17,7 @@ from noetl.store.memory.store import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
@@ -118,7 +118,7 @@ def test_a_lane_whose_loop_is_ended_by_a_turn_while_it_comes_back_shows_its_own_
             loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
             tool: {kind: python, code: "result = n", input: {n: "{{ n }}"}}
         """),
-        limits=Limits(slice_s=0.0),
+        limits=RuntimeLimits(slice_s=0.0),
     )
     run = sim.start()
     sim.deliver()
@@ -143,7 +143,7 @@ def test_results_that_are_out_of_reach_postpone_the_turn_and_fail_nothing(
     sim = Simulation(
         lone('tool: {kind: http, url: http://x}\nset: {ctx.all: "{{ result.rows + result.rows }}"}'),
         {"http": lambda call: {"rows": list(range(100))}},
-        limits=Limits(inline_bytes=100),
+        limits=RuntimeLimits(inline_bytes=100),
     )
     run = sim.start()
     sim.deliver()
@@ -169,7 +169,7 @@ def test_a_cancellation_behind_a_long_tail_of_events_still_stops_the_workers() -
             tool: {kind: http, url: http://x}
         """),
         {"http": lambda call: 1},
-        limits=Limits(turn_events=4, slice_s=0.0),
+        limits=RuntimeLimits(turn_events=4, slice_s=0.0),
     )
     run = sim.start()
     sim.deliver()

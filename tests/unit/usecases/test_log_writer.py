@@ -70,7 +70,7 @@ class Held(LogWriter):
     def _awake(self) -> None: ...
 
 
-def read(store: Counting, results: Results, after: int = 0, limit: int = 1000) -> logs.LogPage:
+def read(store: Counting, results: Results, after: int = 0, limit: int = 1000) -> logs.PrintedPage:
     rt = Runtime(store, None, results, None, {}, lambda: NOW, int, float)  # type: ignore[arg-type]
     return logs.page(rt, "7", LogFilter(), after, limit)
 

@@ -14,7 +14,7 @@ from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases.inspect import Report
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 
 def loop(
@@ -69,7 +69,7 @@ def test_a_loop_over_a_loop_s_results() -> None:
 def test_a_collection_too_large_for_the_log_is_kept_by_reference() -> None:
     items = '"{{ range(200) | list }}"'
     sim = Simulation(
-        loop("parallel", items, "max_in_flight: 3"), limits=Limits(inline_bytes=100, slice_s=3600)
+        loop("parallel", items, "max_in_flight: 3"), limits=RuntimeLimits(inline_bytes=100, slice_s=3600)
     )
     report = sim.run()
     started = next(e.fact for e in sim.events(report.row.execution_id) if isinstance(e.fact, LoopStarted))
@@ -165,7 +165,7 @@ REDUCED = """
 
 @pytest.mark.parametrize("inline", [64 * 1024, 1])
 def test_reducers_fold_in_item_order_also_values_kept_by_reference(inline: int) -> None:
-    report = Simulation(lone(REDUCED), limits=Limits(inline_bytes=inline, slice_s=3600)).run()
+    report = Simulation(lone(REDUCED), limits=RuntimeLimits(inline_bytes=inline, slice_s=3600)).run()
     assert report.ctx == {"all": [3, 1, 2], "sum": 6, "low": 1, "map": {"k": 2}}
 
 
@@ -179,7 +179,7 @@ def test_a_reducer_folds_into_what_ctx_has_already() -> None:
               loop: {in: [1, 2], iterator: item, spec: {mode: parallel, reduce: {ctx.all: append}}}
               tool: {kind: noop, set: {ctx.all: "{{ item }}"}}
         """),
-        limits=Limits(inline_bytes=200),
+        limits=RuntimeLimits(inline_bytes=200),
     ).run()
     assert report.ctx == {"all": ["x" * 300, 1, 2]}
 
@@ -230,7 +230,7 @@ class Flaky:
 def test_a_suspended_iteration_of_a_sequential_loop_is_not_overtaken(slice_s: float) -> None:
     tool = Flaky({1: 2})
     sim = Simulation(
-        lone(SLOW.format(mode="sequential", width=1)), {"http": tool}, limits=Limits(slice_s=slice_s)
+        lone(SLOW.format(mode="sequential", width=1)), {"http": tool}, limits=RuntimeLimits(slice_s=slice_s)
     )
     report = sim.run()
     assert (report.row.status, report.result["results"]) == ("completed", [0, 1, 2, 3, 4])
@@ -241,7 +241,7 @@ def test_a_suspended_iteration_of_a_sequential_loop_is_not_overtaken(slice_s: fl
 def test_a_suspended_iteration_keeps_its_slot(slice_s: float) -> None:
     tool = Flaky({0: 1, 1: 1})
     sim = Simulation(
-        lone(SLOW.format(mode="parallel", width=2)), {"http": tool}, limits=Limits(slice_s=slice_s)
+        lone(SLOW.format(mode="parallel", width=2)), {"http": tool}, limits=RuntimeLimits(slice_s=slice_s)
     )
     run = sim.start()
     sim.settle()

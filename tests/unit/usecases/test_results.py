@@ -16,9 +16,9 @@ from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import resolve
 from noetl.usecases.inspect import Report
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
-SMALL = Limits(inline_bytes=300, slice_s=3600.0)
+SMALL = RuntimeLimits(inline_bytes=300, slice_s=3600.0)
 
 
 class Watch:
@@ -78,7 +78,7 @@ def test_an_alias_reads_the_same_at_every_size(inline: int) -> None:
     playbook = read(
         task, r="get.r", g="get.g", defined="get.g is defined", gone="get.total", row="get.rows[0]"
     )
-    report = Simulation(playbook, limits=Limits(inline_bytes=inline)).run()
+    report = Simulation(playbook, limits=RuntimeLimits(inline_bytes=inline)).run()
     assert report.result == {"r": [1], "g": None, "defined": True, "gone": None, "row": 1}
 
 
@@ -122,7 +122,7 @@ def test_policies_read_what_was_selected_and_the_rest_by_a_fetch() -> None:
 def test_a_task_may_say_what_the_log_holds_of_it(spec: str, kept: bool) -> None:
     sim = Simulation(
         read(get(f"spec: {{result: {spec}}}", "result = 'x' * 60"), n="get | length"),
-        limits=Limits(inline_bytes=50),
+        limits=RuntimeLimits(inline_bytes=50),
     )
     report = sim.run()
     assert is_reference(result_of(sim, report, "get")) is kept
@@ -190,7 +190,7 @@ def test_a_result_with_references_inside_is_kept_as_it_is(monkeypatch: pytest.Mo
     sim = Simulation(
         read(task, n="get.rows | length", c="get.row_count", last="get.rows[-1]"),
         {"postgres": lambda _: answer},
-        limits=Limits(inline_bytes=2000),
+        limits=RuntimeLimits(inline_bytes=2000),
     )
     answer["rows"] = sim.rt.results.put(list(range(1000)), Keep("1"))
     watch = Watch(sim, monkeypatch)
@@ -260,7 +260,7 @@ def test_an_input_that_code_cannot_read_is_not_fetched(
 # --- loops ---------------------------------------------------------------------------------------------
 
 
-def paged_loop(count: int, limits: Limits, after: str = "", spec: str = "") -> tuple[Simulation, str]:
+def paged_loop(count: int, limits: RuntimeLimits, after: str = "", spec: str = "") -> tuple[Simulation, str]:
     body = f"""
         - step: each
           loop: {{in: "{{{{ range({count}) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 3{spec}}}}}
@@ -275,7 +275,7 @@ def paged_loop(count: int, limits: Limits, after: str = "", spec: str = "") -> t
 
 
 def test_the_results_of_a_large_loop_are_pages_of_which_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits(inline_bytes=3000, page_bytes=1000, slice_s=3600)
+    limits = RuntimeLimits(inline_bytes=3000, page_bytes=1000, slice_s=3600)
     sim, execution_id = paged_loop(
         100,
         limits,
@@ -293,7 +293,9 @@ def test_the_results_of_a_large_loop_are_pages_of_which_one_is_read(monkeypatch:
 
 
 def test_stats_of_a_large_loop_need_no_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    sim, execution_id = paged_loop(10, Limits(inline_bytes=300, slice_s=3600), 'n: "{{ each.stats.total }}"')
+    sim, execution_id = paged_loop(
+        10, RuntimeLimits(inline_bytes=300, slice_s=3600), 'n: "{{ each.stats.total }}"'
+    )
     watch = Watch(sim, monkeypatch)
     sim.settle()
     pages = [ref for ref in watch.loaded if ref != MANIFEST]
@@ -303,14 +305,14 @@ def test_stats_of_a_large_loop_need_no_fetch(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_results_of_a_small_loop_are_not_written_again() -> None:
-    sim, execution_id = paged_loop(10, Limits(slice_s=3600))
+    sim, execution_id = paged_loop(10, RuntimeLimits(slice_s=3600))
     sim.settle()
     done = next(e.fact for e in sim.events(execution_id) if isinstance(e.fact, StepDone))
     assert done.result is None
 
 
 def test_items_that_are_references_are_never_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits(inline_bytes=300, page_bytes=100_000, slice_s=3600)
+    limits = RuntimeLimits(inline_bytes=300, page_bytes=100_000, slice_s=3600)
     body = """
         - step: each
           loop: {in: [0, 1, 2], iterator: n}
@@ -348,7 +350,7 @@ def test_a_loop_over_a_list_that_is_kept_stays_with_that_list(monkeypatch: pytes
 
 def test_what_is_shown_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     sim, execution_id = paged_loop(
-        12, Limits(inline_bytes=200, page_bytes=300, slice_s=3600), 'all: "{{ each.results }}"'
+        12, RuntimeLimits(inline_bytes=200, page_bytes=300, slice_s=3600), 'all: "{{ each.results }}"'
     )
     sim.settle()
     whole = sim.report(execution_id)

@@ -12,7 +12,7 @@ from noetl.engine.state import LoopState, Run, State, initial_state
 from noetl.facts.outcome import ErrorInfo
 from noetl.testing import Simulation
 from noetl.usecases import inspect, snapshots
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 
 
 def through_text(state: State) -> State:
@@ -53,7 +53,7 @@ def test_an_execution_goes_on_from_its_snapshot_and_the_events_behind_it() -> No
     )
     sim = Simulation(
         playbook(steps + "\n        - step: s20\n          tool: {kind: noop}\n"),
-        limits=Limits(snapshot_events=10),
+        limits=RuntimeLimits(snapshot_events=10),
     )
     run = sim.start()
     while sim.mailbox.messages:

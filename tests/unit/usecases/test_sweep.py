@@ -11,7 +11,7 @@ from noetl.facts.events import CommandIssued, CommandLost
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Mailbox, Simulation
-from noetl.usecases.runtime import Limits
+from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.sweep import Swept, sweep
 
 ONE = lone("tool: {kind: http, url: http://x}")
@@ -177,7 +177,7 @@ def test_a_delivery_of_a_resumed_pipeline_may_die_too() -> None:
 
 
 def test_deliveries_that_are_used_up_end_in_command_lost_and_a_failed_step() -> None:
-    sim = Simulation(ONE, {"http": Mortal(*range(1, 100))}, limits=Limits(max_deliveries=3))
+    sim = Simulation(ONE, {"http": Mortal(*range(1, 100))}, limits=RuntimeLimits(max_deliveries=3))
     run = sim.start()
     until_quiet(sim, run)
     report = sim.report(run)
@@ -236,7 +236,7 @@ def looped(mode: str, *deaths: int, **limits: float) -> tuple[Simulation, str, M
           - b: {{kind: http, url: http://x, input: {{item: "{{{{ item }}}}"}}}}
     """
     tool = Mortal(*deaths)
-    sim = Simulation(lone(body), {"http": tool}, limits=Limits(**{"slice_s": 3600.0, **limits}))  # type: ignore[arg-type]
+    sim = Simulation(lone(body), {"http": tool}, limits=RuntimeLimits(**{"slice_s": 3600.0, **limits}))  # type: ignore[arg-type]
     return sim, sim.start(), tool
 
 

@@ -9,13 +9,15 @@ from noetl.dsl.dialects.canonical.shapes import arcs_of, at, target_of
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 _END: Final = "end"
 
 
-def rewrite(_parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    _parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data` with arcs to its step `end`; None where it needs none."""
     steps: list[Any] = data.get("workflow") or []
     names = [step.get("step") for step in steps]

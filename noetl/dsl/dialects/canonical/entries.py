@@ -10,11 +10,13 @@ from noetl.dsl.dialects.canonical.shapes import at
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 
-def rewrite(_parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    _parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data` without what means nothing in its keychain; None where there is nothing of it."""
     found = [path for path, entry in _entries(data.get("keychain")) if entry.get("scope") == "global"]
     if not found:

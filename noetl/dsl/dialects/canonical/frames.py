@@ -15,12 +15,14 @@ from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
 
 
-def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where nothing changes."""
     found = list(_found(parts))
     if not found:
@@ -41,7 +43,7 @@ def _found(parts: Parts) -> Iterator[tuple[Loop, Path]]:
                 yield part, path
 
 
-def _rewrite(part: Loop, data: Any, path: Path, report: Report) -> None:
+def _rewrite(part: Loop, data: Any, path: Path, report: ProblemReport) -> None:
     spec = data
     for key in path:
         spec = spec[key]
@@ -68,7 +70,7 @@ def _mode(spec: dict[str, Json]) -> str:
     return "sequential" if _number(width) == 1 else "parallel"
 
 
-def _rows(spec: dict[str, Json], path: Path, report: Report) -> Json:
+def _rows(spec: dict[str, Json], path: Path, report: ProblemReport) -> Json:
     """Takes `row_concurrency` out of the frame of `spec`; None where it says nothing, or nothing that can be meant."""
     frame = spec.get("frame")
     if not isinstance(frame, dict) or "row_concurrency" not in frame:
@@ -85,7 +87,7 @@ def _rows(spec: dict[str, Json], path: Path, report: Report) -> Json:
     return None
 
 
-def _times(width: Json, rows: Json, path: Path, report: Report) -> Json:
+def _times(width: Json, rows: Json, path: Path, report: ProblemReport) -> Json:
     """`width` times `rows`: a number where both are, else a template."""
     counts = _number(width), _number(rows)
     if counts[0] is not None and counts[1] is not None:

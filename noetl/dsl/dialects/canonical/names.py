@@ -13,7 +13,7 @@ from noetl.dsl.dialects.canonical.shapes import Tools, at, rules_in, texts
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
@@ -31,7 +31,7 @@ _TAKEN: Final = frozenset(
 
 
 def rewrite(
-    kinds: Mapping[str, KindInfo], _parts: Parts, data: dict[str, Json], report: Report
+    kinds: Mapping[str, KindInfo], _parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data` with the names that it means; None where there is nothing to rename."""
     renaming = _Renaming(data, report, kinds)
@@ -64,7 +64,7 @@ class _Told:
 class _Renaming:
     """What is to be renamed in a document's data."""
 
-    def __init__(self, data: dict[str, Any], report: Report, kinds: Mapping[str, KindInfo]) -> None:
+    def __init__(self, data: dict[str, Any], report: ProblemReport, kinds: Mapping[str, KindInfo]) -> None:
         self._data = data
         self._report = report
         self._tools = Tools(data, kinds)

@@ -12,7 +12,7 @@ from noetl.dsl.dialects.canonical.shapes import Tools, arcs_of, at, target_of, t
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
@@ -29,7 +29,7 @@ _LATER: Final = frozenset({"set", "spec", "repeat", "pagination", "kind", "name"
 
 
 def rewrite(
-    kinds: Mapping[str, KindInfo], _parts: Parts, data: dict[str, Json], report: Report
+    kinds: Mapping[str, KindInfo], _parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data` with what says whose result is meant; None where every result is read by a name of its own."""
     found = _Results(kinds, data, report)
@@ -41,7 +41,7 @@ def rewrite(
 class _Results:
     """What is to be said in a document's data."""
 
-    def __init__(self, kinds: Mapping[str, KindInfo], data: dict[str, Any], report: Report) -> None:
+    def __init__(self, kinds: Mapping[str, KindInfo], data: dict[str, Any], report: ProblemReport) -> None:
         self.steps: list[dict[str, Any]] = data.get("workflow") or []
         self._data = data
         self._report = report

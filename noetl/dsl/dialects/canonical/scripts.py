@@ -13,7 +13,7 @@ from noetl.dsl.document import Tool
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 #: `source.type` → what the canonical form calls such a place.
@@ -25,7 +25,9 @@ _SQL: Final = frozenset({"postgres", "duckdb", "sqlite"})
 _LIB_KEYS: Final = frozenset({"from", "import"})
 
 
-def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where it has none."""
     found = [path for part, path in parts if isinstance(part, Tool)]
     written, origins = copy.deepcopy(data), dict[Path, Path]()

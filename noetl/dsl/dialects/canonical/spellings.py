@@ -16,7 +16,7 @@ from noetl.dsl.document import Cursor, Part, Tool, spellings_of
 from noetl.dsl.document.parts import Parts
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, origin
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo, Spelling
 from noetl.net.spellings import of_kind
@@ -70,7 +70,7 @@ class _Found:
 
 
 def rewrite(
-    kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: Report
+    kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where it has none."""
     book = _workbook(data)
@@ -89,7 +89,7 @@ def rewrite(
     return (rewriting.data, rewriting.origins) if rewriting.changed else None
 
 
-def _tell(one: _Found, report: Report) -> None:
+def _tell(one: _Found, report: ProblemReport) -> None:
     place = (*one.part, *one.key)
     report.respell(place)
     if one.spelling.warning:

@@ -13,13 +13,15 @@ from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.root import VERSION
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 _SCOPED: Final = ("ctx.", "vars.", "iter.", "step.")
 
 
-def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where it has none."""
     found = [(part, key, path) for part, path in parts for key in _synonyms(part)]
     if not found:

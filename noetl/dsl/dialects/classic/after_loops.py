@@ -14,8 +14,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from noetl.dsl.dialects.classic.cases import SUCCEEDED, Rule
-from noetl.dsl.dialects.classic.routes import Route, Router, behind
+from noetl.dsl.dialects.classic.cases import SUCCEEDED, ClassicRule
+from noetl.dsl.dialects.classic.routes import ClassicRoute, ClassicRouter, behind
 from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
 from noetl.dsl.dialects.guards import Guards, heads
 from noetl.dsl.dialects.parts import Spot
@@ -50,11 +50,11 @@ class Handing:
         self.values.append(when.moved)
         return Spot(f"{{{{ args.case[{len(self.values) - 1}] }}}}", when.path)
 
-    def router(self, given: Router) -> Router:
+    def router(self, given: ClassicRouter) -> ClassicRouter:
         """The same router, for the step behind."""
         return replace(given, choices=[[self._way(route) for route in choice] for choice in given.choices])
 
-    def _way(self, route: Route) -> Route:
+    def _way(self, route: ClassicRoute) -> ClassicRoute:
         return replace(
             route,
             when=self.guard(route.when or Spot(None, route.path)),
@@ -65,8 +65,8 @@ class Handing:
 
 
 def step_behind(
-    name: str, found: list[Rule], cases: Router, default: Router, guards: Guards
-) -> tuple[Router, Tree]:
+    name: str, found: list[ClassicRule], cases: ClassicRouter, default: ClassicRouter, guards: Guards
+) -> tuple[ClassicRouter, Tree]:
     """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`."""
     routes = (*cases.routes, *default.routes)
     asked = [rule.when for rule in found] + [route.when for route in routes if route.when is not None]
@@ -88,8 +88,8 @@ def step_behind(
     # After failures only where something there asks for them.
     when = guards.some(SUCCEEDED, *of_failures.values()) if of_failures else None
     data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
-    route = Route(path, step=target, when=when, args={"data": data, "case": handing.values})
-    return Router([[route]]), Moved(made, path)
+    route = ClassicRoute(path, step=target, when=when, args={"data": data, "case": handing.values})
+    return ClassicRouter([[route]]), Moved(made, path)
 
 
 def mentions_failures(when: Spot) -> bool:
@@ -101,7 +101,7 @@ def mentions_failures(when: Spot) -> bool:
     return not named or not named <= _OF_SUCCESSES or _TURNS.search(when.value) is not None
 
 
-def _unhandled(onwards: Router, handing: Handing, guards: Guards) -> Tree:
+def _unhandled(onwards: ClassicRouter, handing: Handing, guards: Guards) -> Tree:
     """Fails where the loop failed and no route takes that."""
     handing.values.append(_FAILED)
     failed = f"{{{{ args.case[{len(handing.values) - 1}] }}}}"

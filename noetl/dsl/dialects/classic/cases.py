@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from noetl.dsl.dialects.classic.routes import Route, Router, route
+from noetl.dsl.dialects.classic.routes import ClassicRoute, ClassicRouter, route
 from noetl.dsl.dialects.guards import Guards, heads
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Tree
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.boundaries import BOUNDARY
 
 SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
@@ -19,7 +19,7 @@ _OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClassicRule:
     """One rule of a `case`."""
 
     path: Path
@@ -43,7 +43,7 @@ class Rule:
         return not BOUNDARY.isdisjoint(heads(self.when))
 
 
-def rules(case: Spot, report: Report) -> list[Rule]:
+def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
     """The rules, those that do nothing reported."""
     made = []
     for spot in case.items():
@@ -51,28 +51,28 @@ def rules(case: Spot, report: Report) -> list[Rule]:
         if then is None:
             report.missing(spot.path, "then", "the rule does not say what follows", "add then: {next: ...}")
             continue
-        made.append(Rule(spot.path, spot.get("when") or Spot(None, spot.path), then.items()))
+        made.append(ClassicRule(spot.path, spot.get("when") or Spot(None, spot.path), then.items()))
     return made
 
 
-def after(rule: Rule, guards: Guards) -> Spot:
+def after(rule: ClassicRule, guards: Guards) -> Spot:
     """When the sinks of a rule run: as its arcs, after failures only where the guard mentions them."""
     return rule.when if rule.of_failures else guards.every(SUCCEEDED, rule.when)
 
 
-def routed(found: list[Rule], guards: Guards) -> Router:
+def routed(found: list[ClassicRule], guards: Guards) -> ClassicRouter:
     """What the rules assign, and where they lead."""
-    return Router([choice for rule in found for choice in _choices(rule, guards)])
+    return ClassicRouter([choice for rule in found for choice in _choices(rule, guards)])
 
 
-def _choices(rule: Rule, guards: Guards) -> list[list[Route]]:
+def _choices(rule: ClassicRule, guards: Guards) -> list[list[ClassicRoute]]:
     assigned = _assigned(rule)
     targets = [
         _target(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
     ]
     if len(targets) == 1 and targets[0].when is None:
         return [[_guarded(targets[0], rule, guards, assigned)]]
-    only = Route(rule.path, when=rule.when, set=assigned)
+    only = ClassicRoute(rule.path, when=rule.when, set=assigned)
     group = [_guarded(target, rule, guards, {}) for target in targets]
     if not group or not assigned:
         return [group] if group else [[only]] if assigned else []
@@ -80,17 +80,19 @@ def _choices(rule: Rule, guards: Guards) -> list[list[Route]]:
     return [group, [only]] if _changes_guard(rule, assigned) else [[only], group]
 
 
-def _target(spot: Spot) -> Route:
+def _target(spot: Spot) -> ClassicRoute:
     """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them: they must not get there."""
     made = route(spot)
     return replace(made, rest={key: value for key, value in made.rest.items() if key not in ("then", "else")})
 
 
-def _guarded(target: Route, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Route:
+def _guarded(
+    target: ClassicRoute, rule: ClassicRule, guards: Guards, assigned: dict[str, Tree]
+) -> ClassicRoute:
     return replace(target, when=guards.every(rule.when, target.when), set={**assigned, **target.set})
 
 
-def _assigned(rule: Rule) -> dict[str, Tree]:
+def _assigned(rule: ClassicRule) -> dict[str, Tree]:
     made: dict[str, Tree] = {}
     for then in rule.thens:
         given = then.get("set")
@@ -98,7 +100,7 @@ def _assigned(rule: Rule) -> dict[str, Tree]:
     return made
 
 
-def _changes_guard(rule: Rule, assigned: dict[str, Tree]) -> bool:
+def _changes_guard(rule: ClassicRule, assigned: dict[str, Tree]) -> bool:
     """Whether the guard may read what the rule assigns: a variable by its own name, or through its scope."""
     names = {part for target in assigned for part in target.split(".")}
     return not names.isdisjoint(heads(rule.when)) or not heads(rule.when).isdisjoint({"ctx", "vars"})

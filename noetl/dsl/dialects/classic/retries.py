@@ -10,7 +10,7 @@ from noetl.dsl.dialects.guards import Guards
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.read.origins import Moved, Tree, plain
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.outcome import ErrorKind
 
 #: Seconds between two tries after an error, unless given.
@@ -22,7 +22,7 @@ _DELAYS: Final = ("delay", "initial_delay", "backoff_seconds")
 _GROWTH: Final = {1: "fixed", 2: "exponential"}
 
 
-class Entry:
+class RetryEntry:
     """One entry of `retry`; what stands under `then` is laid over what stands beside it."""
 
     def __init__(self, spot: Spot, guards: Guards) -> None:
@@ -82,7 +82,7 @@ class Entry:
         return given if isinstance(given, list) else [given]
 
 
-def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
+def error_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
     """The rules of a policy that tries again after errors; None where no entry is about errors."""
     rules: list[Tree] = []
     for entry in entries:
@@ -98,7 +98,7 @@ def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
     return [{"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue"}}, *rules, *last]
 
 
-def repetition(entries: Iterable[Entry], labels: Labels, report: Report) -> Tree:
+def repetition(entries: Iterable[RetryEntry], labels: Labels, report: ProblemReport) -> Tree:
     """`repeat` for the entries that are about successes; None where there is none. `labels` are those of the step."""
     found = [entry for entry in entries if entry.repeats]
     if not found:
@@ -117,7 +117,7 @@ def repetition(entries: Iterable[Entry], labels: Labels, report: Report) -> Tree
 # --- after errors ---
 
 
-def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
+def _error_rule(entry: RetryEntry, report: ProblemReport) -> dict[str, Tree]:
     then: dict[str, Tree] = {"do": "retry"}
     for key, spot in (
         ("attempts", entry.get("max_attempts", "attempts")),
@@ -143,7 +143,7 @@ def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
     return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
 
 
-def _backoff(entry: Entry, report: Report) -> Tree:
+def _backoff(entry: RetryEntry, report: ProblemReport) -> Tree:
     backoff, factor = entry.get("backoff"), entry.get("backoff_multiplier")
     if factor is not None:
         meant = _GROWTH.get(factor.value)
@@ -161,7 +161,7 @@ def _backoff(entry: Entry, report: Report) -> Tree:
 # --- after successes ---
 
 
-def _next(entry: Entry) -> Tree:
+def _next(entry: RetryEntry) -> Tree:
     call = entry.get("next_call")
     assert call is not None  # an entry that repeats has one
     when = entry.when(unless=entry.get("stop_when"))
@@ -169,7 +169,7 @@ def _next(entry: Entry) -> Tree:
     return Moved({"when": when.moved, **changed}, call.path)
 
 
-def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
+def _settings(entry: RetryEntry, labels: Labels, report: ProblemReport) -> dict[str, Tree]:
     given = {
         "max": entry.get("max_attempts", "attempts"),
         "delay": entry.get(*_DELAYS),
@@ -187,14 +187,14 @@ def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
     return made
 
 
-def _said_twice(entry: Entry, key: str, report: Report) -> None:
+def _said_twice(entry: RetryEntry, key: str, report: ProblemReport) -> None:
     message = f"another `{key}` for the same calls has no effect"
     report.add(
         Code.IGNORED, entry.path, message, "all entries with next_call are one repetition: say it once"
     )
 
 
-def _means_nothing(entry: Entry, key: str, where: str, hint: str, report: Report) -> None:
+def _means_nothing(entry: RetryEntry, key: str, where: str, hint: str, report: ProblemReport) -> None:
     found = entry.get(key)
     if found is not None:
         report.add(Code.IGNORED, found.path, f"`{key}` has no effect {where}", hint, at_key=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.dsl.dialects.classic import after_loops, cases
-from noetl.dsl.dialects.classic.retries import Entry, error_rules, repetition
-from noetl.dsl.dialects.classic.routes import Router, behind, router
+from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
+from noetl.dsl.dialects.classic.routes import ClassicRouter, behind, router
 from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
 from noetl.dsl.dialects.guards import Guards
 from noetl.dsl.dialects.parts import Spot
@@ -20,7 +20,7 @@ from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 #: Key → what the canonical form has for it.
@@ -33,7 +33,9 @@ _CANONICAL: Final[Mapping[str, str]] = {
 _SCOPED: Final = ("ctx.", "vars.")
 
 
-def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without this dialect; None where it has none of it."""
     found = [_of_this_dialect(part, path, report) for part, path in parts]
     if not any(found):
@@ -48,7 +50,7 @@ def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[s
     return settle(tree)
 
 
-def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
+def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
     """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside of them."""
     if isinstance(part, Classic):
         warn_unknown(part, path, report)
@@ -82,7 +84,7 @@ def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
 class _Rewriter:
     """Rewrites what has a key of this dialect; everything else stays as it is."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProblemReport) -> None:
         self._report = report
         self._guards = Guards(report)
 
@@ -140,7 +142,7 @@ class _Rewriter:
         found = [
             entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
         ]
-        entries = [Entry(entry, self._guards) for entry in found]
+        entries = [RetryEntry(entry, self._guards) for entry in found]
         changes: dict[str, Tree] = {}
         if (rules := error_rules(entries, self._report)) is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
@@ -162,7 +164,7 @@ class _Rewriter:
             self._report.add(Code.MISPLACED, retry, message, f"keep {name}, which is the canonical form")
 
     def _behind(
-        self, step: Spot, items: list[Item], found: list[cases.Rule], labels: Labels
+        self, step: Spot, items: list[Item], found: list[cases.ClassicRule], labels: Labels
     ) -> tuple[list[Tree], dict[str, Tree]]:
         """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come first."""
         assigned = _variables(step)
@@ -176,7 +178,7 @@ class _Rewriter:
         return given, assigned
 
     def _sinks(
-        self, step: Spot, items: list[Item], found: list[cases.Rule]
+        self, step: Spot, items: list[Item], found: list[cases.ClassicRule]
     ) -> Iterator[tuple[Spot, str, Tree]]:
         """Each sink, what it takes, and when it runs."""
         for item in items:
@@ -195,7 +197,7 @@ class _Rewriter:
 
     # --- routes ---
 
-    def _routes(self, step: Spot) -> tuple[Router | None, list[cases.Rule], list[Tree]]:
+    def _routes(self, step: Spot) -> tuple[ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
         """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a step behind it."""
         case = step.get("case")
         found = cases.rules(case, self._report) if case is not None else []

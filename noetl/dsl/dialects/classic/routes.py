@@ -15,7 +15,7 @@ _TAKEN = "step.routed"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ClassicRoute:
     """An arc, whose parts know where they come from. Without `step` it only assigns."""
 
     path: Path
@@ -37,14 +37,14 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Router:
+class ClassicRouter:
     """The choices of a router, in order, and what else its `spec` says."""
 
-    choices: list[list[Route]] = field(default_factory=list)
+    choices: list[list[ClassicRoute]] = field(default_factory=list)
     spec: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[ClassicRoute]:
         return [route for choice in self.choices for route in choice]
 
     @property
@@ -59,13 +59,13 @@ class Router:
         return {"spec": spec, "arcs": arcs} if spec else {"arcs": arcs}
 
 
-def route(spot: Spot) -> Route:
+def route(spot: Spot) -> ClassicRoute:
     """An item of `next`: the name of a step, or a mapping."""
     if isinstance(spot.value, str):
-        return Route(spot.path, step=spot.moved)
+        return ClassicRoute(spot.path, step=spot.moved)
     keys = spot.entries()
     known = {"step", "when", "set", "args", "input"}
-    return Route(
+    return ClassicRoute(
         spot.path,
         step=keys["step"].moved if "step" in keys else None,
         when=spot.get("when"),
@@ -80,23 +80,23 @@ def _moved(spot: Spot, key: str) -> dict[str, Tree]:
     return {} if given is None else {name: one.moved for name, one in given.entries().items()}
 
 
-def router(spot: Spot | None) -> Router:
+def router(spot: Spot | None) -> ClassicRouter:
     """`next` of a step, in any form."""
     if spot is None:
-        return Router()
+        return ClassicRouter()
     if not (
         isinstance(spot.value, dict) and ({"arcs", "spec"} & spot.value.keys() or "step" not in spot.value)
     ):
-        return Router([[route(item) for item in spot.items()]] if spot.value else [])
+        return ClassicRouter([[route(item) for item in spot.items()]] if spot.value else [])
     spec, arcs = spot.get("spec"), spot.get("arcs")
     kept = {} if spec is None else {key: one.moved for key, one in spec.entries().items() if key != "mode"}
     choices = [[route(item) for item in choice.items()] for choice in arcs.items()] if arcs else []
     if spec is not None and spec.value.get("mode") == "inclusive":
         choices = [[one for choice in choices for one in choice]] if choices else []
-    return Router(choices, kept)
+    return ClassicRouter(choices, kept)
 
 
-def behind(first: Router, default: Router, guards: Guards) -> Router:
+def behind(first: ClassicRouter, default: ClassicRouter, guards: Guards) -> ClassicRouter:
     """What `default` says where `first` did not route.
 
     All of `first` is asked, and assigns where it holds. What `default` assigns must not, once something else was taken:
@@ -108,17 +108,17 @@ def behind(first: Router, default: Router, guards: Guards) -> Router:
         start = len(first.choices)
         for number, choice in enumerate(choices[start:], start):
             choices[number] = [_only(route, number, guards) for route in choice]
-    return Router(choices, {**first.spec, **default.spec})
+    return ClassicRouter(choices, {**first.spec, **default.spec})
 
 
-def _told(choice: list[Route], number: int) -> list[Route]:
+def _told(choice: list[ClassicRoute], number: int) -> list[ClassicRoute]:
     taken = {_TAKEN: f"{{{{ {_TAKEN} | default({number}) }}}}"}
     return [
         replace(route, set={**route.set, **taken}) if route.step is not None else route for route in choice
     ]
 
 
-def _only(route: Route, number: int, guards: Guards) -> Route:
+def _only(route: ClassicRoute, number: int, guards: Guards) -> ClassicRoute:
     if route.set.keys() <= {_TAKEN}:
         return route
     mine = f"{{{{ {_TAKEN} | default({number}) == {number} }}}}"

@@ -10,11 +10,11 @@ from noetl.dsl.dialects.rules.drafts import Route, names_of
 from noetl.dsl.dialects.rules.transitions import route
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Tree
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RuleAction:
     """A tool call. `body` is it as a task of a tool list; `name` is empty where it has none of its own."""
 
     name: str
@@ -23,7 +23,7 @@ class Action:
     #: Whether it has rules for its errors, or may get some from the workbook.
     ruled: bool = False
 
-    def called(self, name: str) -> Action:
+    def called(self, name: str) -> RuleAction:
         return replace(self, name=name)
 
     def tree(self) -> Tree:
@@ -42,7 +42,7 @@ class Work:
 
     name: str
     path: Path
-    actions: tuple[Action, ...]
+    actions: tuple[RuleAction, ...]
     parallel: bool = False
 
 
@@ -57,7 +57,7 @@ class Tasks:
     used: set[str] = field(default_factory=set)
 
 
-def tasks_of(data: Mapping[str, Any], steps: set[str], report: Report) -> Tasks:
+def tasks_of(data: Mapping[str, Any], steps: set[str], report: ProblemReport) -> Tasks:
     """The root key `tasks`."""
     tasks = Tasks()
     for name, actions, parallel, path, name_path in _entries(data.get("tasks"), report):
@@ -77,7 +77,7 @@ def tasks_of(data: Mapping[str, Any], steps: set[str], report: Report) -> Tasks:
     return tasks
 
 
-def _entries(form: Any, report: Report) -> Iterator[tuple[str, Any, bool, Path, Path]]:
+def _entries(form: Any, report: ProblemReport) -> Iterator[tuple[str, Any, bool, Path, Path]]:
     """(name, actions, parallel, path of the actions, path of the name)."""
     if isinstance(form, dict):
         for name, entry in form.items():
@@ -96,7 +96,7 @@ def _entries(form: Any, report: Report) -> Iterator[tuple[str, Any, bool, Path, 
         yield entry[key], entry.get("actions"), entry.get("parallel") is True, (*at, "actions"), (*at, key)
 
 
-def _actions(form: Any, path: Path) -> Iterator[Action]:
+def _actions(form: Any, path: Path) -> Iterator[RuleAction]:
     if isinstance(form, list):
         for index, item in enumerate(form):
             yield action(item, (*path, index))
@@ -104,24 +104,24 @@ def _actions(form: Any, path: Path) -> Iterator[Action]:
         yield action(form, path)
 
 
-def _named(actions: list[Action], task: str) -> Iterator[Action]:
+def _named(actions: list[RuleAction], task: str) -> Iterator[RuleAction]:
     """The last one stands for the task, so that its result is that of the task."""
     for number, one in enumerate(actions):
         default = task if number == len(actions) - 1 else f"{task}_{number}"
         yield one if one.name else one.called(default)
 
 
-def action(form: Any, path: Path) -> Action:
+def action(form: Any, path: Path) -> RuleAction:
     """One action in any form that a tool list takes."""
     if isinstance(form, str):
-        return Action(form, path, {"kind": "workbook", "task": Moved(form, path)}, ruled=True)
+        return RuleAction(form, path, {"kind": "workbook", "task": Moved(form, path)}, ruled=True)
     if len(form) == 1 and isinstance(inner := next(iter(form.values())), dict):
         label = next(iter(form))
         return replace(_tool(inner, (*path, label)), name=label)
     return _tool(form, path)
 
 
-def _tool(form: Mapping[str, Any], path: Path) -> Action:
+def _tool(form: Mapping[str, Any], path: Path) -> RuleAction:
     kind_key = next((key for key in ("kind", "action", "type") if form.get(key) is not None), "kind")
     dropped = {kind_key} - {"kind"}
     body: dict[str, Tree] = {key: value for key, value in form.items() if key not in dropped}
@@ -130,7 +130,7 @@ def _tool(form: Mapping[str, Any], path: Path) -> Action:
         body = {"kind": kind, **{key: value for key, value in body.items() if key != "kind"}}
     called = form.get("label") or form.get("name") or ""
     ruled = form.get(kind_key) == "workbook" or has_rules(form.get("spec"))
-    return Action(called, path, body, ruled)
+    return RuleAction(called, path, body, ruled)
 
 
 def has_rules(spec: Any) -> bool:
@@ -139,7 +139,7 @@ def has_rules(spec: Any) -> bool:
 
 
 def branches(
-    run: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: Report
+    run: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: ProblemReport
 ) -> list[Branch]:
     """What `run` names, in order."""
     items = (
@@ -150,7 +150,7 @@ def branches(
 
 
 def _branch(
-    item: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: Report
+    item: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: ProblemReport
 ) -> Branch | None:
     if isinstance(item, dict):
         return route(item, path) if "step" in item else Work("", path, (action(item, path),))

@@ -14,9 +14,9 @@ from typing import Any, Final
 from noetl.dsl.dialects.guards import heads
 from noetl.dsl.dialects.rules.actions import Branch, Work, branches, has_rules
 from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Choice, Draft, Guard, Mode, Onward, names_of
+from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, StepDraft, names_of
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
-from noetl.dsl.dialects.rules.pipelines import Decision, pipeline, plain_pipeline
+from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course
 from noetl.dsl.dialects.rules.transitions import both, onward
 from noetl.dsl.problems import Code, Path
@@ -46,10 +46,10 @@ class _Rule:
         return all(route.when is None and route.step is not None for route in tail.routes)
 
 
-def choose(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> list[Draft]:
+def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> list[StepDraft]:
     """Rewrites `draft`, whose step was `raw`; the steps that it takes besides."""
     rules = list(_rules(context, draft, raw))
-    arranger_steps: list[Draft] = []
+    arranger_steps: list[StepDraft] = []
     for rule in rules:
         arranger = Arranger(context, draft, rule.path)
         after = rule.onward if rule.onward is not None else draft.onward
@@ -69,7 +69,7 @@ def choose(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> lis
     return arranger_steps
 
 
-def _rules(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
+def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
     given = [key for key in ("rules", "cases", "run") if raw.get(key) is not None]
     if len(given) > 1:
         message = f"`{given[1]}` stands beside `{given[0]}`: which of them acts is not clear"
@@ -123,13 +123,13 @@ def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
     return True
 
 
-def _run_always(draft: Draft, rule: _Rule) -> None:
+def _run_always(draft: StepDraft, rule: _Rule) -> None:
     if rule.course.head:
         draft.body["tool"] = plain_pipeline(draft, rule.course.head)
     draft.onward = rule.course.tail
 
 
-def _route(draft: Draft, rules: Sequence[_Rule]) -> None:
+def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
     made = Onward(draft.path)
     for rule in rules:
         assert rule.course.tail is not None
@@ -144,13 +144,13 @@ def _route(draft: Draft, rules: Sequence[_Rule]) -> None:
     draft.onward = made
 
 
-def _decide(context: RewriteContext, draft: Draft, rules: Sequence[_Rule]) -> None:
+def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -> None:
     _refuse_events(context, rules)
     looping = draft.body.get("loop") is not None
     same = all(rule.course.tail is draft.onward for rule in rules)
     numbered = not looping and not same
     decisions = [
-        Decision(
+        PipelineChoice(
             rule.when,
             rule.path,
             rule.course.head,

@@ -9,7 +9,7 @@ from typing import Any
 from noetl.dsl.dialects.rules.actions import Tasks
 from noetl.dsl.dialects.rules.drafts import Workflow
 from noetl.dsl.problems import Path
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RewriteContext:
     """The document, and its workflow as it will be."""
 
     data: Mapping[str, Any]
-    report: Report
+    report: ProblemReport
     steps: set[str]
     book: set[str]
     tasks: Tasks

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Draft, Onward, Route, names_of
+from noetl.dsl.dialects.rules.drafts import Onward, Route, StepDraft, names_of
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
 from noetl.dsl.dialects.rules.sequence import copied
 from noetl.dsl.read.origins import Moved, Tree
@@ -70,14 +70,14 @@ class _Cycle:
         begin, end = workflow.by_name(region.begin_name), workflow.by_name(region.end_name)
         if begin is None or end is None:
             return
-        each = Draft(
+        each = StepDraft(
             workflow.fresh(f"{region.begin_name}.each"),
             region.path,
             {"set": self._item()},
             None,
             (*region.path, "step"),
         )
-        done = Draft(
+        done = StepDraft(
             workflow.fresh(f"{region.begin_name}.done"),
             region.end_path,
             {"set": self._kept()},
@@ -98,7 +98,7 @@ class _Cycle:
         if end.onward is None and "tool" not in end.body:
             end.body["tool"] = {"kind": "noop"}
 
-    def _into(self, begin: Draft, each: Draft, done: Draft) -> Draft:
+    def _into(self, begin: StepDraft, each: StepDraft, done: StepDraft) -> StepDraft:
         """From `each` into the region, and to their end: there the token waits until nothing of the iteration is
         left, so that one which ends on its way has no result. The step that says where the loop leads."""
         region, gates = self.region, self.context.gates
@@ -110,7 +110,7 @@ class _Cycle:
             or any(route.when is not None for route in onward.routes)
         ):
             name = self.context.workflow.fresh(f"{region.begin_name}.next")
-            first = Draft(name, region.path, {}, onward, (*region.path, "step"))
+            first = StepDraft(name, region.path, {}, onward, (*region.path, "step"))
             if "tool" in begin.body:
                 first.body["tool"] = Moved(begin.body.pop("tool"), region.path)
             onward = Onward(region.path, choices=[[Route(region.path, name, region.path)]])
@@ -122,7 +122,7 @@ class _Cycle:
                 gates[number] = replace(gate, source=first.name)
         return first
 
-    def _lead_in(self, begin: Draft, each: Draft) -> None:
+    def _lead_in(self, begin: StepDraft, each: StepDraft) -> None:
         region = self.region
         at = (*region.path, "loop", "in")
         key = f"{region.key}_items"
@@ -181,7 +181,7 @@ class _Cycle:
             f"{region.state}.index": Moved(f"{{{{ {region.state}.index + 1 }}}}", path),
         }
 
-    def _turn(self, each: Draft) -> Onward:
+    def _turn(self, each: StepDraft) -> Onward:
         region, path = self.region, (*self.region.end_path, "end_loop")
         stays = f"not {region.state}.left"
         more = f"{{{{ {stays} and {region.state}.index < {region.state}.items | length }}}}"
@@ -212,7 +212,7 @@ class _Cycle:
             for name, value in self.region.result.items()
         }
 
-    def _redirect(self, draft: Draft, done: Draft) -> None:
+    def _redirect(self, draft: StepDraft, done: StepDraft) -> None:
         """Arcs to the end lead to where the iteration ends, and hand over its result; those that lead out of the
         regions end the loop."""
         for route in draft.onward.routes if draft.onward is not None else ():

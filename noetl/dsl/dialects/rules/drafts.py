@@ -80,7 +80,7 @@ class Onward:
 
 # By identity: one is looked for among all others.
 @dataclass(slots=True, eq=False)
-class Draft:
+class StepDraft:
     """A step; `body` are its other keys. One that is made up says by `path` what it is made from."""
 
     name: str
@@ -111,7 +111,7 @@ class Draft:
 class Workflow:
     """The steps as they will be, in order; `taken` are all their names."""
 
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: list[StepDraft] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, name: str) -> str:
@@ -124,10 +124,10 @@ class Workflow:
         self.taken.add(found)
         return found
 
-    def by_name(self, name: str) -> Draft | None:
+    def by_name(self, name: str) -> StepDraft | None:
         return next((draft for draft in self.drafts if draft.name == name), None)
 
-    def behind(self, draft: Draft, added: list[Draft]) -> None:
+    def behind(self, draft: StepDraft, added: list[StepDraft]) -> None:
         """Puts steps behind `draft`, and what was put there before."""
         at = self.drafts.index(draft) + 1
         self.drafts[at:at] = added

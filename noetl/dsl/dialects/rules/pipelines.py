@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.dsl.dialects.guards import heads
-from noetl.dsl.dialects.rules.actions import Action, action
+from noetl.dsl.dialects.rules.actions import RuleAction, action
 from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Draft, Guard, names_of
+from noetl.dsl.dialects.rules.drafts import Guard, StepDraft, names_of
 from noetl.dsl.dialects.rules.transitions import WENT_WELL, both
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
@@ -19,12 +19,12 @@ _FAILED: Final = "{{ outcome.status == 'error' }}"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PipelineChoice:
     """What follows where `when` holds: `actions`, after `assigned`."""
 
     when: Guard
     path: Path
-    actions: tuple[Action, ...]
+    actions: tuple[RuleAction, ...]
     assigned: Mapping[str, Tree]
 
 
@@ -34,15 +34,15 @@ class _Names:
 
     taken: set[str] = field(default_factory=set)
 
-    def given(self, actions: Sequence[Action], at: int) -> list[Action]:
+    def given(self, actions: Sequence[RuleAction], at: int) -> list[RuleAction]:
         """Each under a name of its own. One that another rule runs as well gets a second name, and its result the
         first one too."""
-        made: list[Action] = []
+        made: list[RuleAction] = []
         for group in _runs(actions):
             made += self._given(group, at + len(made))
         return made
 
-    def _given(self, actions: Sequence[Action], at: int) -> list[Action]:
+    def _given(self, actions: Sequence[RuleAction], at: int) -> list[RuleAction]:
         renamed: dict[str, str] = {}
         made = []
         for number, one in enumerate(actions, at):
@@ -63,9 +63,9 @@ class _Names:
         return found
 
 
-def _runs(actions: Sequence[Action]) -> Iterator[list[Action]]:
+def _runs(actions: Sequence[RuleAction]) -> Iterator[list[RuleAction]]:
     """Apart where a task is run once more: jumps stay in their own run of it."""
-    group: dict[Path, Action] = {}
+    group: dict[Path, RuleAction] = {}
     for one in actions:
         if one.path in group:
             yield list(group.values())
@@ -74,12 +74,12 @@ def _runs(actions: Sequence[Action]) -> Iterator[list[Action]]:
     yield list(group.values())
 
 
-def _known_as(one: Action, name: str) -> Action:
+def _known_as(one: RuleAction, name: str) -> RuleAction:
     own = {key: Moved(value, (*one.path, "set", key)) for key, value in names_of(one.body.get("set")).items()}
     return replace(one, body={**one.body, "set": {name: "{{ result }}", **own}})
 
 
-def _jumping(one: Action, renamed: Mapping[str, str]) -> Action:
+def _jumping(one: RuleAction, renamed: Mapping[str, str]) -> RuleAction:
     spec = names_of(one.body.get("spec"))
     if "policy" not in spec:
         return one
@@ -98,7 +98,7 @@ def _retargeted(value: Any, renamed: Mapping[str, str]) -> Any:
     return made
 
 
-def plain_pipeline(draft: Draft, actions: Sequence[Action]) -> list[Tree]:
+def plain_pipeline(draft: StepDraft, actions: Sequence[RuleAction]) -> list[Tree]:
     """The tool, then `actions`."""
     before, after = _tool(draft)
     if not before and not after and len(actions) == 1:
@@ -108,14 +108,14 @@ def plain_pipeline(draft: Draft, actions: Sequence[Action]) -> list[Tree]:
 
 
 def pipeline(
-    context: RewriteContext, draft: Draft, decisions: Sequence[Decision], *, ruled: bool
+    context: RewriteContext, draft: StepDraft, decisions: Sequence[PipelineChoice], *, ruled: bool
 ) -> list[Tree]:
     """The tool, whoever decides, and the actions of all rules. `ruled`: something around has rules for all tasks."""
     before, after = _tool(draft)
     names = _Names({one.name for one in before + after})
     at = len(before)
     entries: list[str] = []
-    actions: list[Action] = []
+    actions: list[RuleAction] = []
     last = max((number for number, one in enumerate(decisions) if one.actions), default=0)
     for number, one in enumerate(decisions):
         named = names.given(one.actions, at + len(actions))
@@ -129,7 +129,7 @@ def pipeline(
     return [one.tree() for one in (*before, *actions, *after)]
 
 
-def _tool(draft: Draft) -> tuple[list[Action], list[Action]]:
+def _tool(draft: StepDraft) -> tuple[list[RuleAction], list[RuleAction]]:
     """The tasks of the step's own tool, those that run behind the end of the pipeline apart."""
     form = draft.body.get("tool")
     path = (*draft.path, "tool")
@@ -141,11 +141,11 @@ def _tool(draft: Draft) -> tuple[list[Action], list[Action]]:
     return proper, [one for one in found if one not in proper]
 
 
-def _numbered(one: Action, index: int) -> Action:
+def _numbered(one: RuleAction, index: int) -> RuleAction:
     return one if one.name else one.called(f"task_{index}")
 
 
-def _ending(actions: Sequence[Action], names: _Names, *, ruled: bool) -> Iterator[Action]:
+def _ending(actions: Sequence[RuleAction], names: _Names, *, ruled: bool) -> Iterator[RuleAction]:
     """The last of them ends the pipeline; a noop does where it has rules of its own."""
     if not actions:
         return
@@ -161,25 +161,25 @@ def _ending(actions: Sequence[Action], names: _Names, *, ruled: bool) -> Iterato
         "result": "{{ _prev }}",
         "spec": {"policy": {"rules": [{"else": {"do": "break"}}]}},
     }
-    yield Action(name, last.path, stop)
+    yield RuleAction(name, last.path, stop)
 
 
 def _chooser(
     context: RewriteContext,
-    draft: Draft,
-    decisions: Sequence[Decision],
+    draft: StepDraft,
+    decisions: Sequence[PipelineChoice],
     entries: Sequence[str],
     names: _Names,
     *,
     behind: bool,
-) -> Action:
+) -> RuleAction:
     rules = _policy(context, decisions, entries, of_tool=False)
     yields = {"result": "{{ _prev }}"} if behind else {}
     body = {"kind": "noop", **yields, "spec": {"policy": {"rules": rules}}}
-    return Action(names.fresh("choose"), decisions[0].path if decisions else draft.path, body)
+    return RuleAction(names.fresh("choose"), decisions[0].path if decisions else draft.path, body)
 
 
-def _with_rules(one: Action, rules: list[Tree]) -> Action:
+def _with_rules(one: RuleAction, rules: list[Tree]) -> RuleAction:
     spec = names_of(one.body.get("spec"))
     policy = names_of(spec.get("policy"))
     made = {key: Moved(value, (*one.path, "spec", key)) for key, value in spec.items()}
@@ -188,7 +188,7 @@ def _with_rules(one: Action, rules: list[Tree]) -> Action:
 
 
 def _policy(
-    context: RewriteContext, decisions: Sequence[Decision], entries: Sequence[str], *, of_tool: bool
+    context: RewriteContext, decisions: Sequence[PipelineChoice], entries: Sequence[str], *, of_tool: bool
 ) -> list[Tree]:
     rules: list[Tree] = []
     for decision, entry in zip(decisions, entries, strict=True):

@@ -9,7 +9,7 @@ from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.context import RewriteContext
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import Draft, Workflow, names_of
+from noetl.dsl.dialects.rules.drafts import StepDraft, Workflow, names_of
 from noetl.dsl.dialects.rules.gates import close_gates
 from noetl.dsl.dialects.rules.loop_regions import open_loops
 from noetl.dsl.dialects.rules.transitions import onward
@@ -18,7 +18,7 @@ from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 #: Keys of each part, and what the canonical form writes instead.
@@ -46,7 +46,9 @@ _WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
 _TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
 
 
-def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+def rewrite(
+    parts: Parts, data: dict[str, Json], report: ProblemReport
+) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without the dialect; None where it has none of it."""
     found = [(key, path) for part, path in parts for key in _foreign(part)]
     workflow: Any = data.get("workflow") or []
@@ -78,7 +80,7 @@ def _hint(key: str) -> str:
     return next((words[key] for words in _WORDS.values() if key in words), "write kind:")
 
 
-def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
+def _rewritten(data: Mapping[str, Any], report: ProblemReport) -> Tree:
     raws: list[Mapping[str, Any]] = list(data.get("workflow") or [])
     steps = {raw["step"] for raw in raws if isinstance(raw.get("step"), str)}
     context = RewriteContext(
@@ -119,7 +121,7 @@ def _book(data: Mapping[str, Any]) -> set[str]:
     return {entry["name"] for entry in book or [] if isinstance(entry.get("name"), str)}
 
 
-def _draft(raw: Mapping[str, Any], index: int, report: Report) -> Draft:
+def _draft(raw: Mapping[str, Any], index: int, report: ProblemReport) -> StepDraft:
     path: Path = ("workflow", index)
     body = {key: value for key, value in raw.items() if key not in _TAKEN}
     if raw.get("result") is not None and raw.get("end_loop") is None:
@@ -131,10 +133,10 @@ def _draft(raw: Mapping[str, Any], index: int, report: Report) -> Draft:
             at_key=True,
         )
     after = onward(raw.get("next"), (*path, "next"), report)
-    return Draft(raw.get("step") or "", path, body, after, place=index)
+    return StepDraft(raw.get("step") or "", path, body, after, place=index)
 
 
-def _pass(context: RewriteContext, draft: Draft, raw: Mapping[str, Any]) -> None:
+def _pass(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> None:
     """`pass: expr` to an admission that denies and passes on."""
     if raw.get("pass") is None:
         return

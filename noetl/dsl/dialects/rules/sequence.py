@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.dsl.dialects.rules.actions import Action, Branch, Work
+from noetl.dsl.dialects.rules.actions import Branch, RuleAction, Work
 from noetl.dsl.dialects.rules.context import Gate, RewriteContext
-from noetl.dsl.dialects.rules.drafts import Choice, Draft, Onward, Route
+from noetl.dsl.dialects.rules.drafts import Choice, Onward, Route, StepDraft
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -26,7 +26,7 @@ _OF_ENTRY: Final = frozenset({"join"})
 class Course:
     """`head` runs in the step itself; `tail` is where its router leads then."""
 
-    head: tuple[Action, ...]
+    head: tuple[RuleAction, ...]
     tail: Onward | None
 
 
@@ -35,9 +35,9 @@ class Arranger:
     """Puts what is run behind the step `source`. Steps that it makes are in `added`."""
 
     context: RewriteContext
-    source: Draft
+    source: StepDraft
     path: Path
-    added: list[Draft] = field(default_factory=list)
+    added: list[StepDraft] = field(default_factory=list)
 
     def arranged(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
         """`onward` comes after all of it."""
@@ -46,7 +46,7 @@ class Arranger:
         works = [branch for branch in branches if isinstance(branch, Work)]
         tail = self._one_after_another([branch for branch in branches if isinstance(branch, Route)], onward)
         segments = list(_segments(works))
-        head: tuple[Action, ...] = ()
+        head: tuple[RuleAction, ...] = ()
         if segments and not isinstance(first := segments[0], Work):
             head, segments = first, segments[1:]
         for segment in reversed(segments):
@@ -89,18 +89,18 @@ class Arranger:
             entry.append(Route(self.path, gate.name, self.path))
         return Onward(self.path, choices=[entry])
 
-    def _gate(self, name: str, tail: Onward, path: Path) -> Draft:
-        return self._add(Draft(self.context.workflow.fresh(name), path, {}, copied(tail), name_path=path))
+    def _gate(self, name: str, tail: Onward, path: Path) -> StepDraft:
+        return self._add(StepDraft(self.context.workflow.fresh(name), path, {}, copied(tail), name_path=path))
 
-    def _waits_for(self, gate: Draft, route: Route) -> None:
+    def _waits_for(self, gate: StepDraft, route: Route) -> None:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
 
-    def _serial(self, actions: Sequence[Action], name: str, tail: Onward | None) -> Route:
+    def _serial(self, actions: Sequence[RuleAction], name: str, tail: Onward | None) -> Route:
         """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
         body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
-        made = Draft(
+        made = StepDraft(
             self.context.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
         )
         self._add(made)
@@ -111,7 +111,7 @@ class Arranger:
         the names of the actions to their results."""
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
-        join = Draft(
+        join = StepDraft(
             self.context.workflow.fresh(prefix),
             work.path,
             {"spec": {"join": "all"}, "set": keep},
@@ -126,7 +126,7 @@ class Arranger:
             route = Route(one.path, join.name, one.path, body={"args": args})
             onward = Onward(one.path, choices=[[route]])
             name = self.context.workflow.fresh(f"{prefix}.{number}")
-            self._add(Draft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
+            self._add(StepDraft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
             entry.append(Route(one.path, name, one.path))
         self._add(join)
         return entry
@@ -142,7 +142,7 @@ class Arranger:
             key: Moved(value, (*self.source.path, key)) for key, value in shared.items() if value is not None
         }
 
-    def _add(self, draft: Draft) -> Draft:
+    def _add(self, draft: StepDraft) -> StepDraft:
         draft.place = self.source.place
         self.added.append(draft)
         return draft
@@ -162,9 +162,9 @@ def copied(onward: Onward | None) -> Onward | None:
     return replace(onward, choices=choices, spec=dict(onward.spec))
 
 
-def _segments(works: Sequence[Work]) -> Iterator[tuple[Action, ...] | Work]:
+def _segments(works: Sequence[Work]) -> Iterator[tuple[RuleAction, ...] | Work]:
     """Actions that run in one pipeline, and tasks whose actions run side by side."""
-    serial: list[Action] = []
+    serial: list[RuleAction] = []
     for work in works:
         if not work.parallel or len(work.actions) < 2:
             serial.extend(work.actions)

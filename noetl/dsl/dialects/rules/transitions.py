@@ -12,7 +12,7 @@ from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Tree
-from noetl.dsl.read.report import Report
+from noetl.dsl.read.report import ProblemReport
 from noetl.facts.boundaries import BOUNDARY
 
 WENT_WELL: Final = "{{ outcome.status == 'ok' }}"
@@ -21,7 +21,7 @@ _OF_TRANSITIONS: Final = frozenset({"when", "then", "else", "desc"})
 _OF_WAYS: Final = frozenset({"step", "when", "set", "then", "else"})
 
 
-def onward(form: Any, path: Path, report: Report) -> Onward | None:
+def onward(form: Any, path: Path, report: ProblemReport) -> Onward | None:
     """The arcs of `next`, which stands at `path`; None where it is nothing. Problems are in `report`."""
     if isinstance(form, dict) and ("arcs" in form or "spec" in form or not _is_item(form)):
         spec = names_of(form.get("spec"))
@@ -58,12 +58,12 @@ def route(item: Any, path: Path) -> Route:
     return Route(path, item.get("step"), (*path, "step"), item.get("when"), (*path, "when"), body)
 
 
-def both(report: Report, path: Path, *guards: Guard) -> Guard:
+def both(report: ProblemReport, path: Path, *guards: Guard) -> Guard:
     """Holds where all of `guards` do. One that cannot be put together with others is a problem at `path`."""
     return _guard(Guards(report).every(*(Spot(guard, path) for guard in guards)))
 
 
-def none_of(report: Report, path: Path, guards: Sequence[Guard]) -> Guard:
+def none_of(report: ProblemReport, path: Path, guards: Sequence[Guard]) -> Guard:
     """Holds where none of `guards` does. A problem at `path`, as in `both`."""
     joined = Guards(report)
     return _guard(joined.every(*(joined.no(Spot(guard, path)) for guard in guards)))
@@ -94,7 +94,7 @@ def _is_else(item: Any) -> bool:
     return isinstance(item, dict) and "else" in item and "then" not in item and item.get("when") is None
 
 
-def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onward:
+def _onward(made: Onward, items: list[tuple[Any, Path]], report: ProblemReport) -> Onward:
     asked: list[Guard] = []
     for item, path in items:
         if isinstance(item, list):
@@ -114,7 +114,7 @@ def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onwa
     return made
 
 
-def _check_choice(items: list[Any], path: Path, report: Report) -> None:
+def _check_choice(items: list[Any], path: Path, report: ProblemReport) -> None:
     """A list among arcs is one choice already: what branches is none of its arcs."""
     for index, item in enumerate(items):
         for key in sorted({"then", "else"} & names_of(item).keys()):
@@ -124,7 +124,7 @@ def _check_choice(items: list[Any], path: Path, report: Report) -> None:
 
 
 def _decision(
-    item: dict[str, Any], path: Path, before: list[Guard], inclusive: bool, report: Report
+    item: dict[str, Any], path: Path, before: list[Guard], inclusive: bool, report: ProblemReport
 ) -> Iterator[Choice]:
     """The choices of `{when, then, else}`; `before` are the guards of the items before it."""
     when: Guard = item.get("when")
@@ -142,7 +142,7 @@ def _decision(
     yield _under(refused, at, targets(item["else"], at), report)
 
 
-def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
+def _then(item: dict[str, Any], path: Path, report: ProblemReport) -> Choice:
     if item.get("then") is None and item.get("step") is not None:
         return [route({**item, "when": None}, path)]
     beside = "then" if item.get("then") is not None else "else"
@@ -155,13 +155,13 @@ def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
     return targets(item["then"], (*path, "then")) if beside == "then" else []
 
 
-def _otherwise(report: Report, path: Path, held: Sequence[Guard]) -> Guard:
+def _otherwise(report: ProblemReport, path: Path, held: Sequence[Guard]) -> Guard:
     """None of them holds. What has no guard of its own is for success only, and so is this."""
     guard = none_of(report, path, held)
     return guard if BOUNDARY.isdisjoint(heads(guard)) else both(report, path, WENT_WELL, guard)
 
 
-def _under(when: Guard, path: Path, choice: Choice, report: Report) -> Choice:
+def _under(when: Guard, path: Path, choice: Choice, report: ProblemReport) -> Choice:
     return [
         one.guarded(when, path)
         if one.when is None
