@@ -1,4 +1,5 @@
-"""What the stack spends on a workload: CPU seconds of its processes, PostgreSQL and Redis among them."""
+"""What the stack spends on a workload: CPU seconds of its processes, PostgreSQL and Redis among
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from benchmarks.stack import Stack
 
 @dataclass(frozen=True)
 class Meter:
-    """Reads the clocks of all processes of a stack. `postgres` and `redis` are the servers' process ids."""
+    """Reads the clocks of all processes of a stack. `postgres` and `redis` are the servers' process
+    ids."""
 
     stack: Stack
     postgres: int

@@ -1,9 +1,11 @@
-"""DBOS as a second yardstick for W1p: `--dbos PYTHON`, an interpreter of an environment that has it.
+"""DBOS as a second yardstick for W1p: `--dbos PYTHON`, an interpreter of an environment that has
+it.
 
     python -m venv /tmp/dbos && /tmp/dbos/bin/pip install dbos
     python -m benchmarks.run W1p --dbos /tmp/dbos/bin/python
 
-It runs workflows in its caller's process, so a child process of that Python does it and is told when.
+It runs workflows in its caller's process, so a child process of that Python does it and is told
+when.
 """
 
 from __future__ import annotations

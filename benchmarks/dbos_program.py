@@ -1,4 +1,5 @@
-"""Runs in an environment with DBOS, outside of ours: `dbos_program.py URL STEPS FIB`; see `benchmarks.dbos`."""
+"""Runs in an environment with DBOS, outside of ours: `dbos_program.py URL STEPS FIB`; see
+`benchmarks.dbos`."""
 
 from __future__ import annotations
 

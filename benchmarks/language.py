@@ -1,8 +1,9 @@
 """The compiler: `python -m benchmarks.language [--reps N]`.
 
-A playbook of 1,000 steps, each with python code, three templates of its own and a router, as large as a document may be.
-Measured are the compilation in a process that has compiled before, as in a server, and `noetl validate` as people type it,
-with the start of its process. The raw data go to `benchmarks/results/latest.json` under `language`.
+A playbook of 1,000 steps, each with python code, three templates of its own and a router, as large
+as a document may be. Measured are the compilation in a process that has compiled before, as in a
+server, and `noetl validate` as people type it, with the start of its process. The raw data go to
+`benchmarks/results/latest.json` under `language`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ SETTLE_S = 6.0
 
 
 def idle_memory() -> dict[str, Any]:
-    """PSS in MB of `noetl up` (SQLite, a private Redis, API, scheduler, workers, sweeper, Flower)."""
+    """PSS in MB of `noetl up` (SQLite, a private Redis, API, scheduler, workers, sweeper,
+    Flower)."""
     with tempfile.TemporaryDirectory(prefix="noetl-bench-up-") as folder:
         home = Path(folder)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}

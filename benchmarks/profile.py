@@ -1,7 +1,8 @@
-"""Where the time goes: CPU per step of every process, and py-spy's samples of NoETL's own, by layer.
+"""Where the time goes: CPU per step of every process, and py-spy's samples of NoETL's own, by
+layer.
 
-A sample counts for the innermost frame that belongs to a layer below, so that a query counts as waiting for
-the database and not as that of the code which asked.
+A sample counts for the innermost frame that belongs to a layer below, so that a query counts as
+waiting for the database and not as that of the code which asked.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SECONDS: Final = 5.0
 #: Where a process stands that has nothing to do.
 IDLE: Final = ("_epoll.poll (kombu/", "_recv (billiard/", "wait (threading.py", "poll (celery/")
 
-#: The first that matches a frame, from the inside out, gives its name to the sample. psycopg2 is written in C:
-#: what waits in it shows as the Python function that called it.
+#: The first that matches a frame, from the inside out, gives its name to the sample. psycopg2 is
+#: written in C: what waits in it shows as the Python function that called it.
 LAYERS: Final = (
     (
         "waiting for the database",
@@ -66,8 +67,8 @@ class Profiler:
         self._meter = Meter.of(stack, servers)
 
     def profile(self, workload: Workload) -> dict[str, Any]:
-        """`cpu_ms_per_step` by process; `busy`, the share of its time in which a process had something to do,
-        and `layers`, the shares of that, by process."""
+        """`cpu_ms_per_step` by process; `busy`, the share of its time in which a process had
+        something to do, and `layers`, the shares of that, by process."""
         workload.noetl(self._stack)
         cpu = self._cpu(workload)
         samples = self._samples(lambda: workload.noetl(self._stack))

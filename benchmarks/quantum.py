@@ -1,8 +1,9 @@
 """Sweeps of circuits: `python -m benchmarks.quantum [--points N] [--reps N]`.
 
-The same points in plain Cirq (`benchmarks/quantum_by_hand.py`), as one task of kind quantum, and as a parallel loop with one
-task for each point, the last two with `noetl run`. All are processes of their own, from their start to their end, in turn;
-the circuit takes 10 ms or more. The raw data go to `benchmarks/results/latest.json` under `quantum`.
+The same points in plain Cirq (`benchmarks/quantum_by_hand.py`), as one task of kind quantum, and as
+a parallel loop with one task for each point, the last two with `noetl run`. All are processes of
+their own, from their start to their end, in turn; the circuit takes 10 ms or more. The raw data go
+to `benchmarks/results/latest.json` under `quantum`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def _runs(points: int, folder: Path) -> dict[str, list[str]]:
 
 
 def _timed(argv: Sequence[str], home: Path) -> tuple[float, float, Any]:
-    """Seconds and CPU seconds of a process, and what it printed as JSON. Raises RuntimeError where it went wrong."""
+    """Seconds and CPU seconds of a process, and what it printed as JSON. Raises RuntimeError where
+    it went wrong."""
     home.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     began = time.perf_counter()

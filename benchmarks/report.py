@@ -23,11 +23,12 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
     python -m benchmarks.run --profile W1 W4     # time nothing, say where the time goes (needs py-spy)
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
 
-The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another one), its own
-Redis, and on them NoETL (one scheduler, one prefork worker with two processes, a sweeper) and a raw Celery worker with
-two processes and late acknowledgements. The samples of both take turns after one that does not count; the times are
-those a caller sees: from the start of an execution until its row in the database says that it has ended, looked at
-every millisecond. Every result is checked. Raw Celery keeps nothing when Redis goes: it is the floor, not a peer.
+The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another
+one), its own Redis, and on them NoETL (one scheduler, one prefork worker with two processes, a sweeper) and a
+raw Celery worker with two processes and late acknowledgements. The samples of both take turns after one that
+does not count; the times are those a caller sees: from the start of an execution until its row in the
+database says that it has ended, looked at every millisecond. Every result is checked. Raw Celery keeps
+nothing when Redis goes: it is the floor, not a peer.
 """
 
 
@@ -96,7 +97,7 @@ def _memory(memory: dict[str, Any]) -> str:
     )
 
 
-# --- the page ---------------------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------
 
 
 def page(found: dict[str, Any]) -> str:
@@ -122,7 +123,8 @@ def _references(found: dict[str, Any]) -> str:
     lines = [
         "Reference on a quiet machine of two cores: raw Celery "
         + ", ".join(f"{name} {figure(REFERENCE[name])}" for name in ("W1", "W3", "W4", "W5"))
-        + f"; DBOS on PostgreSQL, in process, W1 {figure(REFERENCE['W1p'])} (W1p is to take at most 1.5 times that)."
+        + f"; DBOS on PostgreSQL, in process, W1 {figure(REFERENCE['W1p'])} (W1p is to take at most 1.5 "
+        "times that)."
     ]
     dbos = found["workloads"].get("W1p", {}).get("samples", {}).get("dbos")
     if dbos:
@@ -158,10 +160,10 @@ def rows(found: dict[str, Any]) -> str:
     ratio = median(one["seconds"] for one in ours) / median(one["seconds"] for one in hand)
     peak = max(one["peak_mb"] for one in ours)
     lines = [
-        f"`{found['command']}`, {found['at']}: {found['rows']:,} rows from PostgreSQL through a reference into DuckDB and "
-        "Parquet with `noetl run`, in turn with a script by hand (psycopg2's COPY into a file, which DuckDB reads); load "
-        + ", ".join(f"{load:.1f}" for load in found["load1"])
-        + ".",
+        f"`{found['command']}`, {found['at']}: {found['rows']:,} rows from PostgreSQL through a "
+        "reference into DuckDB and "
+        "Parquet with `noetl run`, in turn with a script by hand (psycopg2's COPY into a file, which "
+        "DuckDB reads); load " + ", ".join(f"{load:.1f}" for load in found["load1"]) + ".",
         "",
         "| | median (min - max) | peak memory (PSS, with children) |",
         "|---|---|---|",
@@ -173,7 +175,8 @@ def rows(found: dict[str, Any]) -> str:
     small = "reached" if peak <= 400.0 else "missed"
     lines += [
         "",
-        f"Ratio **{ratio:.2f}**, to reach: ≤ 2: {reached}. Memory **{peak:.0f} MB**, to reach: ≤ 400 MB: {small}.",
+        f"Ratio **{ratio:.2f}**, to reach: ≤ 2: {reached}. Memory **{peak:.0f} MB**, to reach: ≤ 400 MB: "
+        f"{small}.",
     ]
     return "\n".join(lines)
 
@@ -182,8 +185,10 @@ def language(found: dict[str, Any]) -> str:
     """The figures of `benchmarks.language` as Markdown."""
     slow = median(found["slowness"])
     lines = [
-        f"`{found['command']}`, {found['at']}: a playbook of {found['steps']:,} steps and {found['bytes']:,} bytes, none of whose "
-        f"templates occurs twice. The machine was {slow:.1f} times slower than the reference (two million additions, before "
+        f"`{found['command']}`, {found['at']}: a playbook of {found['steps']:,} steps and "
+        f"{found['bytes']:,} bytes, none of whose "
+        f"templates occurs twice. The machine was {slow:.1f} times slower than the reference (two "
+        "million additions, before "
         "each sample), so the bounds are compared with the time divided by that.",
         "",
         "| | median (min - max) | on the reference | to reach | |",
@@ -200,8 +205,10 @@ def quantum(found: dict[str, Any]) -> str:
     """The figures of `benchmarks.quantum` as Markdown."""
     samples, loads = found["samples"], ", ".join(map(str, found["load1"]))
     lines = [
-        f"`{found['command']}`, {found['at']}: {found['points']:,} points of a circuit of {median(found['circuit_ms']):.1f} ms, each in "
-        f"a process from its start to its end, in turn; load {loads}. Ratios are medians of those of each turn.",
+        f"`{found['command']}`, {found['at']}: {found['points']:,} points of a circuit of "
+        f"{median(found['circuit_ms']):.1f} ms, each in "
+        f"a process from its start to its end, in turn; load {loads}. Ratios are medians of those of "
+        "each turn.",
         "",
         "| | median (min - max) | ratio | CPU ratio | to reach | |",
         "|---|---|---|---|---|---|",
@@ -229,12 +236,14 @@ def profiles(found: dict[str, Any]) -> str:
         return "Not looked at yet; `--profile` does it."
     profiled = found["profile"]["workloads"]
     lines = [
-        f"`{found['profile']['command']}`, {found['profile']['at']}. CPU milliseconds per step of every process. "
+        f"`{found['profile']['command']}`, {found['profile']['at']}. CPU milliseconds per step of every "
+        "process. "
         "Starting the executions and looking at their results is part of it, the caller itself is not:",
         "",
         *_cpu_table(profiled),
         "",
-        "How long each process had something to do, and what its main thread did then (py-spy's samples; what "
+        "How long each process had something to do, and what its main thread did then (py-spy's samples; "
+        "what "
         "takes less than 4 % is left out):",
         "",
         "| | process | busy | |",
@@ -258,7 +267,8 @@ def _cpu_table(profiled: dict[str, Any]) -> list[str]:
 
 def _weather(found: dict[str, Any]) -> str:
     lines = [
-        "Others use this machine too. `load` is the load average of the last minute before each sample, `others` the "
+        "Others use this machine too. `load` is the load average of the last minute before each sample, "
+        "`others` the "
         "share of all cores in use just before it, while the benchmark itself stood still.",
         "",
         "| | load | others | samples that never ended | commands sent again |",
@@ -277,7 +287,8 @@ def _machine(found: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     server = ", ".join(f"{name} = {value}" for name, value in found.get("postgresql", {}).items())
     return (
-        f"`{found['command']}`, {found['at']}: {about['cores']} cores ({about['cpu']}), {about['memory_gb']} GB, "
+        f"`{found['command']}`, {found['at']}: {about['cores']} cores ({about['cpu']}), "
+        f"{about['memory_gb']} GB, "
         f"{about['system']}, Python {about['python']}; {versions}. PostgreSQL: {server}."
     )
 

@@ -1,9 +1,10 @@
 """Rows in bulk: `python -m benchmarks.rows [--rows N] [--reps N]`.
 
-PostgreSQL → a table of the result store → DuckDB and Parquet, as a playbook in `noetl run`, in turn with a script that
-does the same by hand (`benchmarks/rows_by_hand.py`: psycopg2's COPY into a file, which DuckDB reads). Both are processes
-of their own; the time is that of the execution, and of the script behind its imports; the memory is the most that the
-process and its children had. The raw data go to `benchmarks/results/latest.json` under `rows`.
+PostgreSQL → a table of the result store → DuckDB and Parquet, as a playbook in `noetl run`, in turn
+with a script that does the same by hand (`benchmarks/rows_by_hand.py`: psycopg2's COPY into a file,
+which DuckDB reads). Both are processes of their own; the time is that of the execution, and of the
+script behind its imports; the memory is the most that the process and its children had. The raw
+data go to `benchmarks/results/latest.json` under `rows`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from benchmarks.servers import NotDurable, servers
 from tests.services import Missing
 
 PLAYBOOK = Path(__file__).parent / "playbooks" / "rows.yaml"
-TABLE = """CREATE TABLE bench AS SELECT n AS id, 'customer ' || n %% 5000 AS name, (n %% 100000 / 100.0)::numeric(12, 2) AS amount,
+TABLE = """CREATE TABLE bench AS SELECT n AS id, 'customer ' || n %% 5000 AS name,
+    (n %% 100000 / 100.0)::numeric(12, 2) AS amount,
     timestamptz '2026-01-01' + n * interval '1 second' AS at, n %% 3 = 0 AS paid, md5(n::text) AS digest
     FROM generate_series(1, %s) AS n"""
 
@@ -98,7 +100,8 @@ def _sample(seconds: float, peak_mb: float, came: int, rows: int, home: Path) ->
 
 
 def _watched(argv: Sequence[str], home: Path) -> tuple[Any, float]:
-    """What a process prints as JSON, and the most memory (PSS, MB) that it and its children had at a time."""
+    """What a process prints as JSON, and the most memory (PSS, MB) that it and its children had at
+    a time."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     environment = {**kept, "NOETL_HOME": str(home / "home")}
     said = home / "said.json"

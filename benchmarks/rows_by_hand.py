@@ -1,4 +1,5 @@
-"""What a person would write: COPY into a file, from there into DuckDB, and from there into Parquet."""
+"""What a person would write: COPY into a file, from there into DuckDB, and from there into
+Parquet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts memory]`.
+"""Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts
+memory]`.
 
-Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what counts is
-their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m benchmarks.report`
-makes `benchmarks/README.md`. With `--profile` nothing is timed: what is found out then is where the time goes.
+Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what
+counts is their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m
+benchmarks.report` makes `benchmarks/README.md`. With `--profile` nothing is timed: what is found
+out then is where the time goes.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class Stack:
         return report.result
 
     def resent(self) -> int:
-        """How many commands the sweeper has sent again so far: without a fault there should be none."""
+        """How many commands the sweeper has sent again so far: without a fault there should be
+        none."""
         said = (self.home / "sweeper.log").read_text()
         return sum(int(number) for number in re.findall(r"(\d+) commands were never claimed", said))
 
@@ -79,7 +80,8 @@ class Stack:
 
 @contextlib.contextmanager
 def stack(servers: Servers, home: Path) -> Iterator[Stack]:
-    """Scheduler, workers and sweeper on these servers, with every playbook of the benchmark registered."""
+    """Scheduler, workers and sweeper on these servers, with every playbook of the benchmark
+    registered."""
     settings = Settings(home=home, database_url=servers.database_url, broker_url=f"{servers.redis_url}/0")
     upgrade(settings.database)
     environment = {**os.environ, **settings.as_environ()}

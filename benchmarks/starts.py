@@ -1,8 +1,10 @@
-"""How many executions a client can have acknowledged, over HTTP: one at a time, over eight connections, in batches.
+"""How many executions a client can have acknowledged, over HTTP: one at a time, over eight
+connections, in batches.
 
-`python -m benchmarks.starts [--reps N]` runs the API server as `noetl server` starts it, with a scheduler, a worker and a
-sweeper behind it, on PostgreSQL and Redis. The client knows nothing but HTTP. What was acknowledged is counted
-in the list of executions afterwards, so that a server which forgets gains nothing.
+`python -m benchmarks.starts [--reps N]` runs the API server as `noetl server` starts it, with a
+scheduler, a worker and a sweeper behind it, on PostgreSQL and Redis. The client knows nothing but
+HTTP. What was acknowledged is counted in the list of executions afterwards, so that a server which
+forgets gains nothing.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ REFERENCE = {"W1": 0.075, "W1p": 0.083, "W3": 1.6, "W3e": 1.6, "W4": 0.86, "W5":
 
 @dataclass(frozen=True)
 class Target:
-    """`of` says what is compared with `limit`: the ratio to raw Celery, seconds, or steps per second."""
+    """`of` says what is compared with `limit`: the ratio to raw Celery, seconds, or steps per
+    second."""
 
     of: Literal["ratio", "seconds", "steps/s"]
     limit: float

@@ -1,7 +1,8 @@
 """Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
 
-The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model, `docs/diagnostics.md`
-from the lessons of the language, `docs/keys.md` from what is declared of each key.
+The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model,
+`docs/diagnostics.md` from the lessons of the language, `docs/keys.md` from what is declared of each
+key.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from typing import Any
 
 
 def read(name: str) -> list[dict[str, str]]:
-    """The rows of a file of the `vega_datasets` wheel, as text. Raises FileNotFoundError without the wheel."""
+    """The rows of a file of the `vega_datasets` wheel, as text. Raises FileNotFoundError without
+    the wheel."""
     spec = importlib.util.find_spec("vega_datasets")
     if spec is None or spec.origin is None:
         raise FileNotFoundError(
@@ -77,7 +78,8 @@ def _year(days: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def airports(page_size: int = 50) -> dict[str, Any]:
-    """Airports in all and by state; `pages` of `page_size` that it takes to read them state by state."""
+    """Airports in all and by state; `pages` of `page_size` that it takes to read them state by
+    state."""
     by_state = Counter(row["state"] for row in read("airports.csv"))
     most = sorted(by_state.items(), key=lambda item: (-item[1], item[0]))[:5]
     return {

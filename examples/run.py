@@ -3,8 +3,9 @@
     make run
     python examples/run.py [FILE...]         # these playbooks only
 
-Serves the data on a free port, hands the files to `noetl up --run`, and exits with its code. What the stack keeps
-(database, logs, results) stays in NOETL_HOME (default: `.noetl` in the current directory) for a look afterwards.
+Serves the data on a free port, hands the files to `noetl up --run`, and exits with its code. What
+the stack keeps (database, logs, results) stays in NOETL_HOME (default: `.noetl` in the current
+directory) for a look afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def command(files: list[str], url: str, out: Path) -> list[str]:
 
 
 def supervise(words: list[str], home: Path) -> int:
-    """Runs the command to its end. Ctrl-C reaches it by itself; a TERM is passed on, so that it can stop its children."""
+    """Runs the command to its end. Ctrl-C reaches it by itself; a TERM is passed on, so that it can
+    stop its children."""
     child = subprocess.Popen(words, env={**os.environ, "NOETL_HOME": str(home)})
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

@@ -6,7 +6,8 @@ import signal
 
 
 def main() -> None:
-    """The console script. Whoever presses Ctrl-C while modules are still imported is shown no traceback of theirs."""
+    """The console script. Whoever presses Ctrl-C while modules are still imported is shown no
+    traceback of theirs."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -51,8 +51,8 @@ LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def open_log(settings: Settings, level: str | int | None = None) -> None:
-    """Sends what a service logs to standard error, unless somebody already takes it elsewhere. `level` wins over that of
-    the settings."""
+    """Sends what a service logs to standard error, unless somebody already takes it elsewhere.
+    `level` wins over that of the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
     logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
@@ -61,8 +61,8 @@ def open_log(settings: Settings, level: str | int | None = None) -> None:
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:
-    """Through the broker of the settings. Without one nothing leaves: what was asked for is in the tables, and a
-    sweeper that shares the database takes it up."""
+    """Through the broker of the settings. Without one nothing leaves: what was asked for is in the
+    tables, and a sweeper that shares the database takes it up."""
     if not settings.broker_url:
         return NullDispatcher()
     from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
@@ -71,8 +71,8 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
 
 
 def check_celery(settings: Settings) -> None:
-    """Raises ConfigError where a deployer's `celeryconfig.py` contradicts what NoETL promises. Celery is not imported
-    where there is no such file."""
+    """Raises ConfigError where a deployer's `celeryconfig.py` contradicts what NoETL promises.
+    Celery is not imported where there is no such file."""
     celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
 
 
@@ -92,8 +92,8 @@ def limits(settings: Settings) -> RuntimeLimits:
 
 
 def keys(settings: Settings) -> KeySource:
-    """The keys that credentials are encrypted with: from the settings, a command, or a file. The one in the home is
-    made where it is missing; another one that is missing was not mounted."""
+    """The keys that credentials are encrypted with: from the settings, a command, or a file. The
+    one in the home is made where it is missing; another one that is missing was not mounted."""
     return KeySource(
         given=settings.secret_key,
         command=settings.secret_key_command,
@@ -129,8 +129,8 @@ def safe(settings: Settings, store: Store, keys: KeySource) -> Safe:
 
 @contextmanager
 def looking(settings: Settings) -> Iterator[Transaction | None]:
-    """A transaction that reads the settings' database as it is. None: there is none yet, and none is made. Raises
-    what the database raises."""
+    """A transaction that reads the settings' database as it is. None: there is none yet, and none
+    is made. Raises what the database raises."""
     if not exists(settings.database):
         yield None
         return
@@ -149,8 +149,8 @@ def runtime(
     store: Store | None = None,
     files: FilePolicy | None = None,
 ) -> Runtime:
-    """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date. `files` is the
-    rule of a process that the user started for files of their own."""
+    """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to
+    date. `files` is the rule of a process that the user started for files of their own."""
     settings.make_home()
     opened = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"
@@ -210,9 +210,9 @@ def local(
 ) -> Iterator[Runtime]:
     """An engine inside this process: threads instead of a broker, for as long as the block runs.
 
-    Its executions are its own: no other process that shares the database takes their turns. `shard` goes
-    on with the executions of another such process: raises Conflict where that one lives. `base_dir` is the playbook's
-    directory.
+    Its executions are its own: no other process that shares the database takes their turns. `shard`
+    goes on with the executions of another such process: raises Conflict where that one lives.
+    `base_dir` is the playbook's directory.
     """
     settings.make_home()
     upgrade(settings.database)
@@ -240,7 +240,8 @@ def _hold_shard(settings: Settings, shard: str) -> Iterator[Lock]:
     with hold_lock(_lock_of(settings, shard)) as lock:
         if lock.found is Found.BUSY:
             raise Conflict(
-                "The process that these executions run in is at work, or another one goes on with them already."
+                "The process that these executions run in is at work, or another one goes on with them "
+                "already."
             )
         yield lock
 
@@ -263,8 +264,8 @@ def _local(
     directories = () if base_dir is None else (base_dir, Path.cwd())
     files = settings.file_policy(directories, started_by_user=True)
     rt = runtime(settings, dispatcher, store=store, files=files)
-    # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C
-    # waits for the next heartbeat.
+    # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses
+    # Ctrl-C waits for the next heartbeat.
     rt = replace(
         rt,
         limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5),
@@ -277,7 +278,8 @@ def _local(
 
 
 def _holds_commands(rt: Runtime) -> bool:
-    """Whether work was left half done, as by a second Ctrl-C: the next process is not to wait for it."""
+    """Whether work was left half done, as by a second Ctrl-C: the next process is not to wait for
+    it."""
     try:
         with rt.store.read() as tx:
             return bool(tx.commands.expired(LATEST, 1))

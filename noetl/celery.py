@@ -46,8 +46,8 @@ _BROKER = "redis://127.0.0.1:6379/0"
 
 
 def _configure() -> tuple[Settings, Celery]:
-    """The settings and the application of this process. Where one cannot be used the process ends with the
-    sentence that says so: Celery would show a traceback."""
+    """The settings and the application of this process. Where one cannot be used the process ends
+    with the sentence that says so: Celery would show a traceback."""
     try:
         found = Settings.from_env()
         found = replace(found, broker_url=_broker_url(found))
@@ -58,9 +58,11 @@ def _configure() -> tuple[Settings, Celery]:
 
 
 def _broker_url(settings: Settings) -> str:
-    """The broker of the settings, else that of the stack which runs on this home, else a Redis on this machine.
+    """The broker of the settings, else that of the stack which runs on this home, else a Redis on
+    this machine.
 
-    So `celery -A noetl inspect active` and `celery -A noetl flower` talk to the private broker of `noetl up`.
+    So `celery -A noetl inspect active` and `celery -A noetl flower` talk to the private broker of
+    `noetl up`.
     """
     running = None if settings.broker_url else find(settings.home_dir)
     return settings.broker_url or (running.broker if running else _BROKER)
@@ -72,7 +74,8 @@ settings, app = _configure()
 #: Seconds that a worker which is asked to stop waits for its dead letters.
 LETTERS_S = 5.0
 
-#: Seconds within which refused messages cause one wake: it might be refused as well, and cause the next one.
+#: Seconds within which refused messages cause one wake: it might be refused as well, and cause the
+#: next one.
 WAKE_S = 0.5
 
 
@@ -130,8 +133,9 @@ def _learn_name(sender: str = "", instance: Any = None, **_: object) -> None:
 
 @worker_init.connect
 def _settle(**_: object) -> None:
-    """Before any fork: what is imported by now stays for ever. The collector needs not look at it again, and
-    what Celery's requests leave in cycles is collected while it is small (25 % of everything, otherwise)."""
+    """Before any fork: what is imported by now stays for ever. The collector needs not look at it
+    again, and what Celery's requests leave in cycles is collected while it is small (25 % of
+    everything, otherwise)."""
     gc.collect()
     gc.freeze()
 
@@ -144,8 +148,8 @@ def _begin(**_: object) -> None:
 
 @worker_ready.connect
 def _ready(sender: Any = None, **_: object) -> None:
-    """Pools without children of their own work in this process; a prefork pool's parent must stay without
-    threads, because it forks again."""
+    """Pools without children of their own work in this process; a prefork pool's parent must stay
+    without threads, because it forks again."""
     name_process(_title)
     if not getattr(getattr(sender, "pool", None), "uses_semaphore", False):
         process.worker()
@@ -203,7 +207,8 @@ def _logging(**_: object) -> None:
 
 
 def _open_log_of_flower() -> None:
-    """Tornado, which Flower is made of, logs in a form of its own unless somebody already takes it elsewhere."""
+    """Tornado, which Flower is made of, logs in a form of its own unless somebody already takes it
+    elsewhere."""
     context = click.get_current_context(silent=True)
     if settings.log_json and context is not None and context.invoked_subcommand == "flower":
         bootstrap.open_log(settings)

@@ -185,7 +185,8 @@ class Settings:
     files: Literal["", "user", "roots"] = _setting(
         "",
         _files,
-        "which files tasks may name: user (those of the process's user) or roots (NOETL_FILE_ROOTS); default: user for "
+        "which files tasks may name: user (those of the process's user) or roots (NOETL_FILE_ROOTS); "
+        "default: user for "
         "`noetl run` and `noetl up` on loopback, roots for everything else",
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
@@ -212,7 +213,8 @@ class Settings:
     watch_s: float = _setting(
         1.0,
         _seconds(0.0),
-        "interval of looks at executions that somebody waits for, besides what the database notifies; 0: never",
+        "interval of looks at executions that somebody waits for, besides what the database notifies; 0: "
+        "never",
     )
     report_wake: bool = _setting(True, _bool, "whether workers wake the scheduler (off only in tests)")
     cancel_grace_s: float = _setting(
@@ -280,8 +282,8 @@ class Settings:
         return self.secret_key_file or self.home_dir / "secret.key"
 
     def file_policy(self, directories: Sequence[Path] = (), *, started_by_user: bool = False) -> FilePolicy:
-        """Which files the tasks of a process may name. `directories` are those that its command was given, or started
-        in: relative names start there, and they are roots where there are any."""
+        """Which files the tasks of a process may name. `directories` are those that its command was
+        given, or started in: relative names start there, and they are roots where there are any."""
         as_user = self.files == "user" or (started_by_user and self.files != "roots")
         starts = tuple(dict.fromkeys(path.absolute() for path in directories))
         is_bound = bool(self.file_roots) or not as_user
@@ -310,7 +312,8 @@ class Settings:
         return {name: source[name] for name in self.env_allow if name in source}
 
     def secret_variables(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The variables that the provider env may give, by name without the prefix; none without a prefix."""
+        """The variables that the provider env may give, by name without the prefix; none without a
+        prefix."""
         source = os.environ if environ is None else environ
         prefix = self.secrets_env_prefix
         if not prefix:
@@ -342,6 +345,7 @@ def is_loopback(host: str) -> bool:
 
 
 def colours(environ: Mapping[str, str] | None = None) -> bool | None:
-    """Whether output may be coloured: no where NO_COLOR says so, else None (as the terminal can)."""
+    """Whether output may be coloured: no where NO_COLOR says so, else None (as the terminal
+    can)."""
     source = os.environ if environ is None else environ
     return False if source.get("NO_COLOR") else None

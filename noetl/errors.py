@@ -121,7 +121,8 @@ class UnknownPurpose(NoetlError):
 
     def __init__(self, command_id: str, purpose: str) -> None:
         super().__init__(
-            f"Command {command_id} has the purpose {purpose!r}, which this release does not know; a later release "
+            f"Command {command_id} has the purpose {purpose!r}, which this release does not know; a "
+            "later release "
             "wrote it, so let this process run that one too."
         )
         self.purpose = purpose

@@ -33,7 +33,8 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends: for single-threaded parents only."""
+    """SIGKILL for this process when the thread that forked it ends: for single-threaded parents
+    only."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -264,7 +264,8 @@ class Simulation:
         sweep(self.rt)
 
     def settle(self, limit: int = 10_000) -> None:
-        """Delivers messages in order until none are left. Raises AssertionError where that takes more than `limit`."""
+        """Delivers messages in order until none are left. Raises AssertionError where that takes
+        more than `limit`."""
         for _ in range(limit):
             if not self.mailbox.messages:
                 return

@@ -1,6 +1,7 @@
 """The API and its page for a WSGI server: `gunicorn noetl.wsgi:app`.
 
-Everything is made at the first request, in the process that serves it: connections do not survive a fork.
+Everything is made at the first request, in the process that serves it: connections do not survive a
+fork.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The exit code of a worker that makes gunicorn stop, where it would start another one for any other.
+#: The exit code of a worker that makes gunicorn stop, where it would start another one for any
+#: other.
 _STOP = 4
 
 _lock = threading.Lock()
@@ -48,7 +50,8 @@ def create(settings: Settings | None = None) -> Flask:
 
 
 def _check_celery() -> None:
-    """Ends the process with one sentence where no application can ever be made, however often it is tried."""
+    """Ends the process with one sentence where no application can ever be made, however often it is
+    tried."""
     try:
         settings = Settings.from_env()
     except ConfigError:
@@ -72,8 +75,8 @@ def _served() -> Flask:
 
 
 def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The application of this process. As long as it cannot be made, requests are told why, and it is tried
-    again."""
+    """The application of this process. As long as it cannot be made, requests are told why, and it
+    is tried again."""
     try:
         with _lock:
             served = _served()

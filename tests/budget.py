@@ -1,7 +1,8 @@
 """How much the tests try, by the profile that `NOETL_TEST_PROFILE` names.
 
-`quick` is what `make test` runs: each promise once, in minutes. `full` is everything, and what plain `pytest` runs.
-`long` searches for hours. A variable of a budget's own, such as `NOETL_TEST_KILLS`, overrides its profile.
+`quick` is what `make test` runs: each promise once, in minutes. `full` is everything, and what
+plain `pytest` runs. `long` searches for hours. A variable of a budget's own, such as
+`NOETL_TEST_KILLS`, overrides its profile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
 def profile() -> Profile:
-    """The profile of this run. Raises ValueError where the environment names one that does not exist."""
+    """The profile of this run. Raises ValueError where the environment names one that does not
+    exist."""
     name = os.environ.get("NOETL_TEST_PROFILE") or "full"
     for known in PROFILES:
         if known == name:

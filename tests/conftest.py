@@ -26,7 +26,8 @@ from noetl.usecases.ports import Store
 from . import remains, scratch, services
 from .budget import PROFILES, examples, profile
 
-# How long one example takes says how fast this machine is. Promises about time are kept by `tests.pace`.
+# How long one example takes says how fast this machine is. Promises about time are kept by
+# `tests.pace`.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
 
@@ -40,7 +41,8 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One profile and one seed for a run, whatever its number of processes: they inherit the environment."""
+    """One profile and one seed for a run, whatever its number of processes: they inherit the
+    environment."""
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     if not _is_worker(config):
         if profile() == "quick":
@@ -60,8 +62,8 @@ def _runs_tests(config: pytest.Config) -> bool:
 
 
 def _stop_ignoring_signals() -> None:
-    """A job in the background ignores SIGINT, one of `nohup` SIGHUP, and so would every process that tests start and
-    send these signals to. A handler that does nothing is not inherited."""
+    """A job in the background ignores SIGINT, one of `nohup` SIGHUP, and so would every process
+    that tests start and send these signals to. A handler that does nothing is not inherited."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
@@ -209,7 +211,8 @@ def s3_url(s3_server: str) -> str:
 
 @pytest.fixture(scope="session")
 def rabbitmq_url() -> Iterator[str]:
-    """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI too."""
+    """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI
+    too."""
     with _running(services.rabbitmq(), required=False) as running:
         yield running
 

@@ -17,8 +17,8 @@ def args(*values: object) -> bytes:
 
 
 def envelope(task: object, content: bytes, queue: str = "python", **changes: Any) -> bytes:
-    """A message as kombu writes it. `changes` are made to the part that is named: `headers={"id": None}`
-    takes a header away; a part that is no mapping replaces it."""
+    """A message as kombu writes it. `changes` are made to the part that is named: `headers={"id":
+    None}` takes a header away; a part that is no mapping replaces it."""
     number = str(uuid.uuid4())
     parts: dict[str, Any] = {
         "body": base64.b64encode(content).decode(),
@@ -95,8 +95,8 @@ def no_messages(queue: str) -> dict[str, tuple[bytes, str]]:
 
 
 def forged_messages(queue: str, trap: Path) -> dict[str, tuple[bytes, str]]:
-    """Messages of kombu that are none of Celery's, or no order to a task of NoETL: name -> (bytes, part of
-    the reason). `trap` appears where a pickle is opened."""
+    """Messages of kombu that are none of Celery's, or no order to a task of NoETL: name -> (bytes,
+    part of the reason). `trap` appears where a pickle is opened."""
 
     def step(body: bytes, **changes: Any) -> bytes:
         return envelope("noetl.step", body, queue, **changes)
@@ -112,10 +112,13 @@ def forged_messages(queue: str, trap: Path) -> dict[str, tuple[bytes, str]]:
         "a body that was not compressed": (step(good, headers={"compression": "application/x-gzip"}), "decompressed"),
         "a compression that is a list": (step(good, headers={"compression": ["zlib"]}), "decompressed"),
         "an unknown task": (envelope("os.system", args("true"), queue), "not a task of NoETL: 'os.system'"),
-        "a task of Celery's own": (envelope("celery.map", args({}, []), queue), "not a task of NoETL: 'celery.map'"),
-        "a task that is a list": (envelope(["noetl.step"], good, queue), "not a task of NoETL: ['noetl.step']"),
+        "a task of Celery's own": (envelope("celery.map", args({}, []), queue), "not a task of NoETL: "
+                                                                                "'celery.map'"),
+        "a task that is a list": (envelope(["noetl.step"], good, queue), "not a task of NoETL: "
+                                                                         "['noetl.step']"),
         "no task": (step(good, headers={"task": None}), "it names no task"),
-        "the first version of the protocol": (step(first, headers={"task": None}), "version of Celery's protocol"),
+        "the first version of the protocol": (step(first, headers={"task": None}), "version of Celery's "
+                                                                                   "protocol"),
         "no id": (step(good, headers={"id": None}), "it has no id"),
         "retries that are text": (step(good, headers={"retries": "often"}), "wrong type: retries"),
         "a limit that is none": (step(good, headers={"timelimit": ["soon", None]}), "timelimit"),
@@ -127,9 +130,11 @@ def forged_messages(queue: str, trap: Path) -> dict[str, tuple[bytes, str]]:
         "arguments by name": (step(b'[["1/a#1/-/1"], {"x": 1}, {}]'), "arguments by name"),
         "a chord that is text": (step(b'[["1/a#1/-/1"], {}, {"chord": "x"}]'), "wrong type: chord"),
         "no command id": (step(args()), "not the arguments of the task noetl.step"),
-        "too many arguments": (envelope("noetl.lane", args(1, 2, 3), queue), "not the arguments of the task noetl.lane"),
+        "too many arguments": (envelope("noetl.lane", args(1, 2, 3), queue), "not the arguments of the "
+                                                                             "task noetl.lane"),
         "an id that is none": (envelope("noetl.iteration", args({"a": [1]}), queue), "not the arguments"),
-        "an id that no text can hold": (step(args("1/a\0b#1/-/1")), "not the arguments of the task noetl.step"),
+        "an id that no text can hold": (step(args("1/a\0b#1/-/1")), "not the arguments of the task "
+                                                                    "noetl.step"),
     }  # fmt: skip
 
 

@@ -1,7 +1,9 @@
-"""Bounds on time that hold on slow machines: written for the reference, scaled where this machine is slower now.
+"""Bounds on time that hold on slow machines: written for the reference, scaled where this machine
+is slower now.
 
-The reference is a quiet machine with CPython 3.11 on which ten million additions in the `for` loop of a function take
-0.45 s. A bound that is kept is never scaled, so nothing is measured and nothing is loosened where it holds.
+The reference is a quiet machine with CPython 3.11 on which ten million additions in the `for` loop
+of a function take 0.45 s. A bound that is kept is never scaled, so nothing is measured and nothing
+is loosened where it holds.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ Clock = Callable[[], float]
 
 @contextmanager
 def within(seconds: float, clock: Clock = time.perf_counter) -> Iterator[None]:
-    """Fails where the body takes `seconds` or more, by `clock`, as the reference machine would count them."""
+    """Fails where the body takes `seconds` or more, by `clock`, as the reference machine would
+    count them."""
     began = clock()
     yield
     check(clock() - began, seconds, clock)
 
 
 def check(took: float, seconds: float, clock: Clock = time.perf_counter) -> None:
-    """Fails where what `took` so many seconds here would have taken `seconds` or more on the reference machine."""
+    """Fails where what `took` so many seconds here would have taken `seconds` or more on the
+    reference machine."""
     if took < seconds:
         return
     factor = slowness(clock)
@@ -40,7 +44,8 @@ def check(took: float, seconds: float, clock: Clock = time.perf_counter) -> None
 
 
 def slowness(clock: Clock = time.perf_counter, most: float = MOST) -> float:
-    """How many times slower this machine is now than the reference: from 1.0, as fast or faster, to `most`."""
+    """How many times slower this machine is now than the reference: from 1.0, as fast or faster, to
+    `most`."""
     began = clock()
     _add(_ADDITIONS)
     return min(max(1.0, (clock() - began) / (_ADDITIONS * _REFERENCE_S)), most)

@@ -16,12 +16,14 @@ GRACE_S = 10.0
 
 
 def mark() -> None:
-    """From now on, processes that this one starts can be found, workers of xdist and what they start among them."""
+    """From now on, processes that this one starts can be found, workers of xdist and what they
+    start among them."""
     os.environ[VARIABLE] = f"pytest-{os.getpid()}-{time.time_ns()}"
 
 
 def end() -> list[str]:
-    """Kills what this session has left behind, after its grace. Returns pid, command line and test of each process."""
+    """Kills what this session has left behind, after its grace. Returns pid, command line and test
+    of each process."""
     deadline = time.monotonic() + GRACE_S
     while any(_left()) and time.monotonic() < deadline:
         time.sleep(0.1)

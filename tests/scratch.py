@@ -1,7 +1,8 @@
 """Where tests put their files: in memory, where there is enough of it.
 
-Thousands of small databases are made and thrown away. On a disk that is a third of the time of a run, and nothing that
-a test promises depends on it: what is killed is a process, and what it wrote is in the kernel by then.
+Thousands of small databases are made and thrown away. On a disk that is a third of the time of a
+run, and nothing that a test promises depends on it: what is killed is a process, and what it wrote
+is in the kernel by then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _ROOM = 6 * 2**30
 
 
 def use_memory() -> None:
-    """Makes this process, and those that it starts, put temporary files into memory, unless TMPDIR says where."""
+    """Makes this process, and those that it starts, put temporary files into memory, unless TMPDIR
+    says where."""
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(_IN_MEMORY)
         tempfile.tempdir = None  # asked for anew

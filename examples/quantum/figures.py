@@ -1,4 +1,5 @@
-"""What theory says that the quantum examples find, computed without NoETL, without Cirq, and from nothing but their workloads.
+"""What theory says that the quantum examples find, computed without NoETL, without Cirq, and from
+nothing but their workloads.
 
 python examples/quantum/figures.py
 """
@@ -13,12 +14,12 @@ from typing import Any, Final
 
 Edges = Sequence[Sequence[int]]
 
-# --- CHSH ----------------------------------------------------------------------------------------------
+# --- CHSH ----------------------------------------------------------------------------------------
 
 
 def one_qubit(p: float) -> float:
-    """What a depolarizing channel on one qubit leaves of every Pauli matrix: `p` is the probability that one of X, Y, Z
-    happens."""
+    """What a depolarizing channel on one qubit leaves of every Pauli matrix: `p` is the probability
+    that one of X, Y, Z happens."""
     return 1 - 4 * p / 3
 
 
@@ -28,17 +29,19 @@ def two_qubits(p: float) -> float:
 
 
 def chsh(p: float) -> float:
-    """S of a Bell state made by H and CNOT and measured behind one rotation each, every gate followed by its depolarizing
-    channel. The channel behind H takes from XX and not from ZZ; the others take from both."""
+    """S of a Bell state made by H and CNOT and measured behind one rotation each, every gate
+    followed by its depolarizing channel. The channel behind H takes from XX and not from ZZ; the
+    others take from both."""
     common = two_qubits(p) * one_qubit(p) ** 2
     return sqrt(2) * common * (1 + one_qubit(p))
 
 
-# --- H2 ------------------------------------------------------------------------------------------------
+# --- H2 ------------------------------------------------------------------------------------------
 
 #: In angstrom.
 BOHR: Final = 0.52917721090
-#: STO-3G of hydrogen (zeta 1.24): exponents and coefficients (Szabo, Ostlund, Modern Quantum Chemistry, table 3.8).
+#: STO-3G of hydrogen (zeta 1.24): exponents and coefficients (Szabo, Ostlund, Modern Quantum
+#: Chemistry, table 3.8).
 EXPONENTS: Final = (3.42525091, 0.62391373, 0.16885540)
 COEFFICIENTS: Final = (0.15432897, 0.53532814, 0.44463454)
 
@@ -80,10 +83,12 @@ def _summed(function: Callable[..., float], *shells: Sequence[Gauss]) -> float:
 
 
 def h2(bond: float = 0.735) -> dict[str, float]:
-    """The Hamiltonian of H2 in STO-3G at a bond length in angstrom, in hartree: the coefficients on two qubits (parity
-    mapping, both symmetries taken out), the repulsion of the nuclei, and the exact energy of the ground state.
+    """The Hamiltonian of H2 in STO-3G at a bond length in angstrom, in hartree: the coefficients on
+    two qubits (parity mapping, both symmetries taken out), the repulsion of the nuclei, and the
+    exact energy of the ground state.
 
-    Symmetry makes the orbitals, (1 + 2) and (1 - 2), and leaves a 2 x 2 matrix of full configuration interaction.
+    Symmetry makes the orbitals, (1 + 2) and (1 - 2), and leaves a 2 x 2 matrix of full
+    configuration interaction.
     """
     nuclei = (0.0, bond / BOHR)
     atoms = [
@@ -115,7 +120,7 @@ def h2(bond: float = 0.735) -> dict[str, float]:
     }
 
 
-# --- MaxCut --------------------------------------------------------------------------------------------
+# --- MaxCut --------------------------------------------------------------------------------------
 
 
 def largest_cut(edges: Edges) -> int:
@@ -129,16 +134,17 @@ def cut(edges: Edges, bits: Sequence[str]) -> int:
 
 
 def qaoa_mean(edges: Edges, degree: int) -> float:
-    """The largest mean cut of QAOA at depth one on a regular graph without triangles (Wang, Hadfield, Jiang, Rieffel,
-    Phys. Rev. A 97, 022304 (2018), equation 25)."""
+    """The largest mean cut of QAOA at depth one on a regular graph without triangles (Wang,
+    Hadfield, Jiang, Rieffel, Phys. Rev. A 97, 022304 (2018), equation 25)."""
     return len(edges) * (0.5 + 0.5 / sqrt(degree) * (1 - 1 / degree) ** ((degree - 1) / 2))
 
 
-# --- noise ---------------------------------------------------------------------------------------------
+# --- noise ---------------------------------------------------------------------------------------
 
 
 def survival(rate: float, length: int) -> float:
-    """How likely a benchmarking sequence of `length` Clifford gates and their inverse ends where it began."""
+    """How likely a benchmarking sequence of `length` Clifford gates and their inverse ends where it
+    began."""
     return 0.5 + 0.5 * one_qubit(rate) ** (length + 1)
 
 
@@ -147,7 +153,7 @@ def correlation(p: float, depth: int) -> float:
     return two_qubits(p) ** depth
 
 
-# --- all of it -----------------------------------------------------------------------------------------
+# --- all of it -----------------------------------------------------------------------------------
 
 PETERSEN: Final = [
     *([one, (one + 1) % 5] for one in range(5)),

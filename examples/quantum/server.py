@@ -1,8 +1,10 @@
-"""IonQ's API v0.4 on this machine, for `ionq_submit_poll.yaml`: jobs wait a while, and circuits are really simulated.
+"""IonQ's API v0.4 on this machine, for `ionq_submit_poll.yaml`: jobs wait a while, and circuits are
+really simulated.
 
     python examples/quantum/server.py [--port 8766] [--queue 3] [--run 1]
 
-Prints its address, and how its key is made known. It is the mock of the tests, and needs a copy of the repository.
+Prints its address, and how its key is made known. It is the mock of the tests, and needs a copy of
+the repository.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Credentials that are kept for some playbooks, or for one execution.
 
-Revision 0003, after 0002. Expands only: programs of the revision before know the global ones, as they always did.
+Revision 0003, after 0002. Expands only: programs of the revision before know the global ones, as
+they always did.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Versions of playbooks keep what the compiler warned of.
 
-Revision 0004, after 0003. Expands only: versions that are there, or that programs of the revision before register, have none.
+Revision 0004, after 0003. Expands only: versions that are there, or that programs of the revision
+before register, have none.
 """
 
 from __future__ import annotations

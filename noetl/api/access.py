@@ -1,4 +1,5 @@
-"""Each request has an id, from whoever asks or made here, which its answer and all that is logged of it name."""
+"""Each request has an id, from whoever asks or made here, which its answer and all that is logged
+of it name."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def register(app: Flask) -> None:
 
 
 def id_of(given: str | None, traceparent: str | None) -> str:
-    """The id that a request came with: that of `X-Request-ID`, else the trace of `traceparent`, else a new one. What
-    is no id is passed over."""
+    """The id that a request came with: that of `X-Request-ID`, else the trace of `traceparent`,
+    else a new one. What is no id is passed over."""
     if given is not None and _ID.fullmatch(given):
         return given
     trace = _TRACE.fullmatch(traceparent or "")

@@ -1,7 +1,8 @@
 """How many requests are answered at once, and how many may wait for something to happen.
 
-A server has a thread for each request, and one that waits (an event stream, a long poll) keeps its own for long. So there
-are many threads; what works is bounded here, and what waits has places of its own.
+A server has a thread for each request, and one that waits (an event stream, a long poll) keeps its
+own for long. So there are many threads; what works is bounded here, and what waits has places of
+its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _LEAVE: Final = "noetl.leave"
 
 
 class RequestLimit:
-    """WSGI middleware: at most so many requests are answered at once; the others wait for their turn."""
+    """WSGI middleware: at most so many requests are answered at once; the others wait for their
+    turn."""
 
     def __init__(self, app: WSGIApplication, most: int) -> None:
         self._app = app
@@ -56,10 +58,12 @@ class WaitingPlaces:
         self._free = threading.Semaphore(count)
 
     def take(self, environ: WSGIEnvironment) -> None:
-        """A place for the request, which gives its turn (see `RequestLimit`) to another one. Raises Unavailable."""
+        """A place for the request, which gives its turn (see `RequestLimit`) to another one. Raises
+        Unavailable."""
         if not self._free.acquire(blocking=False):
             raise Unavailable(
-                f"All {self._count} places of this process for event streams and long polls are taken; try again, or ask"
+                f"All {self._count} places of this process for event streams and long polls are taken; "
+                "try again, or ask"
                 " without waiting."
             )
         environ.get(_LEAVE, lambda: None)()

@@ -1,5 +1,6 @@
-"""What the API answers, as pydantic models: the OpenAPI document is made of them, and tests hold every
-answer against them. Handlers build plain JSON, because results may be nested deeper than pydantic goes.
+"""What the API answers, as pydantic models: the OpenAPI document is made of them, and tests hold
+every answer against them. Handlers build plain JSON, because results may be nested deeper than
+pydantic goes.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class FinishedExecution(Accepted):
 
 
 class BatchAnswer(WireModel):
-    """What became of one item: its execution, or the problem that it would have been answered with alone."""
+    """What became of one item: its execution, or the problem that it would have been answered with
+    alone."""
 
     status: int = Field(description="202, or that of the problem")
     execution_id: str | None = None
@@ -186,7 +188,8 @@ class EventPage(WireModel):
     status: str = Field(description="where the execution was when the page was read")
     version: int = Field(description="the newest version there was")
     idle: bool = Field(
-        description="nothing happens by itself: it has ended, or waits for something from outside, or for executions that do"
+        description="nothing happens by itself: it has ended, or waits for something from outside, or "
+        "for executions that do"
     )
 
 
@@ -259,7 +262,8 @@ GRAPH: Final[JsonObject] = {
 }
 #: A large result: its value, some of its items, or the bytes that were kept.
 RESULT: Final[JsonObject] = {
-    "description": "The value; of a list that is asked for in part {items, offset, length, next}; or the bytes",
+    "description": "The value; of a list that is asked for in part {items, offset, length, next}; or the "
+    "bytes",
     "content": {
         "application/json": {"schema": {}},
         "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},

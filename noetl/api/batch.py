@@ -25,8 +25,9 @@ api = group("batch", PREFIX, "Many executions at once")
 def create(body: BatchBody) -> dict[str, Json]:
     """Start up to 1,000 executions
 
-    Each item is answered by itself, in its place: 202 once it is in the log, or the problem that it would have
-    met alone; none spoils another. A body that is not a batch is refused as a whole (400).
+    Each item is answered by itself, in its place: 202 once it is in the log, or the problem that it
+    would have met alone; none spoils another. A body that is not a batch is refused as a whole
+    (400).
     """
     answers = start_all(services().rt, [StartRequest(**dict(item)) for item in body.executions])
     first = answers[0]

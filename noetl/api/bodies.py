@@ -45,7 +45,8 @@ class StartBody(Body):
     directories: list[str] = Field(
         default_factory=list,
         max_length=8,
-        description="where relative names of files start, on a server that runs for this machine's user alone",
+        description="where relative names of files start, on a server that runs for this machine's user "
+        "alone",
     )
 
     @model_validator(mode="after")

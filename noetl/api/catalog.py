@@ -28,8 +28,9 @@ class PlaybookText(RawModel):
 def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Register a playbook
 
-    Under its `metadata.path`: a new version when the text changed, else the newest one. 422 carries every
-    problem of the text with its line and column; `warnings` are those that do not keep it from running.
+    Under its `metadata.path`: a new version when the text changed, else the newest one. 422 carries
+    every problem of the text with its line and column; `warnings` are those that do not keep it
+    from running.
     """
     body = _body(raw)
     row = catalog.register(services().rt, body.content, strict=body.strict)

@@ -1,4 +1,5 @@
-"""What the API answers about the catalog, credentials, this installation and templates (see `answers`)."""
+"""What the API answers about the catalog, credentials, this installation and templates (see
+`answers`)."""
 
 from __future__ import annotations
 

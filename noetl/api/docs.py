@@ -1,7 +1,8 @@
-"""`/api/docs`: a page that shows the OpenAPI document with Swagger UI, without anything from elsewhere.
+"""`/api/docs`: a page that shows the OpenAPI document with Swagger UI, without anything from
+elsewhere.
 
-Swagger UI comes with the package flask-openapi3-swagger; only its files are used, so that the page can have the
-strict policy of the others.
+Swagger UI comes with the package flask-openapi3-swagger; only its files are used, so that the page
+can have the strict policy of the others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _HTML: Final = f"""<!doctype html>
 </head>
 <body>
 <div id="api"></div>
-<noscript>This page needs JavaScript. The document itself: <a href="/api/openapi.json">openapi.json</a>.</noscript>
+<noscript>This page needs JavaScript.
+The document itself: <a href="/api/openapi.json">openapi.json</a>.</noscript>
 <script src="{PAGE}/swagger-ui-bundle.js"></script>
 <script src="{PAGE}/docs.js"></script>
 </body>

@@ -29,7 +29,8 @@ def document(app: OpenAPI) -> dict[str, Any]:
     sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
     sent["application/json"]["schema"] = {"$ref": f"#/components/schemas/{CatalogBody.__name__}"}
     for route, operation in _operations(made):
-        # The library joins the lines of docstrings for HTML; readers of the document expect Markdown.
+        # The library joins the lines of docstrings for HTML; readers of the document expect
+        # Markdown.
         text = operation.get("description", "").replace("<br/>", "\n").strip()
         operation["description"] = text or operation["summary"]
         _illustrate(route, operation)
@@ -43,7 +44,8 @@ def _operations(made: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _illustrate(route: str, operation: dict[str, Any]) -> None:
-    """Puts the route's examples where they belong: beside the schema of what is sent, and of what is answered first."""
+    """Puts the route's examples where they belong: beside the schema of what is sent, and of what
+    is answered first."""
     example = EXAMPLES[route]
     _put(operation.get("requestBody", {}), example.sent)
     answers = operation["responses"]

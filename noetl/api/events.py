@@ -40,9 +40,10 @@ AGAIN_S = 0.5
 def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Response:
     """Read what happened
 
-    As `text/event-stream` (asked for by `Accept`) all events from `Last-Event-ID` or `after` on, as they
-    come, until the execution ends: `id` is the version, `event` the type, `data` the event as JSON; the last
-    one is `event: end`. Else one page; with `wait` it comes once it holds an event, or none will come.
+    As `text/event-stream` (asked for by `Accept`) all events from `Last-Event-ID` or `after` on, as
+    they come, until the execution ends: `id` is the version, `event` the type, `data` the event as
+    JSON; the last one is `event: end`. Else one page; with `wait` it comes once it holds an event,
+    or none will come.
     """
     rt = services().rt
     if request.accept_mimetypes.best == STREAM:
@@ -89,7 +90,8 @@ def open_stream(frames: Iterator[str]) -> Response:
 
 
 def _announce(frames: Iterator[str]) -> Iterator[str]:
-    """A line before anything happens: servers hold the headers of an answer back until there is some of its body."""
+    """A line before anything happens: servers hold the headers of an answer back until there is
+    some of its body."""
     yield ": connected\n\n"
     yield from frames
 
@@ -108,7 +110,8 @@ def stream(
                 news = _read_behind(rt, execution_id, after, types)
                 for event in news.events:
                     yield frame(event.fact.type, envelope(event), event.version)
-                # What follows a page that is not full is behind what was there: of other types there was nothing to tell.
+                # What follows a page that is not full is behind what was there: of other types
+                # there was nothing to tell.
                 is_full = len(news.events) == BATCH
                 after = news.events[-1].version if is_full else max(after, news.row.head_version)
                 if is_full:
@@ -125,8 +128,8 @@ def stream(
 
 
 def _read_behind(rt: Runtime, execution_id: str, after: int, types: tuple[str, ...]) -> inspect.News:
-    """Asks a second time where the store does not answer: what wakes a stream may be that all connections of the
-    database end, one after another, this one's among them."""
+    """Asks a second time where the store does not answer: what wakes a stream may be that all
+    connections of the database end, one after another, this one's among them."""
     try:
         return inspect.news(rt, execution_id, after, BATCH, types)
     except Unavailable:

@@ -1,7 +1,7 @@
 """One example for each body and each answer of the API, as the OpenAPI document shows them.
 
-By the route: what may be sent (by media type), and what is answered when it went well. Tests hold all of them against the
-schemas, and send what may be sent.
+By the route: what may be sent (by media type), and what is answered when it went well. Tests hold
+all of them against the schemas, and send what may be sent.
 """
 
 from __future__ import annotations

@@ -48,9 +48,10 @@ api = group("executions", "/api/executions", "Runs of playbooks")
 def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Start an execution
 
-    Answers once the request is in the log: what was acknowledged is not lost. With an `Idempotency-Key` the
-    same request yields the same execution, and another one under that key is refused (409). With `Prefer: wait=N` the
-    answer waits for its end: 200 with the result, or 202 where it did not end in time.
+    Answers once the request is in the log: what was acknowledged is not lost. With an
+    `Idempotency-Key` the same request yields the same execution, and another one under that key is
+    refused (409). With `Prefer: wait=N` the answer waits for its end: 200 with the result, or 202
+    where it did not end in time.
     """
     rt = services().rt
     wanted = _start_request(rt, body, header.idempotency_key)
@@ -70,10 +71,12 @@ def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartReques
 
 
 def _directories(body: StartBody) -> tuple[str, ...]:
-    """Raises BadRequest where names are not the machine's user's to choose, and for one that is not absolute."""
+    """Raises BadRequest where names are not the machine's user's to choose, and for one that is not
+    absolute."""
     if body.directories and services().settings.files != "user":
         raise BadRequest(
-            "`directories` cannot be given here: this server serves others than this machine's user, whose files lie "
+            "`directories` cannot be given here: this server serves others than this machine's user, "
+            "whose files lie "
             "below NOETL_FILE_ROOTS; leave it out."
         )
     relative = next((name for name in body.directories if not name.startswith("/")), None)
@@ -85,7 +88,8 @@ def _directories(body: StartBody) -> tuple[str, ...]:
 def acknowledge(
     rt: Runtime, started: StartedExecution, wait_s: int | None = None
 ) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """202 for an execution that was asked for; 200 with its result where it ends within `wait_s`."""
+    """202 for an execution that was asked for; 200 with its result where it ends within
+    `wait_s`."""
     headers = {"Location": shapes.links(started.execution_id)["self"]}
     if wait_s is None or (found := _wait_if_possible(rt, started.execution_id, wait_s)) is None:
         return shapes.accepted(started.row, started.warnings), 202, headers
@@ -97,7 +101,8 @@ def acknowledge(
 
 
 def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.ExecutionResultView | None:
-    """None where no place is free, or the database has gone: what was started is acknowledged all the same."""
+    """None where no place is free, or the database has gone: what was started is acknowledged all
+    the same."""
     try:
         with services().places.held(request.environ):
             return waiting.result(rt, execution_id, wait_s)
@@ -138,7 +143,8 @@ def report(path: ExecutionPath, query: ReportQuery) -> dict[str, Json]:
 def result(path: ExecutionPath, query: WaitQuery) -> dict[str, Json]:
     """Show an execution's result, whatever its size
 
-    With `wait` the answer comes when the execution ends, or after so many seconds with its status then.
+    With `wait` the answer comes when the execution ends, or after so many seconds with its status
+    then.
     """
     return result_of(services().rt, path.execution_id, query)
 

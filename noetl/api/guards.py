@@ -1,8 +1,8 @@
 """What every request must pass, and the headers that every answer carries.
 
-There are no tokens yet: what keeps strangers out is the loopback interface. So a page in the user's browser
-must not be able to use that interface for its own ends: not by a form or a blind `fetch` (content type,
-`Origin`), not by a name that it made resolve to 127.0.0.1 (`Host`).
+There are no tokens yet: what keeps strangers out is the loopback interface. So a page in the user's
+browser must not be able to use that interface for its own ends: not by a form or a blind `fetch`
+(content type, `Origin`), not by a name that it made resolve to 127.0.0.1 (`Host`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def register(app: Flask) -> None:
     app.after_request(_headers)
 
 
-# --- before -----------------------------------------------------------------------------------------
+# --- before --------------------------------------------------------------------------------------
 
 
 def _host() -> Response | None:
@@ -109,7 +109,7 @@ def _is_allowed(origin: str) -> bool:
     return origin in allowed or "*" in allowed
 
 
-# --- behind -----------------------------------------------------------------------------------------
+# --- behind --------------------------------------------------------------------------------------
 
 
 def _headers(response: Response) -> Response:

@@ -1,4 +1,5 @@
-"""`/api/executions/{id}/logs`: what user code printed, in pages or as a stream (server-sent events)."""
+"""`/api/executions/{id}/logs`: what user code printed, in pages or as a stream (server-sent
+events)."""
 
 from __future__ import annotations
 
@@ -32,9 +33,10 @@ BATCH: Final = 200
 def read(path: ExecutionPath, query: LogsQuery, header: EventsHeader) -> Response:
     """Read what python and shell tasks printed
 
-    In the order in which it was stored, secrets masked. As `text/event-stream` (asked for by `Accept`) all chunks from
-    `Last-Event-ID` or `after` on, as they come, until the execution ends: `id` is the number, `event` is `log`, `data` the
-    chunk as JSON; the last one is `event: end`. Else one page.
+    In the order in which it was stored, secrets masked. As `text/event-stream` (asked for by
+    `Accept`) all chunks from `Last-Event-ID` or `after` on, as they come, until the execution ends:
+    `id` is the number, `event` is `log`, `data` the chunk as JSON; the last one is `event: end`.
+    Else one page.
     """
     rt = services().rt
     where = LogFilter(query.step, query.iteration, query.attempt)

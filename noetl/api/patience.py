@@ -1,7 +1,8 @@
 """How long a request's body may take to arrive.
 
-gunicorn's threads wait for bodies without end, so a client that sends a byte now and then would keep one to
-itself. Closing the reading half of the connection wakes whoever reads; the answer still goes out.
+gunicorn's threads wait for bodies without end, so a client that sends a byte now and then would
+keep one to itself. Closing the reading half of the connection wakes whoever reads; the answer still
+goes out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class BodyDeadline:
 
 
 class _Body:
-    """A body with a deadline. The deadline holds beyond the answer: servers read what the handler left."""
+    """A body with a deadline. The deadline holds beyond the answer: servers read what the handler
+    left."""
 
     def __init__(
         self, inner: InputStream, expected: int | None, connection: socket.socket, seconds: float

@@ -1,7 +1,8 @@
 """Errors as answers: `application/problem+json` (RFC 9457), for every error there is.
 
-`type` is `urn:noetl:problem:<word>`, stable for programs; `detail` is the sentence for people. Nothing of a
-defect's inside leaves the process: the answer carries an incident number, the log its traceback.
+`type` is `urn:noetl:problem:<word>`, stable for programs; `detail` is the sentence for people.
+Nothing of a defect's inside leaves the process: the answer carries an incident number, the log its
+traceback.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def _body(status: int, kind: str, detail: str, extras: Mapping[str, Json] | None
 
 
 def as_json(error: errors.NoetlError) -> dict[str, Json]:
-    """The problem object of an error that is part of an answer, as in a batch. Raises the error where it is a defect."""
+    """The problem object of an error that is part of an answer, as in a batch. Raises the error
+    where it is a defect."""
     found = _status_of(error)
     if found is None:
         raise error

@@ -1,6 +1,8 @@
-"""What the WSGI server refuses by itself, before there is a request for the application: a problem as well.
+"""What the WSGI server refuses by itself, before there is a request for the application: a problem
+as well.
 
-`gunicorn --worker-class noetl.api.refusals.ProblemWorker`; for any other class gunicorn answers in HTML.
+`gunicorn --worker-class noetl.api.refusals.ProblemWorker`; for any other class gunicorn answers in
+HTML.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from noetl.api.problems import MEDIA_TYPE
 if TYPE_CHECKING:
     import socket
 
-#: By the name of the exception, since versions of gunicorn differ in what they have; 400 for what is not named.
+#: By the name of the exception, since versions of gunicorn differ in what they have; 400 for what
+#: is not named.
 _ANSWERS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "LimitRequestLine": (HTTPStatus.REQUEST_URI_TOO_LONG, "uri-too-long"),
     "LimitRequestHeaders": (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large"),
@@ -37,7 +40,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
     def handle_error(
         self, req: object, client: socket.socket, addr: tuple[str, int] | str, exc: Exception
     ) -> None:
-        """Answers what is no request that can be read; what is none of the client's faults as gunicorn does."""
+        """Answers what is no request that can be read; what is none of the client's faults as
+        gunicorn does."""
         name = type(exc).__name__
         if not isinstance(exc, ParseException) or name in _OURS:
             super().handle_error(req, client, addr, exc)

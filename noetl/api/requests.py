@@ -1,4 +1,5 @@
-"""What callers may send in paths, queries and headers, checked by pydantic. Unknown query parameters are ignored.
+"""What callers may send in paths, queries and headers, checked by pydantic. Unknown query
+parameters are ignored.
 
 The types that bodies have too stand here.
 """
@@ -44,8 +45,8 @@ class Parameters(BaseModel):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As pydantic's. The plain one is asked for by the framework at every request, where making it would take a
-        quarter of the time that a start takes: it is made once."""
+        """As pydantic's. The plain one is asked for by the framework at every request, where making
+        it would take a quarter of the time that a start takes: it is made once."""
         return super().model_json_schema(*args, **kwargs) if args or kwargs else _schema_of(cls)
 
 
@@ -163,12 +164,14 @@ class StartHeader(Parameters):
         None,
         alias="Prefer",
         max_length=1000,
-        description=f"`wait=N` (RFC 7240): answer with the result if it is there within N seconds, at most {MAX_WAIT_S}",
+        description="`wait=N` (RFC 7240): answer with the result if it is there within N seconds, at "
+        f"most {MAX_WAIT_S}",
     )
 
     @property
     def wait_s(self) -> int | None:
-        """The seconds of `Prefer: wait`, as far as they are granted. Preferences that are not understood do not count."""
+        """The seconds of `Prefer: wait`, as far as they are granted. Preferences that are not
+        understood do not count."""
         wanted = parse_dict_header((self.prefer or "").lower().replace(";", ",")).get("wait") or ""
         if not (wanted.isascii() and wanted.isdigit()) or int(wanted[:9]) == 0:
             return None

@@ -37,9 +37,10 @@ MEDIA_TYPES = {
 def result(path: ResultPath, query: ResultQuery) -> Response:
     """Show a large result
 
-    `noetl://results/...` lies at `/api/results/...`. As JSON: the whole value, or with `offset` and `limit` some items
-    of a list or rows of a table: `{items, offset, length, next}`. With `raw=1`, or where `Accept` prefers its content
-    type, the bytes that were kept, such as a Parquet file. The `ETag` is the hash of the content.
+    `noetl://results/...` lies at `/api/results/...`. As JSON: the whole value, or with `offset` and
+    `limit` some items of a list or rows of a table: `{items, offset, length, next}`. With `raw=1`,
+    or where `Accept` prefers its content type, the bytes that were kept, such as a Parquet file.
+    The `ETag` is the hash of the content.
     """
     kept = services().rt.results
     reference = results.reference_of(f"noetl://results/{path.name}")

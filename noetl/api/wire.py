@@ -1,7 +1,7 @@
 """Request bodies: JSON as strict as the log needs it, read once and bounded.
 
-Python's own reader takes NaN, `1e999`, duplicate keys and any depth; none of them survives a log that is
-read by other programs, so they are answered here, where their sender can see it.
+Python's own reader takes NaN, `1e999`, duplicate keys and any depth; none of them survives a log
+that is read by other programs, so they are answered here, where their sender can see it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class StrictRequest(Request):
-    """A request whose JSON body is an object that NoETL can keep; an absent body is an empty one."""
+    """A request whose JSON body is an object that NoETL can keep; an absent body is an empty
+    one."""
 
     def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:  # noqa: ARG002
         """The arguments are those of Flask and change nothing. Raises BadRequest."""

@@ -16,8 +16,8 @@ MAX_SOCKET_PATH = 100
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """`argv` starts the server, where there is one to start; `folder` is to be removed afterwards. `is_ours`: nobody
-    else runs it."""
+    """`argv` starts the server, where there is one to start; `folder` is to be removed afterwards.
+    `is_ours`: nobody else runs it."""
 
     url: str
     about: str

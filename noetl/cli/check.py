@@ -55,9 +55,11 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
 )
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: str) -> None:
-    """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint).
+    """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message
+    (hint).
 
-    FILES are playbooks, directories (the playbooks below them), or patterns such as 'flows/**/*.yaml'.
+    FILES are playbooks, directories (the playbooks below them), or patterns such as
+    'flows/**/*.yaml'.
     """
     kinds = installed_kinds()
     found = named(files)
@@ -75,7 +77,8 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
 
 
 def _checked(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> CheckedFile:
-    """One file. That it cannot be read is a problem of it, so that the others are checked all the same."""
+    """One file. That it cannot be read is a problem of it, so that the others are checked all the
+    same."""
     try:
         found = compiled(file, kinds, strict=strict)
     except BadRequest as error:
@@ -88,7 +91,8 @@ def _file_fault(name: str, message: str) -> Problem:
 
 
 def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
-    """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be read."""
+    """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be
+    read."""
 
     files = Settings.from_env().file_policy(directories_of(file), started_by_user=True)
 

@@ -23,7 +23,8 @@ INTERRUPTED = 130
 
 
 def complain(error: NoetlError) -> int:
-    """Prints the error to standard error, every problem of a playbook on its own line; returns the exit code."""
+    """Prints the error to standard error, every problem of a playbook on its own line; returns the
+    exit code."""
     message = error.message
     if isinstance(error, PlaybookInvalid) and error.problems:
         for problem in error.problems:
@@ -36,8 +37,8 @@ def complain(error: NoetlError) -> int:
 
 
 def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
-    """Prints what the compiler warned of (see `catalog.warnings_of`) to standard error, as `noetl validate` would for
-    `file`."""
+    """Prints what the compiler warned of (see `catalog.warnings_of`) to standard error, as `noetl
+    validate` would for `file`."""
     for one in warnings:
         place = f"{file}:{one['line']}:{one['column']}" if one.get("line") else file
         code = f"[{one['code']}]" if one.get("code") else ""
@@ -82,7 +83,8 @@ def word(text: str, colour: str) -> str:
 
 
 def hush() -> None:
-    """Says nothing more on streams whose reader has gone, also not when the interpreter flushes them."""
+    """Says nothing more on streams whose reader has gone, also not when the interpreter flushes
+    them."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue

@@ -105,7 +105,8 @@ def delete(name: str, path: str | None, execution: str | None) -> None:
 def rotate(new_key: bool) -> None:
     """Encrypt all credentials anew, with the newest key.
 
-    The older keys stay where they are: executions that began with them need them until they have ended.
+    The older keys stay where they are: executions that began with them need them until they have
+    ended.
     """
     settings = Settings.from_env()
     settings.make_home()

@@ -18,10 +18,12 @@ PAGE = 1000
 def attend(
     rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool, pause_s: float, grace_s: float
 ) -> None:
-    """Until every execution that it called, and those that these called, has ended: detached ones, and those
-    that are being cancelled because nobody waits for them any more. No other process would go on with them.
+    """Until every execution that it called, and those that these called, has ended: detached ones,
+    and those that are being cancelled because nobody waits for them any more. No other process
+    would go on with them.
 
-    Without `wait` those that only wait for outside input are left. Ctrl-C cancels the rest; a second one leaves.
+    Without `wait` those that only wait for outside input are left. Ctrl-C cancels the rest; a
+    second one leaves.
     """
     todo, told = [execution_id], set[str]()
     interrupted = False

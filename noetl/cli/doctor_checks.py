@@ -52,7 +52,8 @@ def _python(_: Settings) -> DoctorFinding:
 
 
 def _package(_: Settings) -> DoctorFinding:
-    """Another distribution that brings a package `noetl` has written over files of this one, or will."""
+    """Another distribution that brings a package `noetl` has written over files of this one, or
+    will."""
     owners = {*packages_distributions().get("noetl", ()), *_find_distribution("noetl")} - {DISTRIBUTION}
     if not owners:
         return DoctorFinding("package", True, "noetl belongs to noetl-celery alone")
@@ -99,7 +100,8 @@ def _database(settings: Settings) -> DoctorFinding:
 
 
 def dead_letters(settings: Settings) -> list[JsonMap]:
-    """Messages that were refused, newest first. Raises NoetlError where the database cannot be read."""
+    """Messages that were refused, newest first. Raises NoetlError where the database cannot be
+    read."""
     store = open_store(settings.database)
     try:
         with store.read() as tx:
@@ -209,7 +211,8 @@ def _clocks(settings: Settings) -> DoctorFinding:
 
 
 def _off(settings: Settings) -> list[tuple[str, float]]:
-    """By how many seconds the clocks of this machine and of the workers are ahead. Raises NoetlError."""
+    """By how many seconds the clocks of this machine and of the workers are ahead. Raises
+    NoetlError."""
     store = open_store(settings.database)
     try:
         with store.read() as tx:
@@ -235,7 +238,10 @@ def _sandbox(settings: Settings) -> DoctorFinding:
 
 def _files(settings: Settings) -> DoctorFinding:
     """Roots say little where code in a process of the same user reads what it likes."""
-    advice = "Set NOETL_PYTHON_ISOLATION=sandbox: roots hold the tools that name files, and code is held by a sandbox alone."
+    advice = (
+        "Set NOETL_PYTHON_ISOLATION=sandbox: roots hold the tools that name files, and code is held "
+        "by a sandbox alone."
+    )
     if not settings.file_roots:
         return DoctorFinding(
             "files", True, "no roots: see Files in docs/operations.md for what tasks may name"

@@ -204,7 +204,10 @@ def _line(event: Event) -> str:
     if draft.iteration is not None:
         place += f"[{draft.iteration}]"
     payload: dict[str, Any] = dict(envelope(event)["payload"])
-    return f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} {_short(payload, 100)}"
+    return (
+        f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} "
+        f"{_short(payload, 100)}"
+    )
 
 
 @execution.command(epilog="Example: noetl execution replay 1234567890123 --version 12")

@@ -81,7 +81,8 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
 
 
 def _is_at_work(row: ExecutionRow) -> bool:
-    """Whether the process of a `noetl run` that the execution belongs to is alive, on this machine."""
+    """Whether the process of a `noetl run` that the execution belongs to is alive, on this
+    machine."""
     return bool(row.shard) and bootstrap.is_at_work(Settings.from_env(), row.shard)
 
 

@@ -38,8 +38,8 @@ from noetl.exports.manifest import Format, Manifest
 def export(to: str, format_: str | None, tables: str | None, as_json: bool) -> None:
     """Write executions, step runs, tasks, events and the rest as tables.
 
-    A later export to the same directory adds files with what is new since then. Its manifest.json names the files
-    that count. Executions may run meanwhile.
+    A later export to the same directory adds files with what is new since then. Its manifest.json
+    names the files that count. Executions may run meanwhile.
     """
     names = [name.strip() for name in (tables or "").split(",") if name.strip()]
     with opened() as rt:

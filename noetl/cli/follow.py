@@ -37,8 +37,8 @@ class FollowedExecution(Protocol):
     """One execution, as whoever follows it sees it."""
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
-        """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to answer, but not longer
-        than until the execution has ended, or (`until_idle`) is idle."""
+        """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to
+        answer, but not longer than until the execution has ended, or (`until_idle`) is idle."""
         ...
 
     def cancel(self, reason: str) -> None: ...
@@ -52,8 +52,9 @@ def follow(
     wait_s: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Tells `progress` every event until the execution ends; without `wait`, until it is idle. Calls
-    `meanwhile` in between, at least every `wait_s` seconds. Ctrl-C cancels the execution; a second one leaves."""
+    """Tells `progress` every event until the execution ends; without `wait`, until it is idle.
+    Calls `meanwhile` in between, at least every `wait_s` seconds. Ctrl-C cancels the execution; a
+    second one leaves."""
     seen, interrupted = 0, False
     while True:
         try:

@@ -26,7 +26,8 @@ _MOST: Final = 16 << 20
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file and the cause."""
+    """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file
+    and the cause."""
     if path == STDIN and sys.stdin is None:
         raise BadRequest("'-' stands for standard input, which is closed; give a file.")
     try:
@@ -47,7 +48,8 @@ def read_bytes(path: Path) -> bytes:
 
 
 def directories_of(file: Path) -> tuple[Path, ...]:
-    """Where relative names in a playbook start: its own directory, then that in which the command was started."""
+    """Where relative names in a playbook start: its own directory, then that in which the command
+    was started."""
     here = Path.cwd()
     own = here if file == STDIN else file.absolute().parent
     return tuple(dict.fromkeys((own, here)))
@@ -59,7 +61,8 @@ def _beside(path: Path) -> str:
         others = list(path.parent.iterdir())
     except OSError:
         return ""
-    # What files are called by their kind makes no two alike: `sum.yaml` is meant by `sun.yaml`, and by `sum`.
+    # What files are called by their kind makes no two alike: `sum.yaml` is meant by `sun.yaml`, and
+    # by `sum`.
     alike = {one.stem: one for one in others if _kind(one) == _kind(path)}
     by_kind = {one.stem: one for one in others}
     near = alike.get(nearest(path.stem, alike) or "") or by_kind.get(path.stem)
@@ -83,7 +86,8 @@ def read_text(path: Path) -> str:
 
 
 def payload_of(given: str | None, option: str = "--payload") -> JsonMap:
-    """`--payload`: JSON text, or a file with JSON or YAML (`payload.json`, `@payload.yaml`). Raises BadRequest."""
+    """`--payload`: JSON text, or a file with JSON or YAML (`payload.json`, `@payload.yaml`). Raises
+    BadRequest."""
     if given is None:
         return {}
     text = given.strip()
@@ -132,7 +136,8 @@ def _yaml(text: str, place: str) -> JsonMap:
 
 
 def overrides_of(pairs: Iterable[str]) -> JsonMap:
-    """`--set a.b=v`: dotted names, values typed as in playbooks; `+a.b=v` stays marked. Raises BadRequest."""
+    """`--set a.b=v`: dotted names, values typed as in playbooks; `+a.b=v` stays marked. Raises
+    BadRequest."""
     merged: Json = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
@@ -149,7 +154,8 @@ def overrides_of(pairs: Iterable[str]) -> JsonMap:
 
 
 def typed(text: str) -> Json:
-    """A number, boolean, null, quoted text, `[list]` or `{mapping}` as in a playbook; else the text itself.
+    """A number, boolean, null, quoted text, `[list]` or `{mapping}` as in a playbook; else the text
+    itself.
 
     Raises BadRequest for what JSON cannot hold.
     """

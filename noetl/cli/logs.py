@@ -17,7 +17,8 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
 
-#: Chunks that are read at once, and seconds that `--follow` waits before it looks although nothing was heard of.
+#: Chunks that are read at once, and seconds that `--follow` waits before it looks although nothing
+#: was heard of.
 PAGE: Final = 200
 WAIT_S: Final = 5.0
 

@@ -84,7 +84,8 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """What is imported stays: looking for garbage in it, again and again, is a tenth of a short run."""
+    """What is imported stays: looking for garbage in it, again and again, is a tenth of a short
+    run."""
     gc.disable()
     try:
         yield
@@ -96,8 +97,10 @@ def _uncollected() -> Iterator[None]:
 @click.group(
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: noetl run examples/hello.yaml. The documentation is in docs/ of the source: quickstart.md to begin "
-    "with, cli.md for the command, reference/README.md for the language, tools.md, operations.md; README.md lists every page. "
+    epilog="Example: noetl run examples/hello.yaml. The documentation is in docs/ of the source: "
+    "quickstart.md to begin "
+    "with, cli.md for the command, reference/README.md for the language, tools.md, operations.md; "
+    "README.md lists every page. "
     "noetl tool show KIND and noetl validate --explain CODE print theirs.",
 )
 @click.version_option(__version__, prog_name="noetl")
@@ -106,7 +109,8 @@ def noetl() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The console script. Exit codes: 0 fine, 1 failed, 2 wrong input, 3 waiting, 130 interrupted."""
+    """The console script. Exit codes: 0 fine, 1 failed, 2 wrong input, 3 waiting, 130
+    interrupted."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal of another encoding, or a file's name that is no text, is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -120,8 +124,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         # Its bindings complain on standard error of all that is left when they go.
         gc.unfreeze()
     else:
-        # The interpreter collects all modules on its way out, which takes a fifth of a second: the process ends,
-        # its memory is given back anyway.
+        # The interpreter collects all modules on its way out, which takes a fifth of a second: the
+        # process ends, its memory is given back anyway.
         gc.freeze()
     sys.exit(code)
 

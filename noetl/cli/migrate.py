@@ -27,7 +27,8 @@ from noetl.tools.kit.registry import kinds as installed_kinds
 )
 @click.pass_context
 def migrate(ctx: click.Context, files: tuple[Path, ...], write: bool, check: bool) -> None:
-    """Print FILE in the canonical form: the classic and rules dialects and older spellings are rewritten.
+    """Print FILE in the canonical form: the classic and rules dialects and older spellings are
+    rewritten.
 
     Comments and order stay. What comes out is compiled again, and means the same or is not printed.
     """
@@ -64,7 +65,8 @@ def _rewritten(file: Path, kinds: Mapping[str, KindInfo]) -> tuple[str, int]:
     again = _compiled(text, file, kinds)
     if compiled.net is None or again.net is None or not same_net(compiled.net, again.net):
         raise NoetlError(
-            f"{file} would mean something else in its canonical form, which is a defect of NoETL: nothing was written. "
+            f"{file} would mean something else in its canonical form, which is a defect of NoETL: "
+            "nothing was written. "
             "Please report it with the playbook."
         )
     told = sum(problem.code is Code.DEPRECATED for problem in compiled.problems)

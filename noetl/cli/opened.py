@@ -14,8 +14,8 @@ from noetl.usecases.runtime import Runtime
 
 @contextmanager
 def opened(base_dir: Path | None = None) -> Iterator[Runtime]:
-    """Where no broker is set, whoever schedules finds what was asked for in the tables. `base_dir` is where relative
-    file names of tools start, which reach what this machine's user does."""
+    """Where no broker is set, whoever schedules finds what was asked for in the tables. `base_dir`
+    is where relative file names of tools start, which reach what this machine's user does."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     settings.make_home()

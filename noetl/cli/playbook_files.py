@@ -17,7 +17,8 @@ from noetl.store.library import SUFFIXES
 _ROOT_KEYS: Final = (
     rb"""["']?(apiVersion["']?\s*:\s*["']?noetl\.io/|kind["']?\s*:\s*["']?Playbook\b|workflow["']?\s*:)"""
 )
-#: A root key that only playbooks have, looked for in the text: what is no YAML may be meant for one.
+#: A root key that only playbooks have, looked for in the text: what is no YAML may be meant for
+#: one.
 _IN_YAML: Final = re.compile(rb"^" + _ROOT_KEYS, re.MULTILINE)
 _IN_JSON: Final = re.compile(rb"^[\s{]*" + _ROOT_KEYS, re.MULTILINE)
 _BOM: Final = b"\xef\xbb\xbf"
@@ -25,8 +26,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class NamedFiles:
-    """What was found: `files` in the order in which they were named, how many others were passed over, and what is wrong
-    with a name, by that name."""
+    """What was found: `files` in the order in which they were named, how many others were passed
+    over, and what is wrong with a name, by that name."""
 
     files: list[Path] = field(default_factory=list)
     passed_over: int = 0
@@ -38,8 +39,8 @@ class NamedFiles:
 
 
 def named(names: Iterable[Path]) -> NamedFiles:
-    """The files of `names`. Of a directory those below it that are playbooks, of a pattern (`flows/**/*.yaml`) what it
-    matches; names that begin with a dot are passed over there."""
+    """The files of `names`. Of a directory those below it that are playbooks, of a pattern
+    (`flows/**/*.yaml`) what it matches; names that begin with a dot are passed over there."""
     found = NamedFiles()
     for name in names:
         if name.is_dir():
@@ -81,7 +82,8 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _is_playbook(file: Path) -> bool:
-    """Whether it has a root key of playbooks. What cannot be read counts: whoever reads it says why."""
+    """Whether it has a root key of playbooks. What cannot be read counts: whoever reads it says
+    why."""
     try:
         with file.open("rb") as opened:
             text = opened.read(MAX_BYTES)

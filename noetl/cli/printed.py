@@ -31,7 +31,8 @@ LAST: Final = 10
 
 
 class PrintedLines:
-    """Chunks in, whole lines out. Many tasks may print at once: the rest of a line waits for its end."""
+    """Chunks in, whole lines out. Many tasks may print at once: the rest of a line waits for its
+    end."""
 
     def __init__(self) -> None:
         self._rest: dict[tuple[Json, ...], tuple[str, str]] = {}
@@ -75,8 +76,8 @@ class PrintedSource(Protocol):
 
 @dataclass(slots=True)
 class _Member:
-    """An execution whose log is read. `place` is where it was called from; `seen` and `version` are how far its log and
-    its events have been read."""
+    """An execution whose log is read. `place` is where it was called from; `seen` and `version` are
+    how far its log and its events have been read."""
 
     execution_id: str
     place: str = ""
@@ -99,8 +100,8 @@ def _note_call(caller: _Member, event: Event) -> None:
 
 
 class FamilyLog:
-    """What an execution prints and what those print that it calls, whose lines begin with the place of the call:
-    `call[0] > step | text`."""
+    """What an execution prints and what those print that it calls, whose lines begin with the place
+    of the call: `call[0] > step | text`."""
 
     def __init__(self, source: PrintedSource, execution_id: str) -> None:
         self._source = source
@@ -177,7 +178,8 @@ class Verbose:
         self._looked = time.monotonic()
 
     def _say(self, line: str) -> None:
-        # Not click, which writes past the live table's stand-in for standard error, and so into the table.
+        # Not click, which writes past the live table's stand-in for standard error, and so into the
+        # table.
         with suppress(OSError):  # whoever listened has gone; the execution goes on
             print(line, file=sys.stderr)
 
@@ -202,7 +204,8 @@ class PrintedOutput:
 
 
 def with_last_lines(report: JsonMap, end: Callable[[str, JsonMap], list[str]]) -> JsonMap:
-    """The report of an execution that failed, and `last_lines`: what its failed step had printed at last."""
+    """The report of an execution that failed, and `last_lines`: what its failed step had printed at
+    last."""
     error = report.get("error")
     if not error or error.get("step") is None:
         return report

@@ -21,7 +21,8 @@ _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """One file with its problems; `text` is its text as it may be shown, None where it cannot be read."""
+    """One file with its problems; `text` is its text as it may be shown, None where it cannot be
+    read."""
 
     file: str
     problems: tuple[Problem, ...]
@@ -50,7 +51,7 @@ def as_json(checked: Sequence[CheckedFile]) -> str:
     return _dumped({"ok": ok, "problems": [problem.as_json() for problem in _all(checked)]})
 
 
-# --- SARIF ------------------------------------------------------------------------------------------
+# --- SARIF ---------------------------------------------------------------------------------------
 
 
 def as_sarif(checked: Sequence[CheckedFile]) -> str:
@@ -102,7 +103,7 @@ def _sentence(problem: Problem) -> str:
     return f"{problem.message} ({problem.hint})" if problem.hint else problem.message
 
 
-# --- GitHub -----------------------------------------------------------------------------------------
+# --- GitHub --------------------------------------------------------------------------------------
 
 
 def as_github(checked: Sequence[CheckedFile]) -> str:
@@ -129,7 +130,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-# --- JUnit ------------------------------------------------------------------------------------------
+# --- JUnit ---------------------------------------------------------------------------------------
 
 
 def as_junit(checked: Sequence[CheckedFile]) -> str:

@@ -45,7 +45,8 @@ def _worth_telling(line: StepProgress) -> bool:
 
 
 class PlainProgress:
-    """One line for each thing worth saying; loops speak at every tenth of their items, or less and less often."""
+    """One line for each thing worth saying; loops speak at every tenth of their items, or less and
+    less often."""
 
     tick_s = math.inf
 
@@ -99,7 +100,8 @@ class PlainProgress:
 
 
 def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> ProgressView:
-    """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody listens."""
+    """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody
+    listens."""
     if quiet or stream is None:
         return NoProgress()
     if stream.isatty():

@@ -24,7 +24,8 @@ from noetl.usecases.ports import ENDED
 #: Between two questions, where the server does not let them wait.
 POLL_S = 0.1
 
-#: How long one question waits for news, in seconds, and how long the next one is kept back behind some: many come together.
+#: How long one question waits for news, in seconds, and how long the next one is kept back behind
+#: some: many come together.
 WAIT_S = 25.0
 BREATH_S = 0.02
 
@@ -106,7 +107,8 @@ def run_remote(
 ) -> JsonMap:
     """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running.
 
-    `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are printed, None prints none.
+    `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are
+    printed, None prints none.
     """
     with connect(server) as client:
         registered = client.register(content, strict=strict)
@@ -130,7 +132,8 @@ def _warn_of_waiting(client: Client, content: str) -> None:
     for queue in sorted(_unserved(client, queues_of(net))):
         steps = ", ".join(step.name for step in net.transitions if step.calls and step.queue == queue)
         click.echo(
-            f"{word('warning', 'yellow')}: no worker of that server serves the queue {queue}, and {steps} would wait there until one"
+            f"{word('warning', 'yellow')}: no worker of that server serves the queue {queue}, and "
+            f"{steps} would wait there until one"
             f" does: `noetl worker -Q {queue}`, or `noetl up -Q {queue}`.",
             err=True,
         )

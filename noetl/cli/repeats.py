@@ -10,7 +10,8 @@ REPEAT_S: Final = 60.0
 
 
 def drop_repeats() -> None:
-    """Has this process log the same line once in `REPEAT_S` seconds: what fails in a sweep fails in each of them."""
+    """Has this process log the same line once in `REPEAT_S` seconds: what fails in a sweep fails in
+    each of them."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(_Unrepeated())
 

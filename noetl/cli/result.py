@@ -31,7 +31,8 @@ def result() -> None:
 
 @result.command(
     short_help="Write a result to standard output or a file.",
-    epilog="Example: noetl result get noetl://results/executions/1234567890123/9f86….parquet --output rows.parquet",
+    epilog="Example: noetl result get noetl://results/executions/1234567890123/9f86….parquet --output "
+    "rows.parquet",
 )
 @click.argument("ref")
 @click.option(
@@ -90,7 +91,8 @@ def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
 @click.argument("sql")
 @as_json_option
 def sql(ref: str, sql: str, as_json: bool) -> None:
-    """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing else."""
+    """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing
+    else."""
     with opened() as rt:
         rows = query(rt.results, results.reference_of(_checked(ref)), sql)
     if as_json:

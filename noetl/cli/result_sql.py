@@ -29,8 +29,8 @@ _MEMORY: Final = "1GB"
 
 
 def query(kept: Results, reference: JsonMap, sql: str) -> list[dict[str, Json]]:
-    """The rows that `sql` yields over the table `result`, within bounds of memory; nothing else can be reached. Raises
-    BadRequest where DuckDB refuses, NotFound where the result is gone."""
+    """The rows that `sql` yields over the table `result`, within bounds of memory; nothing else can
+    be reached. Raises BadRequest where DuckDB refuses, NotFound where the result is gone."""
     import duckdb  # the driver takes 90 ms, which other commands do without
 
     with TemporaryDirectory(prefix="noetl-sql-") as scratch, _file(kept, reference, Path(scratch)) as path:
@@ -66,7 +66,8 @@ def _confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
 
 @contextlib.contextmanager
 def _file(kept: Results, reference: JsonMap, scratch: Path) -> Iterator[Path]:
-    """A file that DuckDB can read, with the rows of the result; a value that is no list is one row."""
+    """A file that DuckDB can read, with the rows of the result; a value that is no list is one
+    row."""
     if PurePosixPath(reference["ref"]).suffix in _READERS:
         with kept.file(reference) as path:
             yield path

@@ -31,7 +31,8 @@ from noetl.usecases.ports import PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
-#: What `--json` prints, of the whole, of each step (`errors` where it went on after some), and (at least) of an error.
+#: What `--json` prints, of the whole, of each step (`errors` where it went on after some), and (at
+#: least) of an error.
 KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "warnings", "events", "duration_ms")
 STEP_KEYS = ("status", "runs", "result", "errors")
 ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt", "line", "traceback")
@@ -157,7 +158,8 @@ def ended_like_by_hand() -> Iterator[None]:
 
 
 def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
-    """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
+    """Goes on with an execution of another process, until it ends or waits for input. Returns its
+    report."""
     drop_repeats()
     with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
@@ -174,7 +176,8 @@ class _LocalExecution:
     execution_id: str
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:  # noqa: ARG002
-        """Not as often as commits: who looks all the time takes time from what runs in this process."""
+        """Not as often as commits: who looks all the time takes time from what runs in this
+        process."""
         if after:
             time.sleep(wait_s)
         news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
@@ -187,7 +190,8 @@ class _LocalExecution:
 def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
     """The result on standard output; status and error on standard error.
 
-    `file` is where the lines of errors are. The exit code is that of the execution, whoever listens.
+    `file` is where the lines of errors are. The exit code is that of the execution, whoever
+    listens.
     """
     with suppress(BrokenPipeError):
         if as_json:
@@ -199,7 +203,8 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
 
 
 def as_documented(report: JsonMap) -> JsonMap:
-    """The shape that `--json` promises: these keys and no others, but for what an error knows besides."""
+    """The shape that `--json` promises: these keys and no others, but for what an error knows
+    besides."""
     steps = {
         name: {key: step[key] for key in STEP_KEYS if key in step} for name, step in report["steps"].items()
     }
@@ -214,7 +219,8 @@ def _tell(report: JsonMap, file: str) -> None:
     seconds = float(report["duration_ms"]) / 1000
     passed = "".join(f", {one}" for one in count_text(report["errors_passed_over"], "error{} passed over"))
     click.echo(
-        f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} events{passed})",
+        f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} "
+        f"events{passed})",
         err=True,
     )
     for warning in report["warnings"]:
@@ -233,7 +239,8 @@ def count_text(count: int, what: str) -> list[str]:
 
 
 def status_text(step: JsonMap) -> str:
-    """`done, 1 error passed over` of a step in a report; its status alone where it met no error that it went on after."""
+    """`done, 1 error passed over` of a step in a report; its status alone where it met no error
+    that it went on after."""
     return f"{step['status']}, {step['errors']['text']}" if "errors" in step else str(step["status"])
 
 

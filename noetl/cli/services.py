@@ -1,6 +1,7 @@
 """`noetl server`, `scheduler`, `worker`, `sweeper`: one process of the stack each.
 
-They become the program that does the work (`gunicorn`, `celery`), so that signals reach it directly.
+They become the program that does the work (`gunicorn`, `celery`), so that signals reach it
+directly.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
 def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> list[str]:
-    """What follows `python -m gunicorn` for the API server: a thread for each request that is answered or waits, as
-    NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
+    """What follows `python -m gunicorn` for the API server: a thread for each request that is
+    answered or waits, as NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
     threads = requests + streams
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
@@ -49,7 +50,8 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
 
 
 def _without_control_socket() -> list[str]:
-    """gunicorn from 25.1 opens one in the user's home, the same for all servers: two stacks would fight for it."""
+    """gunicorn from 25.1 opens one in the user's home, the same for all servers: two stacks would
+    fight for it."""
     release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
     return ["--no-control-socket"] if release >= (25, 1) else []
 
@@ -99,7 +101,8 @@ def server(host: str, port: int, threads: int) -> None:
     settings = Settings.from_env()
     if settings.broker_url:
         bootstrap.check_celery(settings)
-    # The program that this becomes reads its settings itself, and whom it answers follows from where it listens.
+    # The program that this becomes reads its settings itself, and whom it answers follows from
+    # where it listens.
     os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})
     _become("gunicorn", server_argv(host, port, threads, settings.server_streams))
 

@@ -36,10 +36,11 @@ _EXACT: Final = 1 << 53
 @click.option("--json", "as_json", is_flag=True, help="QueryAnswer in JSON: a list of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="QueryAnswer in CSV.")
 def sql(query: str | None, last: int | None, as_json: bool, as_csv: bool) -> None:
-    """QueryAnswer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the tables and columns.
+    """QueryAnswer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the
+    tables and columns.
 
-    The tables that QUERY names are filled from the database, and nothing else can be reached. Executions may run
-    meanwhile.
+    The tables that QUERY names are filled from the database, and nothing else can be reached.
+    Executions may run meanwhile.
     """
     if as_json and as_csv:
         raise BadRequest("--json and --csv exclude each other.")

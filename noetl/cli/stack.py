@@ -158,8 +158,8 @@ def queues_named(files: Mapping[Path, str]) -> set[str]:
 
 
 def register_called(client: Client, file: Path, text: str) -> None:
-    """What `text` calls, and what that calls: where the catalog does not know it, from the files below the
-    directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
+    """What `text` calls, and what that calls: where the catalog does not know it, from the files
+    below the directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
     files, kinds = FileLibrary(file.absolute().parent), installed_kinds()
     todo, seen = calls(load_playbook(text, file=str(file), kinds=kinds)), set[str]()
     while todo:
@@ -190,8 +190,9 @@ def _known(client: Client, path: str) -> str | None:
 def started(
     settings: Settings, *, flower: bool, concurrency: int, queues: Collection[str] = ()
 ) -> Iterator[Stack]:
-    """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides those of the installed
-    tools. Raises Unavailable, and ConfigError where Celery's settings contradict NoETL's."""
+    """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides
+    those of the installed tools. Raises Unavailable, and ConfigError where Celery's settings
+    contradict NoETL's."""
     broker = choose(settings)
     _check_answers(broker, settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
@@ -217,7 +218,8 @@ def started(
 
 
 def _check_answers(broker: Broker, settings: Settings) -> None:
-    """Raises Unavailable where a broker that others run does not answer: without it nothing would happen."""
+    """Raises Unavailable where a broker that others run does not answer: without it nothing would
+    happen."""
     if broker.is_ours:
         return
     dispatcher = bootstrap.dispatcher_of(settings)
@@ -226,13 +228,15 @@ def _check_answers(broker: Broker, settings: Settings) -> None:
             dispatcher.ping()
     except Unavailable as error:
         raise Unavailable(
-            f"{error.message} It is the one of NOETL_BROKER_URL ({broker.url.rsplit('@', 1)[-1]}): start it, or unset "
+            f"{error.message} It is the one of NOETL_BROKER_URL ({broker.url.rsplit('@', 1)[-1]}): start "
+            "it, or unset "
             "NOETL_BROKER_URL, and `noetl up` brings its own."
         ) from error
 
 
 def _hurry_by_signal(supervisor: Supervisor) -> None:
-    """Whoever presses Ctrl-C while things end does not want to wait for them, and still leaves nothing behind."""
+    """Whoever presses Ctrl-C while things end does not want to wait for them, and still leaves
+    nothing behind."""
 
     def hurry(*_: object) -> None:
         supervisor.hurried = True
@@ -250,7 +254,8 @@ def _tell_of_the_busy(names: list[str]) -> None:
     workers = [name for name in names if name.startswith("worker-")]
     if workers:
         click.echo(
-            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run again by "
+            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run "
+            "again by "
             "the next `noetl up`. Ctrl-C stops at once.",
             err=True,
         )

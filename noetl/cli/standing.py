@@ -1,4 +1,5 @@
-"""`noetl down` and `noetl status`, and what they share with `noetl up -d`: a stack that runs on its own."""
+"""`noetl down` and `noetl status`, and what they share with `noetl up -d`: a stack that runs on its
+own."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _LINES: Final = 20
 
 
 def start_detached(home: Path, options: Sequence[str]) -> RunningStack:
-    """Starts `noetl up` in a session of its own, and returns once it answers. Raises Unavailable where it does not."""
+    """Starts `noetl up` in a session of its own, and returns once it answers. Raises Unavailable
+    where it does not."""
     if is_held(home):
         raise Conflict(f"A stack runs on {home} already; `noetl status` says where, `noetl down` stops it.")
     log = home / "logs" / "up.log"
@@ -105,7 +107,8 @@ def _is_alive(pid: int) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Say whether a stack runs on this home, where, and how it is. Exit code 1 where it is not well."""
+    """Say whether a stack runs on this home, where, and how it is. Exit code 1 where it is not
+    well."""
     home = Settings.from_env().home_dir
     stack = find(home)
     if stack is None:

@@ -11,7 +11,8 @@ from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.outcome import ErrorInfo
 
-#: Errors that a step went on after that plain progress tells, one line each; the last line of the step counts all.
+#: Errors that a step went on after that plain progress tells, one line each; the last line of the
+#: step counts all.
 ERRORS_TOLD = 10
 
 
@@ -29,7 +30,8 @@ class StepProgress:
     called: set[str] = field(default_factory=set)
     #: Nobody knows how many items there will be: a cursor finds them.
     grows: bool = False
-    #: The errors that it went on after, over all its runs, and the iterations of this run that failed.
+    #: The errors that it went on after, over all its runs, and the iterations of this run that
+    #: failed.
     passed: PassedErrors = field(default_factory=PassedErrors)
     failed: dict[int, ErrorInfo] = field(default_factory=dict)
 

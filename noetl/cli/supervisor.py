@@ -1,8 +1,9 @@
-"""Child processes, kept alive: a dead one is started again with backoff, one that keeps dying ends all.
+"""Child processes, kept alive: a dead one is started again with backoff, one that keeps dying ends
+all.
 
-Services written in Python are forked from this process after it has imported what they share: they start
-at once, and the memory of what was imported is there only once. That needs this process to stay without
-threads.
+Services written in Python are forked from this process after it has imported what they share: they
+start at once, and the memory of what was imported is there only once. That needs this process to
+stay without threads.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def _run_module(service: Service) -> None:
 
 
 class Supervisor:
-    """Starts services in order and stops them in reverse. Children are in sessions of their own, so that
-    an interrupt from the keyboard reaches only us."""
+    """Starts services in order and stops them in reverse. Children are in sessions of their own, so
+    that an interrupt from the keyboard reaches only us."""
 
     def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
         self.services = list(services)
@@ -138,7 +139,8 @@ class Supervisor:
         os.environ.update(environment)
 
     def preload(self, modules: Sequence[str]) -> None:
-        """Imports what the services share, and keeps the collector from touching (and copying) it."""
+        """Imports what the services share, and keeps the collector from touching (and copying)
+        it."""
         for name in modules:
             import_module(name)
         gc.collect()
@@ -168,7 +170,8 @@ class Supervisor:
         return {s.name: s.process.pid for s in self.services if s.process is not None}
 
     def tend(self) -> None:
-        """Looks after everybody once. Raises Unavailable where one keeps dying, with its last words."""
+        """Looks after everybody once. Raises Unavailable where one keeps dying, with its last
+        words."""
         now = time.monotonic()
         for service in self.services:
             if service.process is None:

@@ -12,7 +12,8 @@ GAP = "  "
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints to standard output, one line for each row. Programs that read tables had better use `--json`."""
+    """Prints to standard output, one line for each row. Programs that read tables had better use
+    `--json`."""
     cells = [list(header), *([_cell(value) for value in row] for row in rows)]
     if not sys.stdout.isatty():
         for row in cells:
@@ -23,7 +24,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Lines of at most `width` characters: only the last column is cut, so that ids and names stay whole."""
+    """Lines of at most `width` characters: only the last column is cut, so that ids and names stay
+    whole."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     left = max(width - sum(widths) - len(GAP) * len(widths), 10)
     lines = []

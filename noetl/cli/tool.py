@@ -1,4 +1,5 @@
-"""`noetl tool`: the kinds of tools that are installed, and one call of one of them outside of any playbook."""
+"""`noetl tool`: the kinds of tools that are installed, and one call of one of them outside of any
+playbook."""
 
 from __future__ import annotations
 
@@ -129,9 +130,11 @@ def _plain(text: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON and nothing else.")
 @click.pass_context
 def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | None, as_json: bool) -> None:
-    """Make one call of KIND, outside of any playbook. Relative files start here; templates are not rendered.
+    """Make one call of KIND, outside of any playbook. Relative files start here; templates are not
+    rendered.
 
-    Exit code 0: it went well; 1: it failed; 2: there is no such kind, or it cannot be called like this.
+    Exit code 0: it went well; 1: it failed; 2: there is no such kind, or it cannot be called like
+    this.
     """
     given, inputs = mapping_of(config, "--config"), mapping_of(args, "--input")
     call = Call(

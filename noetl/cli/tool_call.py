@@ -15,10 +15,11 @@ from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 
 
 def outcome_of(tools: ToolPort, call: Call) -> Outcome:
-    """Calls until there is an outcome: a tool that wants to be called again later is, with its checkpoint. As in a
-    playbook its deadline is one for all calls and the waits between them.
+    """Calls until there is an outcome: a tool that wants to be called again later is, with its
+    checkpoint. As in a playbook its deadline is one for all calls and the waits between them.
 
-    Raises BadRequest where it asks for an execution, KeyboardInterrupt (the call has then been ended) at Ctrl-C.
+    Raises BadRequest where it asks for an execution, KeyboardInterrupt (the call has then been
+    ended) at Ctrl-C.
     """
     deadline = begun(call.deadline_s, None, lambda: bootstrap.now().isoformat())
     with ended_like_by_hand():

@@ -148,7 +148,8 @@ def _settings(host: str | None, port: int | None, files: Collection[Path]) -> Se
 
 
 def with_files(settings: Settings, playbooks: Collection[Path]) -> Settings:
-    """What listens to this machine alone works for its user; the directories of `--run` are roots where there are any."""
+    """What listens to this machine alone works for its user; the directories of `--run` are roots
+    where there are any."""
     if not settings.files and is_loopback(settings.host):
         settings = replace(settings, files="user")
     if not settings.file_roots:

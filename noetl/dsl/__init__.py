@@ -1,7 +1,7 @@
 """Front ends: YAML text to a document with positions, to a Net; problems; JSON Schema.
 
-Imports `net`, `expressions`, `facts` and `errors`. The only package that knows a dialect: dialects are
-rewritten to the canonical form (`lowering`), which alone is turned into a Net (`canonical`).
+Imports `net`, `expressions`, `facts` and `errors`. The only package that knows a dialect: dialects
+are rewritten to the canonical form (`lowering`), which alone is turned into a Net (`canonical`).
 """
 
 from __future__ import annotations

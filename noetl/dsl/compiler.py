@@ -25,9 +25,10 @@ from noetl.net.model import KindInfo, Net
 class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
-    `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
-    warnings in the order of the text; `shown` is the text without the secrets that stand in it. `respelled` counts the
-    places that the canonical form says otherwise, besides those that a warning tells of.
+    `document` is what could be read of it, `source` its text and its canonical form; `problems` are
+    errors and warnings in the order of the text; `shown` is the text without the secrets that stand
+    in it. `respelled` counts the places that the canonical form says otherwise, besides those that
+    a warning tells of.
     """
 
     net: Net | None
@@ -56,12 +57,13 @@ def compile_playbook(
     sources: Callable[[str], str] | None = None,
     parse_sql: bool = False,
 ) -> Compiled:
-    """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
+    """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad
+    input.
 
-    `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a warning when they were
-    registered is no error now. `sources` yields the text of a source file by the name that the playbook has
-    for it, and raises NoetlError where there is none: with it such files are checked too. `parse_sql` looks at SQL, too,
-    whose parsers are slow to load.
+    `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a
+    warning when they were registered is no error now. `sources` yields the text of a source file by
+    the name that the playbook has for it, and raises NoetlError where there is none: with it such
+    files are checked too. `parse_sql` looks at SQL, too, whose parsers are slow to load.
     """
     with _without_collector():
         report = ProblemReport(read(text, file), strict=strict, lenient=lenient)
@@ -70,8 +72,8 @@ def compile_playbook(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Puts the garbage collector off: a compilation makes many objects that all stay until it ends, and to look
-    through them again and again takes a tenth of its time."""
+    """Puts the garbage collector off: a compilation makes many objects that all stay until it ends,
+    and to look through them again and again takes a tenth of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

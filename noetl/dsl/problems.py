@@ -196,7 +196,8 @@ class Problem:
 class Finding:
     """A fault as the language finds it: a report places it in the text and makes a Problem of it.
 
-    `path` leads to the part at fault; `within` says at which character of the text there, `at_key` that its key is meant.
+    `path` leads to the part at fault; `within` says at which character of the text there, `at_key`
+    that its key is meant.
     """
 
     code: Code

@@ -151,7 +151,8 @@ def _flatten(run: Rendering, value: Any) -> list[Any]:
 
 
 def _merge(run: Rendering, value: Any) -> Any:
-    """The elements as one: mappings merged deeply, lists joined, else the last; nulls are skipped."""
+    """The elements as one: mappings merged deeply, lists joined, else the last; nulls are
+    skipped."""
     return _merge_values(run, [run.resolve(element) for element in run.elements(value)])
 
 

@@ -60,7 +60,8 @@ class Method(Callee):
 
 
 class MissingKey(Undefined, Callee):
-    """A key that a mapping has not, named like one of its methods: undefined, until it is called."""
+    """A key that a mapping has not, named like one of its methods: undefined, until it is
+    called."""
 
     __slots__ = ("_method",)
 

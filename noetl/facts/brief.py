@@ -11,7 +11,8 @@ from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
 from noetl.facts.secret import MARK, called, is_secret, is_secret_name
 
-#: Characters of a value that messages show, of each text in it, and the parts and levels of it that are looked at.
+#: Characters of a value that messages show, of each text in it, and the parts and levels of it that
+#: are looked at.
 MOST: Final = 80
 _PARTS: Final = 12
 _LEVELS: Final = 4
@@ -19,8 +20,8 @@ MASK: Final = "***"
 
 
 def brief(value: Json, most: int = MOST) -> str:
-    """`value` as compact JSON (a text as it is) of at most `most` characters. Secrets, and what stands under a name
-    that secrets have (`password`), are hidden."""
+    """`value` as compact JSON (a text as it is) of at most `most` characters. Secrets, and what
+    stands under a name that secrets have (`password`), are hidden."""
     part = _part(value, _LEVELS)
     text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
     line = " ".join(text.split())

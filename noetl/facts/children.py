@@ -13,8 +13,8 @@ from noetl.facts.outcome import ErrorInfo
 class ChildCall:
     """A task calls a playbook, with `payload` over its workload. `version` None: the newest.
 
-    The task's result is that of the child, or of its step `return_step`; of a `detached` child only where it
-    is to be found. `iter` is the scope of the calling iteration.
+    The task's result is that of the child, or of its step `return_step`; of a `detached` child only
+    where it is to be found. `iter` is the scope of the calling iteration.
     """
 
     path: str
@@ -27,8 +27,8 @@ class ChildCall:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Who called an execution: the task of which iteration of which run, how deep below the first caller
-    (from 1), and what of the child it wants."""
+    """Who called an execution: the task of which iteration of which run, how deep below the first
+    caller (from 1), and what of the child it wants."""
 
     execution_id: str
     step: str
@@ -56,8 +56,8 @@ class ChildRequested:
 
 @dataclass(frozen=True, slots=True)
 class ChildWaiting:
-    """The child has come to where only somebody outside makes it go on, or has gone on from there. `at` is the
-    version of its log that says so: what is heard later and is older does not count."""
+    """The child has come to where only somebody outside makes it go on, or has gone on from there.
+    `at` is the version of its log that says so: what is heard later and is older does not count."""
 
     type: ClassVar[str] = "child.waiting"
     task: str

@@ -1,4 +1,5 @@
-"""Events that come from outside: somebody pauses an execution, cancels it, or patches its ctx; and what they lead to."""
+"""Events that come from outside: somebody pauses an execution, cancels it, or patches its ctx; and
+what they lead to."""
 
 from __future__ import annotations
 

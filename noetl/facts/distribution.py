@@ -1,10 +1,12 @@
-"""What NoETL is called where packages are installed from: the package `noetl` is of the distribution `noetl-celery`."""
+"""What NoETL is called where packages are installed from: the package `noetl` is of the
+distribution `noetl-celery`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Not `noetl`: a public index has another project under that name, which would be installed over ours.
+#: Not `noetl`: a public index has another project under that name, which would be installed over
+#: ours.
 DISTRIBUTION: Final = "noetl-celery"
 
 

@@ -24,7 +24,8 @@ _FORMS: Final = "a number of seconds, 500ms, 10s, 5m, 2h, 1d, or ISO 8601 such a
 
 
 def seconds(value: Json) -> float:
-    """The seconds that `value` says: a number of seconds, `500ms`, `10s`, `5m`, `2h`, `1h30m`, `1d`, `PT5S`.
+    """The seconds that `value` says: a number of seconds, `500ms`, `10s`, `5m`, `2h`, `1h30m`,
+    `1d`, `PT5S`.
 
     Raises ValueError, with a sentence that says what was given and what may be, for anything else:
     negative, endless, or longer than ten years included.

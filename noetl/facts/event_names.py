@@ -1,4 +1,5 @@
-"""What queries say of events besides their facts: a status for each type, and names of other generations."""
+"""What queries say of events besides their facts: a status for each type, and names of other
+generations."""
 
 from __future__ import annotations
 

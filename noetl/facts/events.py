@@ -41,14 +41,16 @@ from noetl.facts.warnings import Warned
 
 Source = Literal["server", "worker", "client"]
 
-#: Version of the payload shapes below; older payloads are upcast one step at a time (`store.codec`).
+#: Version of the payload shapes below; older payloads are upcast one step at a time
+#: (`store.codec`).
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that waits in the place of `arc` before `step`. `args` is what the arc hands over; `round`
-    that of the join that it counts in (0: the join has none); `absorbed`: this round has fired."""
+    """A token that waits in the place of `arc` before `step`. `args` is what the arc hands over;
+    `round` that of the join that it counts in (0: the join has none); `absorbed`: this round has
+    fired."""
 
     id: str
     arc: str
@@ -60,8 +62,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ArcDecision:
-    """What became of one arc at a boundary: its guard, the values it read, and the verdict. `chosen`: it routed, or
-    assigned where it leads to no `step`."""
+    """What became of one arc at a boundary: its guard, the values it read, and the verdict.
+    `chosen`: it routed, or assigned where it leads to no `step`."""
 
     arc: str
     step: str
@@ -89,8 +91,9 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The request was looked at. `workload` is that of this run; `warnings` tell of what was undefined. `keychain` are
-    its entries that are templates, rendered, by name: names and places of secrets, and no secrets."""
+    """The request was looked at. `workload` is that of this run; `warnings` tell of what was
+    undefined. `keychain` are its entries that are templates, rendered, by name: names and places of
+    secrets, and no secrets."""
 
     type: ClassVar[str] = "playbook.request.evaluated"
     accepted: bool
@@ -112,7 +115,8 @@ class WorkflowStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFinished:
-    """Nothing is enabled, in flight or timed any more. `result_step` is the step whose result counts."""
+    """Nothing is enabled, in flight or timed any more. `result_step` is the step whose result
+    counts."""
 
     type: ClassVar[str] = "workflow.finished"
     status: str
@@ -132,7 +136,8 @@ class Processed:
 
 @dataclass(frozen=True, slots=True)
 class AdmitEvaluated:
-    """Admission of `token` was decided. A denied token is tried again when ctx is later than `ctx_version`."""
+    """Admission of `token` was decided. A denied token is tried again when ctx is later than
+    `ctx_version`."""
 
     type: ClassVar[str] = "policy.admit.evaluated"
     token: str
@@ -147,8 +152,8 @@ class AdmitEvaluated:
 class CommandIssued:
     """An order went out: a pipeline, one lane of a loop, or one iteration that resumes.
 
-    `issue` counts the orders for the same part of a run, from 1; the context is as of `ctx_version`.
-    `due_at` (UTC, ISO 8601) delays it.
+    `issue` counts the orders for the same part of a run, from 1; the context is as of
+    `ctx_version`. `due_at` (UTC, ISO 8601) delays it.
     """
 
     type: ClassVar[str] = "command.issued"
@@ -174,7 +179,8 @@ class CommandLost:
 
 @dataclass(frozen=True, slots=True)
 class StepScheduled:
-    """The step fires: `tokens` (ids) are consumed, `args` are theirs merged and the step's input."""
+    """The step fires: `tokens` (ids) are consumed, `args` are theirs merged and the step's
+    input."""
 
     type: ClassVar[str] = "step.scheduled"
     tokens: tuple[str, ...]
@@ -197,8 +203,8 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepSuspended:
-    """The pipeline left its worker, until `due_at` or the end of its `child`. All it needs to go on is in its
-    earlier events."""
+    """The pipeline left its worker, until `due_at` or the end of its `child`. All it needs to go on
+    is in its earlier events."""
 
     type: ClassVar[str] = "step.suspended"
     task: str
@@ -215,8 +221,8 @@ class StepResumed:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """The step went well. Its result is that of `task`, else `result`, else that of its loop: of a loop whose lists
-    are too large for the log `result` holds them in pages, by reference."""
+    """The step went well. Its result is that of `task`, else `result`, else that of its loop: of a
+    loop whose lists are too large for the log `result` holds them in pages, by reference."""
 
     type: ClassVar[str] = "step.done"
     task: str | None = None
@@ -231,8 +237,8 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class StepSkipped:
-    """The step did not run. The tokens were dropped and its arcs are not followed; with a run (which `step.scheduled`
-    began with the tokens) they are, as after a success without a result."""
+    """The step did not run. The tokens were dropped and its arcs are not followed; with a run
+    (which `step.scheduled` began with the tokens) they are, as after a success without a result."""
 
     type: ClassVar[str] = "step.skipped"
     tokens: tuple[str, ...]
@@ -295,8 +301,9 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskCheckpointed:
-    """What the task's tool wants to be called again with, after a wait or a crash. `since` (UTC, ISO 8601) is when
-    the attempt was first called: in its first event, where the task has a timeout."""
+    """What the task's tool wants to be called again with, after a wait or a crash. `since` (UTC,
+    ISO 8601) is when the attempt was first called: in its first event, where the task has a
+    timeout."""
 
     type: ClassVar[str] = "task.checkpointed"
     task: str
@@ -306,7 +313,8 @@ class TaskCheckpointed:
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """What the task, called off while it waited, had begun elsewhere was ended; `error` says what goes on, and why."""
+    """What the task, called off while it waited, had begun elsewhere was ended; `error` says what
+    goes on, and why."""
 
     type: ClassVar[str] = "task.abandoned"
     task: str
@@ -315,10 +323,12 @@ class TaskAbandoned:
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvaluated:
-    """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay` seconds.
+    """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay`
+    seconds.
 
-    Written after the end of the task that it judges, and for a retry after success in its place. Without a number
-    it was the guard of a task behind the end of its pipeline, which is to `enter` or to `skip`.
+    Written after the end of the task that it judges, and for a retry after success in its place.
+    Without a number it was the guard of a task behind the end of its pipeline, which is to `enter`
+    or to `skip`.
     """
 
     type: ClassVar[str] = "policy.task.evaluated"
@@ -349,8 +359,9 @@ class VariablesSet:
 
 @dataclass(frozen=True, slots=True)
 class NextEvaluated:
-    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it. `failure` is
-    the error that nobody handled; `stops` says that the whole execution fails with it (fail_fast)."""
+    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it.
+    `failure` is the error that nobody handled; `stops` says that the whole execution fails with it
+    (fail_fast)."""
 
     type: ClassVar[str] = "next.evaluated"
     boundary: str
@@ -373,7 +384,8 @@ class JoinUnsatisfied:
 
 @dataclass(frozen=True, slots=True)
 class ResultDiscarded:
-    """A worker reported something that no longer counts. `reported` is the type of what it reported."""
+    """A worker reported something that no longer counts. `reported` is the type of what it
+    reported."""
 
     type: ClassVar[str] = "result.discarded"
     command_id: str
@@ -438,7 +450,8 @@ Fact: TypeAlias = (
 class Draft:
     """A fact and its place in the playbook, on its way to the log. `attempt` counts from 1.
 
-    A `dedup_key` is unique within the execution: a second append of the same key is the same fact."""
+    A `dedup_key` is unique within the execution: a second append of the same key is the same
+    fact."""
 
     fact: Fact
     source: Source = "server"

@@ -20,8 +20,9 @@ def execution_id(now_ms: int, entropy: int) -> ExecutionId:
 
 
 def child_id(now: datetime, turn: str, number: int) -> ExecutionId:
-    """The id of an execution that is called in the turn of that name and instant, at place `number` of all that the
-    turn records. Those of one turn differ for certain: a thousand that were drawn would not."""
+    """The id of an execution that is called in the turn of that name and instant, at place `number`
+    of all that the turn records. Those of one turn differ for certain: a thousand that were drawn
+    would not."""
     first = int.from_bytes(hashlib.sha256(turn.encode()).digest()[:4])
     return execution_id(int(now.timestamp() * 1000), first + number)
 
@@ -32,7 +33,8 @@ def run_id(step: str, number: int) -> RunId:
 
 
 def command_id(execution: str, run: str, part: str, issue: int) -> CommandId:
-    """The id of one order. `part` is `-` for a pipeline, `l<k>` for a lane, `i<n>` for one iteration."""
+    """The id of one order. `part` is `-` for a pipeline, `l<k>` for a lane, `i<n>` for one
+    iteration."""
     return CommandId(f"{execution}/{run}/{part}/{issue}")
 
 
@@ -42,7 +44,7 @@ def event_id(execution: str, version: int) -> str:
 
 
 def idempotency_key(execution: str, run: str, iteration: int | None, task: str, claim: str = "") -> str:
-    """What tools hand on so that a repeated call has one effect: the same for every try and issue. `claim` is which
-    one of a cursor's it is."""
+    """What tools hand on so that a repeated call has one effect: the same for every try and issue.
+    `claim` is which one of a cursor's it is."""
     place = (claim or "-") if iteration is None else str(iteration)
     return hashlib.sha256(f"{execution}/{run}/{place}/{task}".encode()).hexdigest()[:32]

@@ -17,7 +17,8 @@ Log: TypeAlias = Callable[[Stream, str], None]
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Who printed: an attempt of a task. `delivery` counts the workers that were given its command, from 1."""
+    """Who printed: an attempt of a task. `delivery` counts the workers that were given its command,
+    from 1."""
 
     execution_id: str
     step: str
@@ -30,8 +31,8 @@ class LogPlace:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of text. `offset` is how many bytes its attempt had printed to that stream before; `seq` counts the
-    chunks of the execution, from 1, once it is stored."""
+    """A piece of text. `offset` is how many bytes its attempt had printed to that stream before;
+    `seq` counts the chunks of the execution, from 1, once it is stored."""
 
     place: LogPlace
     stream: Stream
@@ -43,7 +44,8 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """A row of the table: one chunk, or the chunks `seq` to `last_seq` of one attempt, which `ref` stands for."""
+    """A row of the table: one chunk, or the chunks `seq` to `last_seq` of one attempt, which `ref`
+    stands for."""
 
     chunk: LogChunk
     last_seq: int

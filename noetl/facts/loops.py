@@ -28,11 +28,11 @@ class LoopStarted:
 
 @dataclass(frozen=True, slots=True)
 class LoopClaimed:
-    """A lane claimed rows: `items` are the `count` of them, or the reference that stands for them. The event's
-    iteration is the index of the first. Recorded before any of them runs.
+    """A lane claimed rows: `items` are the `count` of them, or the reference that stands for them.
+    The event's iteration is the index of the first. Recorded before any of them runs.
 
-    `waiting` rows, of this claim and of others, are in no lane's hands yet. A claim without rows found none; one
-    with an `error` fails the loop."""
+    `waiting` rows, of this claim and of others, are in no lane's hands yet. A claim without rows
+    found none; one with an `error` fails the loop."""
 
     type: ClassVar[str] = "loop.claimed"
     lane: str
@@ -45,7 +45,8 @@ class LoopClaimed:
 
 @dataclass(frozen=True, slots=True)
 class LoopDone:
-    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers folded."""
+    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers
+    folded."""
 
     type: ClassVar[str] = "loop.done"
     total: int
@@ -55,7 +56,8 @@ class LoopDone:
 
 @dataclass(frozen=True, slots=True)
 class IterationStarted:
-    """Recorded when an iteration was open at a report; one that ends in its first report has its end alone."""
+    """Recorded when an iteration was open at a report; one that ends in its first report has its
+    end alone."""
 
     type: ClassVar[str] = "loop.iteration.started"
     started_at: str
@@ -95,7 +97,8 @@ class IterationFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoopStarted:
-    """A task begins with its own loop, over `count` items. `items` is the list, or the reference that stands for it."""
+    """A task begins with its own loop, over `count` items. `items` is the list, or the reference
+    that stands for it."""
 
     type: ClassVar[str] = "task.loop.started"
     task: str
@@ -118,8 +121,8 @@ class TaskItemDone:
 
 @dataclass(frozen=True, slots=True)
 class TaskItemFailed:
-    """Item number `item` (from 0) of a task's own loop failed. `handled`: its policy went on, so that it counts as
-    completed and its result is null."""
+    """Item number `item` (from 0) of a task's own loop failed. `handled`: its policy went on, so
+    that it counts as completed and its result is null."""
 
     type: ClassVar[str] = "task.item.failed"
     task: str

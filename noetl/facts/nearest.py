@@ -6,11 +6,13 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-#: Longer names are not compared, nor are names with more letters of others: it would cost more than the hint is worth.
+#: Longer names are not compared, nor are names with more letters of others: it would cost more than
+#: the hint is worth.
 LONGEST: Final = 200
 MOST_LETTERS: Final = 50_000
 
-#: How alike names are, from 0 to 1: enough for a hint at what was meant, and enough to say that something is wrong.
+#: How alike names are, from 0 to 1: enough for a hint at what was meant, and enough to say that
+#: something is wrong.
 ALIKE: Final = 0.6
 NEARLY_THE_SAME: Final = 0.75
 #: What is more alike is a slip, and no abbreviation of something else.
@@ -20,8 +22,8 @@ _LETTERS: Final = 3
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = ALIKE) -> str | None:
-    """The one of `known` that `name` may be meant for, whatever the case of its letters: what it is likely a slip for, or
-    short for (`cmd`, `msg`). None where none is near."""
+    """The one of `known` that `name` may be meant for, whatever the case of its letters: what it is
+    likely a slip for, or short for (`cmd`, `msg`). None where none is near."""
     if len(name) > LONGEST:
         return None
     lowered = {candidate.lower(): candidate for candidate in known}

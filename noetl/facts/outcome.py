@@ -42,7 +42,8 @@ class ErrorInfo:
     attempt: int | None = None
     #: Which item of the task's own loop it was, from 0.
     item: int | None = None
-    #: What the item of the iteration, or of the task's own loop, looks like: in short, without secrets.
+    #: What the item of the iteration, or of the task's own loop, looks like: in short, without
+    #: secrets.
     item_text: str | None = None
     line: int | None = None
     traceback: str | None = None
@@ -76,7 +77,8 @@ class Outcome:
         return self.status == "ok"
 
     def as_json(self) -> dict[str, Any]:
-        """`{status, result, data, error, meta, ...extras}`; absent sides are left out (undefined)."""
+        """`{status, result, data, error, meta, ...extras}`; absent sides are left out
+        (undefined)."""
         view: dict[str, Any] = {"status": self.status, "meta": dict(self.meta), **self.extras}
         if self.ok:
             view["result"] = view["data"] = self.result

@@ -1,10 +1,11 @@
 """References to results that are too large for the log.
 
-A *ResultRef* stands for one object of the result store: `{kind: result_ref, ref: noetl://<store>/<place>/<sha256>,
-store, location, scope, expires_at, meta: {content_type, bytes, sha256, compression}, extracted, aliases, preview}`. A
-*Manifest* stands for the parts of a list, one behind the other, without merging them: `{kind: manifest, count, parts:
-[{count, items: [...]} | {count, ref: {kind: result_ref, ...}}]}`; it is a value like any other, and large ones are kept
-by reference.
+A *ResultRef* stands for one object of the result store: `{kind: result_ref, ref:
+noetl://<store>/<place>/<sha256>, store, location, scope, expires_at, meta: {content_type, bytes,
+sha256, compression}, extracted, aliases, preview}`. A *Manifest* stands for the parts of a list,
+one behind the other, without merging them: `{kind: manifest, count, parts: [{count, items: [...]} |
+{count, ref: {kind: result_ref, ...}}]}`; it is a value like any other, and large ones are kept by
+reference.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ RESULT_REF: Final = "result_ref"
 #: The same in the mapping that stands for the parts of a list.
 MANIFEST: Final = "manifest"
 
-#: What templates read of a reference itself: its text, where the store lies, what the log keeps of the value.
+#: What templates read of a reference itself: its text, where the store lies, what the log keeps of
+#: the value.
 OF_REFERENCES: Final = {"_ref": "ref", "_store": "location", "_preview": "preview"}
 
-#: `step`: until its execution has ended. `execution`: as long as the execution, those that it calls and those that
-#: called it are kept. `permanent`: for good.
+#: `step`: until its execution has ended. `execution`: as long as the execution, those that it calls
+#: and those that called it are kept. `permanent`: for good.
 ResultScope: TypeAlias = Literal["step", "execution", "permanent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """For whom a value that leaves the log is kept. From `until` (UTC) on it may be removed, whatever its scope."""
+    """For whom a value that leaves the log is kept. From `until` (UTC) on it may be removed,
+    whatever its scope."""
 
     execution_id: str
     scope: ResultScope = "execution"
@@ -40,7 +43,8 @@ class Keep:
 
     @property
     def place(self) -> str:
-        """The folder of a result store: what is kept for the same lies together, and goes together."""
+        """The folder of a result store: what is kept for the same lies together, and goes
+        together."""
         if self.until is not None:
             # Rounded up to the hour, so that there are few of them; nothing goes before its time.
             hour = int(-(-self.until.timestamp() // 3600))
@@ -56,7 +60,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; `type` is DuckDB's name of it: `BIGINT`, `DECIMAL(18,4)`, `TIMESTAMPTZ`, ..."""
+    """A column of a table; `type` is DuckDB's name of it: `BIGINT`, `DECIMAL(18,4)`, `TIMESTAMPTZ`,
+    ..."""
 
     name: str
     type: str
@@ -81,7 +86,8 @@ class Lazy(Sequence[Json], ABC):
 
 
 def is_reference(value: Json) -> bool:
-    """Whether `value` is `{kind: result_ref, ref: noetl://…, …}` or `{kind: manifest, parts: [...], …}`."""
+    """Whether `value` is `{kind: result_ref, ref: noetl://…, …}` or `{kind: manifest, parts: [...],
+    …}`."""
     if not isinstance(value, Mapping):
         return False
     kind = value.get("kind")
@@ -91,14 +97,15 @@ def is_reference(value: Json) -> bool:
 
 
 class Load(Protocol):
-    """Fetches what a reference stands for. Content-addressed, hence the same at every replay. A list may be `Lazy`,
-    and what is inside of a mapping or list may be references again."""
+    """Fetches what a reference stands for. Content-addressed, hence the same at every replay. A
+    list may be `Lazy`, and what is inside of a mapping or list may be references again."""
 
     def __call__(self, reference: Mapping[str, Any], /) -> Json: ...
 
 
 def loaded(value: Json, load: Load) -> Json:
-    """`value`, or what it stands for where it is a reference: a list may be `Lazy`, and what is inside stays as it is.
+    """`value`, or what it stands for where it is a reference: a list may be `Lazy`, and what is
+    inside stays as it is.
 
     Raises what `load` raises.
     """
@@ -109,8 +116,9 @@ def loaded(value: Json, load: Load) -> Json:
 
 
 def as_items(value: Json, load: Load | None) -> tuple[int, Json]:
-    """How many items a collection has, and the list of them or its reference: null is empty, a scalar or a
-    mapping is one element. A list that is kept by reference stays where it is. Raises what `load` raises."""
+    """How many items a collection has, and the list of them or its reference: null is empty, a
+    scalar or a mapping is one element. A list that is kept by reference stays where it is. Raises
+    what `load` raises."""
     whole = value if load is None else loaded(value, load)
     if whole is None:
         return 0, []
@@ -164,8 +172,9 @@ def assigned_below(
     load: Load | None,
     is_large: Callable[[Json], bool] = lambda _: False,
 ) -> tuple[str, Json]:
-    """The assignment `name = value` to `store`, where `name` is dotted: what it changes a part of is opened
-    if it is a reference, and assigned as a whole if it is one or will be. Raises what `load` raises."""
+    """The assignment `name = value` to `store`, where `name` is dotted: what it changes a part of
+    is opened if it is a reference, and assigned as a whole if it is one or will be. Raises what
+    `load` raises."""
     parts = name.split(".")
     inner: Json = store
     for depth, part in enumerate(parts[:-1], 1):

@@ -13,9 +13,10 @@ from noetl.facts.outcome import ErrorInfo
 class TaskCallDone:
     """Call number `call` (from 1) of a task that repeats went well.
 
-    `kept` is what is collected of its result. `request` is in what the request of the next call differs from what the
-    task says, by the keys of the tool, and `args`; null: there is no other call, and `truncated` says that the answer
-    asks for one. `delay` is how many seconds the next call waits."""
+    `kept` is what is collected of its result. `request` is in what the request of the next call
+    differs from what the task says, by the keys of the tool, and `args`; null: there is no other
+    call, and `truncated` says that the answer asks for one. `delay` is how many seconds the next
+    call waits."""
 
     type: ClassVar[str] = "task.call.done"
     task: str
@@ -31,7 +32,8 @@ class TaskCallDone:
 
 @dataclass(frozen=True, slots=True)
 class TaskCallFailed:
-    """Call number `call` (from 1) of a task that repeats failed, and its policy went on: it is the last one."""
+    """Call number `call` (from 1) of a task that repeats failed, and its policy went on: it is the
+    last one."""
 
     type: ClassVar[str] = "task.call.failed"
     task: str

@@ -1,9 +1,10 @@
 """References to secrets: what stands for a secret everywhere but inside of a tool call.
 
-A *secret reference* is `{kind: secret_ref, execution, keychain | provider + name, version?, field?, seal}`. Only who has
-the installation's keys can make its `seal`, so that data from outside cannot ask for a secret by looking like a reference;
-`field` is not under the seal: whoever holds a reference may reach deeper. In mixed text a *marker* stands for it: a word of
-letters that need no escaping in JSON, addresses and headers.
+A *secret reference* is `{kind: secret_ref, execution, keychain | provider + name, version?, field?,
+seal}`. Only who has the installation's keys can make its `seal`, so that data from outside cannot
+ask for a secret by looking like a reference; `field` is not under the seal: whoever holds a
+reference may reach deeper. In mixed text a *marker* stands for it: a word of letters that need no
+escaping in JSON, addresses and headers.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
-#: Names that people give to secrets, in lower case, with `_` for `-`. Marks of pages (`page_token`) and names of secrets
-#: (`secret_name`) are none.
+#: Names that people give to secrets, in lower case, with `_` for `-`. Marks of pages (`page_token`)
+#: and names of secrets (`secret_name`) are none.
 _NAMES: Final = re.compile(
     r"(.*_)?(password|passwd|passphrase|api_?key|secret_?key|private_?key|client_secret|"
     r"(access|auth|bearer|refresh|api)_token)|pwd|token|secret"
@@ -74,7 +75,8 @@ def called(reference: JsonMap) -> str:
 
 
 def sealed(reference: JsonMap, key: bytes) -> dict[str, Json]:
-    """`reference` with the seal that `key` makes: HMAC-SHA256 over all but `field`, cut to 128 bits."""
+    """`reference` with the seal that `key` makes: HMAC-SHA256 over all but `field`, cut to 128
+    bits."""
     base = {name: value for name, value in reference.items() if name not in ("field", "seal")}
     text = json.dumps(base, sort_keys=True, separators=(",", ":"))
     digest = hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
@@ -92,7 +94,8 @@ def is_sealed_by(reference: JsonMap, key: bytes) -> bool:
 
 
 class Keychain(Mapping[str, JsonMap]):
-    """What templates see as `keychain`: the name of an entry → its reference, sealed when it is asked for."""
+    """What templates see as `keychain`: the name of an entry → its reference, sealed when it is
+    asked for."""
 
     __slots__ = ("_entries", "_execution", "_seal")
 
@@ -102,7 +105,8 @@ class Keychain(Mapping[str, JsonMap]):
         self._seal = seal
 
     def __getitem__(self, name: str) -> JsonMap:
-        """Raises TemplateError for a name that the playbook's keychain does not have, and where nothing can be sealed."""
+        """Raises TemplateError for a name that the playbook's keychain does not have, and where
+        nothing can be sealed."""
         if name not in self._entries:
             hint = did_you_mean(str(name), self._entries)
             raise TemplateError(f"The keychain of this playbook has no entry {str(name)[:80]!r}.{hint}")
@@ -112,7 +116,8 @@ class Keychain(Mapping[str, JsonMap]):
             raise TemplateError(f"keychain.{name} cannot be used: {error}") from error
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Raises nothing for a name that there is not: so that whoever looks at any mapping may look at this one."""
+        """Raises nothing for a name that there is not: so that whoever looks at any mapping may
+        look at this one."""
         return self[name] if name in self._entries else default
 
     def __contains__(self, name: object) -> bool:
@@ -132,14 +137,17 @@ def marker(reference: JsonMap, form: Form = "text") -> str:
 
 
 def reformed(text: str, form: Form) -> str:
-    """`text` with the secrets in it to be written as `form` says; those that are told otherwise already stay so."""
+    """`text` with the secrets in it to be written as `form` says; those that are told otherwise
+    already stay so."""
     return text.replace(f"{MARK}text.", f"{MARK}{form}.")
 
 
 def unmarked(text: str, open: Callable[[JsonMap], Json]) -> str:
-    """`text` with every marker replaced by what `open` yields for its reference, written as the marker says.
+    """`text` with every marker replaced by what `open` yields for its reference, written as the
+    marker says.
 
-    Raises BadRequest where a marker was changed or cut, or where its secret is no text and no JSON is asked for.
+    Raises BadRequest where a marker was changed or cut, or where its secret is no text and no JSON
+    is asked for.
     """
     if len(_MARKER.findall(text)) != text.count(MARK):
         raise BadRequest(
@@ -183,7 +191,8 @@ def _encoded(data: bytes) -> str:
 
 
 def holds_secret(value: Json) -> bool:
-    """Whether a reference or a marker stands anywhere in `value`, however deep (without recursion)."""
+    """Whether a reference or a marker stands anywhere in `value`, however deep (without
+    recursion)."""
     if isinstance(value, str):
         return MARK in value
     pending = [value]

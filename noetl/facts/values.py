@@ -1,4 +1,5 @@
-"""Values of databases as JSON: what a row of a result store's table and of a SQL tool's answer look like."""
+"""Values of databases as JSON: what a row of a result store's table and of a SQL tool's answer look
+like."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def parse_json(rows: Iterable[dict[str, Json]], name: str) -> None:
 
 
 def json_safe(value: object, notes: set[str] | None = None) -> Json:
-    """`value` as JSON: exact numbers as numbers, times as ISO 8601, bytes as base64, the rest as text.
+    """`value` as JSON: exact numbers as numbers, times as ISO 8601, bytes as base64, the rest as
+    text.
 
     NaN and infinities become null, and `notes` says so.
     """

@@ -1,4 +1,5 @@
-"""Warnings as events carry them, in `warnings` of a fact or of a task's `meta`, and as answers show them."""
+"""Warnings as events carry them, in `warnings` of a fact or of a task's `meta`, and as answers show
+them."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from typing import Final, TypeAlias
 
 from noetl.facts.json import Json, JsonMap
 
-#: What nobody defined is `{"template", "place"}`: the template that became null (shortened), and where it stands in the
-#: playbook (`input.total`). What a tool has to say, and whatever an earlier version recorded, is a sentence.
+#: What nobody defined is `{"template", "place"}`: the template that became null (shortened), and
+#: where it stands in the playbook (`input.total`). What a tool has to say, and whatever an earlier
+#: version recorded, is a sentence.
 Warned: TypeAlias = str | JsonMap
 
 #: The keys of a warning that an answer shows, whatever it is about.

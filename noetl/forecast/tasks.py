@@ -33,7 +33,8 @@ _CALL: Final = "playbook"
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The installed kinds, what each says of a configuration, and how values are written into command lines."""
+    """The installed kinds, what each says of a configuration, and how values are written into
+    command lines."""
 
     infos: Mapping[str, KindInfo]
     touches: Touches

@@ -38,7 +38,8 @@ def descendants(net: Net, steps: Iterable[str]) -> frozenset[str]:
 
 
 def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
-    """Sets of steps that lead to each other (a step that leads to itself is one), in document order."""
+    """Sets of steps that lead to each other (a step that leads to itself is one), in document
+    order."""
     graph = {transition.name: tuple({arc.step for arc in transition.ways}) for transition in net.transitions}
     position = {name: index for index, name in enumerate(graph)}
     found = [
@@ -50,7 +51,8 @@ def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
 
 
 def endless_cycles(net: Net, fixed: Fixed = literal) -> tuple[tuple[str, ...], ...]:
-    """Cycles that a token never leaves: no arc leads out, and every step has an arc that is always taken."""
+    """Cycles that a token never leaves: no arc leads out, and every step has an arc that is always
+    taken."""
     return tuple(
         cycle for cycle in cycles(net) if all(_holds(net.steps[step].ways, cycle, fixed) for step in cycle)
     )
@@ -81,7 +83,8 @@ def _returns(step: Transition, fixed: Fixed) -> bool:
 def shadowed_arcs(net: Net, fixed: Fixed = literal) -> tuple[tuple[Arc, Arc], ...]:
     """Arcs that do nothing because a choice before them is always taken, each with that one.
 
-    Guards about how the step ended are asked after failures too, when what is unguarded is passed over.
+    Guards about how the step ended are asked after failures too, when what is unguarded is passed
+    over.
     """
     return tuple(
         pair for step in net.transitions if step.router != "inclusive" for pair in _shadowed(step, fixed)

@@ -18,7 +18,8 @@ from noetl.facts.json import Json
 from noetl.net.model import Net
 from noetl.net.older import from_schema_1
 
-#: Of the nets that this version writes. A net that an older version would not understand has another one.
+#: Of the nets that this version writes. A net that an older version would not understand has
+#: another one.
 SCHEMA: Final = 2
 
 
@@ -31,14 +32,16 @@ def to_json(net: Net) -> dict[str, Json]:
 def from_json(body: Mapping[str, Json]) -> Net:
     """The net that `to_json` gave, in this version or an earlier one.
 
-    Raises NoetlError where `body` is none, says what no net says, or is of a schema that this version does not know."""
+    Raises NoetlError where `body` is none, says what no net says, or is of a schema that this
+    version does not know."""
     said = dict(body)
     schema = said.pop("schema", 1)
     if schema == 1:
         said = from_schema_1(said)
     elif schema != SCHEMA:
         raise NoetlError(
-            f"The stored net of playbook '{body.get('path')}' is of schema {schema}, and this version of NoETL knows "
+            f"The stored net of playbook '{body.get('path')}' is of schema {schema}, and this version of "
+            "NoETL knows "
             f"schemas up to {SCHEMA}: run its executions with the version that stored it, or a later one."
         )
     try:
@@ -47,13 +50,15 @@ def from_json(body: Mapping[str, Json]) -> Net:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise NoetlError(
-            f"The stored net of playbook '{body.get('path')}' cannot be read: {place}: {first['msg']}; run its "
+            f"The stored net of playbook '{body.get('path')}' cannot be read: {place}: {first['msg']}; "
+            "run its "
             "executions with the version that stored it, or register the playbook and start it again."
         ) from None
 
 
 def digest(net: Net) -> str:
-    """SHA-256 (hex) of the body in canonical JSON: equal bodies have equal digests and no others do."""
+    """SHA-256 (hex) of the body in canonical JSON: equal bodies have equal digests and no others
+    do."""
     text = json.dumps(
         to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

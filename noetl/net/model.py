@@ -1,8 +1,9 @@
 """Place, Transition, Arc, Net: what the compiler yields and the engine interprets.
 
-A step is a transition. Every arc owns the place in which its tokens wait before the arc's step;
-the entry has a place of its own, `ENTRY`. Strings inside `Template` values may hold expressions;
-nothing here is evaluated. The classes of a net are frozen and survive JSON (`noetl.net.codec`) unchanged.
+A step is a transition. Every arc owns the place in which its tokens wait before the arc's step; the
+entry has a place of its own, `ENTRY`. Strings inside `Template` values may hold expressions;
+nothing here is evaluated. The classes of a net are frozen and survive JSON (`noetl.net.codec`)
+unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ OnLarge = Literal["fail", "fetch"]
 PageKind = Literal["page", "offset", "cursor", "link"]
 #: What a demand may say of a value.
 ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
-#: The inputs of tasks that run after every call of another one: the body of its answer, and twice all of it.
+#: The inputs of tasks that run after every call of another one: the body of its answer, and twice
+#: all of it.
 EACH_INPUTS: Final = ("data", "result", "response")
 
 
@@ -48,7 +50,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`then` of a rule. `attempts` counts all tries; `delay` and `jitter` are seconds or templates."""
+    """`then` of a rule. `attempts` counts all tries; `delay` and `jitter` are seconds or
+    templates."""
 
     do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
     attempts: Template = 3
@@ -70,8 +73,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A part of a result that is kept with its reference: `path` is canonical (`data.rows[0].id`), `name` what it
-    is read by: the path itself, or an alias."""
+    """A part of a result that is kept with its reference: `path` is canonical (`data.rows[0].id`),
+    `name` what it is read by: the path itself, or an alias."""
 
     path: str
     name: str
@@ -79,20 +82,21 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How a task's result is kept (`spec.result`). `inline_bytes` None: as the settings say; `ttl_s` None: as long
-    as `scope` says."""
+    """How a task's result is kept (`spec.result`). `inline_bytes` None: as the settings say;
+    `ttl_s` None: as long as `scope` says."""
 
     inline_bytes: int | None = None
     select: tuple[Selected, ...] = ()
     scope: ResultScope = "execution"
     ttl_s: float | None = None
-    #: What becomes of a selected part that is too large to be kept with the reference: the task fails, or the part is
-    #: read through the reference.
+    #: What becomes of a selected part that is too large to be kept with the reference: the task
+    #: fails, or the part is read through the reference.
     on_large: OnLarge = "fail"
 
     @property
     def aliased(self) -> bool:
-        """Whether a part has a name of its own: then the result is kept by reference at every size."""
+        """Whether a part has a name of its own: then the result is kept by reference at every
+        size."""
         return any(part.name != part.path for part in self.select)
 
     def keep(self, execution_id: str, now: datetime) -> Keep:
@@ -103,8 +107,8 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A value that has to be there (`assert`). `path` is dotted; `of` is the workbook task that demands it, empty
-    where the task of the step does so itself."""
+    """A value that has to be there (`assert`). `path` is dotted; `of` is the workbook task that
+    demands it, empty where the task of the step does so itself."""
 
     path: str
     type: ValueType = "any"
@@ -113,8 +117,8 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class NextRequest:
-    """Where `when` holds (None: always) another call follows. Its request is the last one with `changes` merged into it:
-    keys of the tool, and `args`, the inputs."""
+    """Where `when` holds (None: always) another call follows. Its request is the last one with
+    `changes` merged into it: keys of the tool, and `args`, the inputs."""
 
     when: Template = None
     changes: Mapping[str, Template] = field(default_factory=dict)
@@ -124,8 +128,9 @@ class NextRequest:
 class Pages:
     """How the pages of an http answer follow each other. Numbers are numbers or templates.
 
-    `param` is the query parameter that says which page, `start` its first value. `size` is how many items a full page
-    has (None: one); by `offset` it is sent as `limit`. `path` leads to the cursor of the next page in the body."""
+    `param` is the query parameter that says which page, `start` its first value. `size` is how many
+    items a full page has (None: one); by `offset` it is sent as `limit`. `path` leads to the cursor
+    of the next page in the body."""
 
     by: PageKind
     param: str = ""
@@ -138,8 +143,8 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class CollectPolicy:
-    """What is kept of every call: what stands at `path`, all of it where that is empty. `into` is the variable that the
-    whole is assigned to, instead of being the `data` of the result."""
+    """What is kept of every call: what stands at `path`, all of it where that is empty. `into` is
+    the variable that the whole is assigned to, instead of being the `data` of the result."""
 
     path: str = ""
     strategy: Literal["append", "replace", "merge"] = "append"
@@ -148,10 +153,12 @@ class CollectPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A task is called again after a success: as the first entry of `next` that holds says, or page after page.
+    """A task is called again after a success: as the first entry of `next` that holds says, or page
+    after page.
 
-    `max` bounds all calls together. `delay` (seconds, or a template) stands between two calls, and grows with their
-    number as `backoff` says. The tasks that run after every call stand behind this one (`Task.each_of`)."""
+    `max` bounds all calls together. `delay` (seconds, or a template) stands between two calls, and
+    grows with their number as `backoff` says. The tasks that run after every call stand behind this
+    one (`Task.each_of`)."""
 
     next: tuple[NextRequest, ...] = ()
     pages: Pages | None = None
@@ -189,11 +196,13 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """What tasks of nets of schema 1 say besides, where `repeat` was written as several tasks (`noetl.pipeline.older`).
+    """What tasks of nets of schema 1 say besides, where `repeat` was written as several tasks
+    (`noetl.pipeline.older`).
 
-    `over` yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at each attempt. Where it
-    ended well, the first rule of `then` that holds assigns its `set`. Values of `appended` names are one more entry of
-    the mapping there, those of `merged` names are merged into it."""
+    `over` yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at
+    each attempt. Where it ended well, the first rule of `then` that holds assigns its `set`. Values
+    of `appended` names are one more entry of the mapping there, those of `merged` names are merged
+    into it."""
 
     over: Template = None
     then: tuple[Rule, ...] = ()
@@ -209,8 +218,8 @@ class Task:
     (`input`, `args`, `with`), to be overlaid on the step's. `rules` None means no policy was given:
     ok continues and an error fails. `spec` is the effective spec (kind defaults → executor → step →
     loop → task). `line` is where the task begins in its file; `lines` where the keys of `config` do
-    (for `code: |` the first line of the code itself). `after` (`True`, or a guard) puts the task behind the
-    end of the pipeline proper: such tasks stand last in their step.
+    (for `code: |` the first line of the code itself). `after` (`True`, or a guard) puts the task
+    behind the end of the pipeline proper: such tasks stand last in their step.
     """
 
     name: str
@@ -240,13 +249,14 @@ class Task:
     #: Inputs without which it is not called, and what its result has to have.
     expects: tuple[Demand, ...] = ()
     returns: tuple[Demand, ...] = ()
-    #: Names of `args` by who says them: the call, then the workbook task that it calls, and so on. Each group is
-    #: rendered after the one before it, and sees it. Empty: all at once.
+    #: Names of `args` by who says them: the call, then the workbook task that it calls, and so on.
+    #: Each group is rendered after the one before it, and sees it. Empty: all at once.
     stages: tuple[tuple[str, ...], ...] = ()
     after: Template = None
     #: The task is called again after a success.
     repeat: Repeat | None = None
-    #: It runs after every call of the task of that name, which it stands behind, with `EACH_INPUTS` for inputs.
+    #: It runs after every call of the task of that name, which it stands behind, with `EACH_INPUTS`
+    #: for inputs.
     each_of: str = ""
     #: What nets of schema 1 say besides; None in all others.
     older: Older | None = None
@@ -293,8 +303,8 @@ class Failure:
 class Loop:
     """`in` is a template or a literal list. `iterator` names the element in `iter` and bare.
 
-    With a `cursor` there is no collection: lanes make this call again and again, and every row that it yields is an
-    element, until it yields none."""
+    With a `cursor` there is no collection: lanes make this call again and again, and every row that
+    it yields is an element, until it yields none."""
 
     collection: Template
     iterator: str
@@ -321,7 +331,8 @@ class AdmitRule:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """First match wins; no match admits. Denied with `pass`, a token goes on behind the step, which is skipped."""
+    """First match wins; no match admits. Denied with `pass`, a token goes on behind the step, which
+    is skipped."""
 
     rules: tuple[AdmitRule, ...]
     on_deny: Literal["pending", "skip", "pass", "fail"] = "pending"
@@ -342,7 +353,8 @@ class Arc:
 
     `when` None is an unguarded arc: for success only. `boundary` says that the guard mentions the
     boundary (`event`, `outcome`, `output`, `error`), so that it is asked after failures too.
-    `also`: it belongs to the choice of the arc before it. Without a `step` an arc only assigns: it has no place.
+    `also`: it belongs to the choice of the arc before it. Without a `step` an arc only assigns: it
+    has no place.
     """
 
     id: str
@@ -368,8 +380,9 @@ class Place:
 class Transition:
     """A step. No tasks: it only routes. `result` of such a step is its args.
 
-    `router`: the first choice that fires routes and no further arc is asked (`exclusive`), every arc that holds
-    routes (`inclusive`), or every arc that holds assigns and the first choice that fires routes (`first`).
+    `router`: the first choice that fires routes and no further arc is asked (`exclusive`), every
+    arc that holds routes (`inclusive`), or every arc that holds assigns and the first choice that
+    fires routes (`first`).
     """
 
     name: str
@@ -381,7 +394,8 @@ class Transition:
     loop: Loop | None = None
     admit: Admission | None = None
     join: Join = Join()
-    #: Where ctx has the scope of the iteration, of several steps, that this one is a part of; empty: of none.
+    #: Where ctx has the scope of the iteration, of several steps, that this one is a part of;
+    #: empty: of none.
     iteration: str = ""
     args: Mapping[str, Template] = field(default_factory=dict)
     set: tuple[Assignment, ...] = ()
@@ -418,12 +432,13 @@ class Transition:
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
 
-    `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx` holds those that
-    variables of the execution begin with, which see the workload besides.
-    `file` is how the source is named in problems and errors.
+    `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx`
+    holds those that variables of the execution begin with, which see the workload besides. `file`
+    is how the source is named in problems and errors.
     """
 
-    #: For all classes of a net: what a stored one says and these do not know is an error, not dropped.
+    #: For all classes of a net: what a stored one says and these do not know is an error, not
+    #: dropped.
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: str
@@ -469,8 +484,9 @@ class Net:
 class Spelling:
     """What a key means that authors write in the place of another one.
 
-    `canonical` leads from the mapping of the key to the key of the canonical form (`spec/timeout`, `../input`); empty:
-    the key has no effect. A value that is there wins, of mappings key by key; so does one at a place of `unless`.
+    `canonical` leads from the mapping of the key to the key of the canonical form (`spec/timeout`,
+    `../input`); empty: the key has no effect. A value that is there wins, of mappings key by key;
+    so does one at a place of `unless`.
     """
 
     canonical: str = ""
@@ -508,20 +524,21 @@ Effects: TypeAlias = Literal["none", "internal", "external"]
 class KindInfo:
     """What the language needs to know of a tool kind to compile and check playbooks.
 
-    `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which one
-    must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
-    says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
-    Texts in `quoted` (or in a list there) are command lines: what templates put into them is quoted, unless
-    the task says `spec.quote: false`.
-    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
-    name files of it. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
-    to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
-    `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
-    `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.
-    `spellings` are other ways to write its keys, by the way to them (`source/type`).
-    `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
-    `parse` says of a text of its SQL, and whether names in it are bound, at which character and why it is none.
-    `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
+    `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which
+    one must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless
+    the task says `spec.render: true`), those in `verbatim_with_params` are not where the task has
+    `params`. Texts in `quoted` (or in a list there) are command lines: what templates put into them
+    is quoted, unless the task says `spec.quote: false`. `defaults` is the kind's default `spec`.
+    `python_keys` hold python source (checked for syntax), `source_files` name files of it.
+    `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to
+    the tool as references to results (`noetl.facts.reference`), unopened, wherever one stands in
+    them; `*` stands for the task's args. `sections` are what outcomes have besides `status`,
+    `result`, `data`, `error` and `meta`, such as `pg`; None: not told. `abandons`: what calls of it
+    began elsewhere it can end, called once more with `Call.abandoned`. `spellings` are other ways
+    to write its keys, by the way to them (`source/type`). `credentials` are the places of the
+    configuration where a credential is named, dotted, `*` for any key. `parse` says of a text of
+    its SQL, and whether names in it are bound, at which character and why it is none. `faults`
+    tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
 
     kind: str

@@ -1,7 +1,8 @@
-"""Nets of schema 1, without a number: `repeat` and `pagination` stand in them as several tasks that pass on a variable.
+"""Nets of schema 1, without a number: `repeat` and `pagination` stand in them as several tasks that
+pass on a variable.
 
-Executions that began on such a net go on with it. This module, `noetl.pipeline.older` and `Task.older` can go once no
-execution is left that did.
+Executions that began on such a net go on with it. This module, `noetl.pipeline.older` and
+`Task.older` can go once no execution is left that did.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ _OF_DEADLINE: Final = {"timeout": Spelling("spec/timeout"), "timeout_seconds": S
 
 
 def of_kind(kind: KindInfo) -> Mapping[str, Spelling]:
-    """The spellings of the keys of a tool: the way to the key (`source/type`) → what it means. All of them may stand
-    under `spec` as well."""
+    """The spellings of the keys of a tool: the way to the key (`source/type`) → what it means. All
+    of them may stand under `spec` as well."""
     known = kind.schema.get("properties", {})
     found = dict(kind.spellings)
     if "auth" in known:

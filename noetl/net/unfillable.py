@@ -18,7 +18,8 @@ _REPEATING: Final = frozenset({"any", "first", "count"})
 
 @dataclass(frozen=True, slots=True)
 class Unfilled:
-    """A join that waits for ever. `steps` are where the tokens that fail it would come from, all of them
+    """A join that waits for ever. `steps` are where the tokens that fail it would come from, all of
+    them
 
     - `unreached`: steps that nothing leads to;
     - `later`: steps that only run after the join has fired;
@@ -42,7 +43,8 @@ def dominators(net: Net) -> Dominators:
 
 
 def unfillable_joins(net: Net, tree: Dominators) -> tuple[Unfilled, ...]:
-    """Joins `all` and `count` that can never fire; those that wait for more tokens than they have arcs left out."""
+    """Joins `all` and `count` that can never fire; those that wait for more tokens than they have
+    arcs left out."""
     joins = [step for step in net.transitions if step.join.mode in ("all", "count")]
     if not joins:
         return ()

@@ -70,8 +70,8 @@ def apply(
     hands: Hands,
     place: str = "set",
 ) -> None:
-    """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises TemplateError and
-    BadRequest."""
+    """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises
+    TemplateError and BadRequest."""
     for assignment, value in evaluated(changes, assignments, sight, hands, place):
         keep(changes, program, assignment, value, sight, hands)
 
@@ -79,7 +79,8 @@ def apply(
 def evaluated(
     changes: Changes, assignments: Iterable[Assignment], sight: Sight, hands: Hands, place: str = "set"
 ) -> Iterator[tuple[Assignment, Json]]:
-    """`assignments`, each with its value; what became null is added to the warnings. Raises TemplateError."""
+    """`assignments`, each with its value; what became null is added to the warnings. Raises
+    TemplateError."""
     if hands.now is not None:
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
@@ -102,7 +103,8 @@ def target(assignment: Assignment) -> str:
 def _whole(
     changes: Changes, assignment: Assignment, value: Json, sight: Sight, hands: Hands
 ) -> tuple[Assignment, Json]:
-    """The assignment; of the whole where it would change a part of what the log keeps by reference."""
+    """The assignment; of the whole where it would change a part of what the log keeps by
+    reference."""
     scope = assignment.scope
     if "." not in assignment.name or scope not in sight:
         return assignment, value

@@ -1,4 +1,5 @@
-"""One attempt of one task: its templates rendered, its references opened, its outcome put in place."""
+"""One attempt of one task: its templates rendered, its references opened, its outcome put in
+place."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task, and those of its values that hold templates: found once, rendered at every attempt. `whole` are the
-    keys of its configuration that are handed over without references."""
+    """A task, and those of its values that hold templates: found once, rendered at every attempt.
+    `whole` are the keys of its configuration that are handed over without references."""
 
     task: Task
     config: Mapping[str, Template]
@@ -51,10 +52,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's, as they
-    are in the log: references among them are opened by who looks into them. Where the task waits there is
-    `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call, and `since` when the attempt
-    was first called, where it has a deadline. `request` is that of the call of a task that repeats."""
+    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the
+    step's, as they are in the log: references among them are opened by who looks into them. Where
+    the task waits there is `suspension`, and the outcome means nothing yet; `deadline_s` is that of
+    the call, and `since` when the attempt was first called, where it has a deadline. `request` is
+    that of the call of a task that repeats."""
 
     outcome: Outcome
     sight: Sight
@@ -96,7 +98,8 @@ class Caller:
         return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
     def sight(self, progress: Progress, task: Task, args: JsonMap) -> Sight:
-        """The names at an attempt of `task`. Raises what `load` raises for the items of its loop."""
+        """The names at an attempt of `task`. Raises what `load` raises for the items of its
+        loop."""
         return before(self.around, progress, task, args, self.item(progress, task))
 
     def item(self, progress: Progress, task: Task) -> JsonMap | None:
@@ -156,7 +159,8 @@ class Caller:
     def _entered(
         self, prepared: Prepared, progress: Progress, warnings: list[Warned]
     ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
-        """What the task sees, its inputs with it, and those of them that earlier calls have come to; or why not."""
+        """What the task sees, its inputs with it, and those of them that earlier calls have come
+        to; or why not."""
         task, args = prepared.task, self.around.names.args
         try:
             sight = self.sight(progress, task, args)
@@ -192,7 +196,8 @@ class Caller:
         return found
 
     def handed(self, progress: Progress) -> JsonMap:
-        """The inputs of a task that runs after every call of another one. Raises what `load` raises."""
+        """The inputs of a task that runs after every call of another one. Raises what `load`
+        raises."""
         owner = self.program.owner(progress.pc)
         if owner is None or progress.calls is None:
             return {}
@@ -206,7 +211,8 @@ class Caller:
         sight: Sight,
         warnings: list[Warned],
     ) -> JsonMap | ErrorInfo:
-        """In what the request of the call differs from what the task says: keys of the tool, and `args`."""
+        """In what the request of the call differs from what the task says: keys of the tool, and
+        `args`."""
         task = prepared.task
         try:
             if task.older is not None:
@@ -225,7 +231,8 @@ class Caller:
     def _first_request(
         self, prepared: Prepared, repeat: Repeat, args: JsonMap, sight: Sight, warnings: list[Warned]
     ) -> JsonMap | ErrorInfo:
-        """What of the first request later ones build upon: they are told what differs, and the rest stays."""
+        """What of the first request later ones build upon: they are told what differs, and the rest
+        stays."""
         task, keys = prepared.task, changed_keys(repeat)
         templates = {key: prepared.config[key] for key in keys if key in prepared.config}
         rendered = self._rendered(task, templates, prepared.whole, sight, warnings)
@@ -245,7 +252,8 @@ class Caller:
         return self._task(progress.pc).task
 
     def _inputs_of(self, task: Task, args: JsonMap) -> JsonMap | ErrorInfo:
-        """The args as the tool is handed them. What its code cannot read is left out rather than fetched."""
+        """The args as the tool is handed them. What its code cannot read is left out rather than
+        fetched."""
         if task.reads is not None:
             args = {k: v for k, v in args.items() if k in task.reads or not holds_reference(v)}
         if EVERY_INPUT in task.by_reference:
@@ -297,7 +305,8 @@ class Caller:
         if progress.since is None or time.has_some():
             return time
         message = (
-            f"Task '{task.name}' did not end within its timeout of {timeout:g} s: the calls of its tool and the "
+            f"Task '{task.name}' did not end within its timeout of {timeout:g} s: the calls of its tool "
+            "and the "
             "waits between them took longer."
         )
         return ErrorInfo("timeout", message, type="TaskTimeout", retryable=True)
@@ -399,8 +408,8 @@ def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:
 
 
 def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
-    """`task` with its templates told apart from what is handed over as written. `quoting` says how values are written
-    into its command lines."""
+    """`task` with its templates told apart from what is handed over as written. `quoting` says how
+    values are written into its command lines."""
     if task.loop is not None or task.repeat is not None:
         # What `spec.result` selects is of the whole, not of each item or call.
         task = replace(task, result=replace(task.result, select=()))
@@ -429,14 +438,16 @@ def _stage(args: Mapping[str, Template]) -> Stage:
 
 
 def _quoted(value: Template, quoting: BeginQuoting) -> Template:
-    """`value`, a command line or a list of them; lists inside are arguments, which no shell reads."""
+    """`value`, a command line or a list of them; lists inside are arguments, which no shell
+    reads."""
     if isinstance(value, list | tuple):
         return [QuotedText(one, quoting) if isinstance(one, str) else one for one in value]
     return QuotedText(value, quoting) if isinstance(value, str) else value
 
 
 def has_template(value: Template) -> bool:
-    """Whether a brace stands anywhere in `value`; where none does, rendering yields `value` itself."""
+    """Whether a brace stands anywhere in `value`; where none does, rendering yields `value`
+    itself."""
     if isinstance(value, str):
         return "{" in value
     if isinstance(value, Mapping):
@@ -445,8 +456,8 @@ def has_template(value: Template) -> bool:
 
 
 def occasion(task: Task, progress: Progress) -> str:
-    """Names the call whose effect is to happen once: retries after errors share it, while a task that
-    a jump returned to, or that is asked again after a success, is meant to act again."""
+    """Names the call whose effect is to happen once: retries after errors share it, while a task
+    that a jump returned to, or that is asked again after a success, is meant to act again."""
     name, visit = task.name, progress.visits.get(task.name, 0)
     if progress.items is not None:
         name = f"{name}[{progress.items.index}]"
@@ -466,7 +477,8 @@ def _culprit(
     below: str,
 ) -> ErrorInfo:
     """The error of the first value that fails by itself, at its line of the file. `below` is where
-    the templates stand in the task (and its table of lines): nowhere, where they are its own keys."""
+    the templates stand in the task (and its table of lines): nowhere, where they are its own
+    keys."""
     for key, value in templates.items():
         try:
             found = evaluate(value, sight, load=load)

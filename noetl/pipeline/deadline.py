@@ -1,4 +1,5 @@
-"""The time that an attempt has: one timeout over all calls of its tool and the waits between them."""
+"""The time that an attempt has: one timeout over all calls of its tool and the waits between
+them."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Deadline:
 
 
 def begun(timeout: float | None, since: str | None, now: Callable[[], str] | None) -> Deadline:
-    """The time of an attempt whose tool was first called at `since`; now, where it was not called yet. Without a
-    clock each call has the whole."""
+    """The time of an attempt whose tool was first called at `since`; now, where it was not called
+    yet. Without a clock each call has the whole."""
     if timeout is None or now is None:
         return Deadline(timeout, None, None)
     return Deadline(timeout, since or now(), now)

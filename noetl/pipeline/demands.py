@@ -28,7 +28,8 @@ _IS: Final[Mapping[ValueType, Callable[[Any], bool]]] = {
 
 
 def missing_input(task: Task, step: str, args: JsonMap, load: Load) -> ErrorInfo | None:
-    """Why the task is not called with `args`: a value that it expects is not there, null, or of another type."""
+    """Why the task is not called with `args`: a value that it expects is not there, null, or of
+    another type."""
     try:
         return next(
             (fault for demand in task.expects if (fault := _ungiven(demand, task, step, args, load))), None
@@ -83,7 +84,8 @@ def _near(demand: Demand, result: Json, load: Load) -> str:
 
 
 def _returned(result: Json, path: str, load: Load) -> tuple[Json, ...]:
-    """What `path` names in the body of an http response, else in the result; nothing where neither has it."""
+    """What `path` names in the body of an http response, else in the result; nothing where neither
+    has it."""
     whole = loaded(result, load)
     for place in (body_of(whole), whole):
         try:

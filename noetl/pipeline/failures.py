@@ -27,7 +27,8 @@ def kind_of(error: NoetlError) -> ErrorKind:
 
 
 def described(error: NoetlError, place: str, line: int | None = None) -> ErrorInfo:
-    """What `error` means for the task; `place` says where it arose ("The `url` of task 'fetch'")."""
+    """What `error` means for the task; `place` says where it arose ("The `url` of task
+    'fetch'")."""
     return ErrorInfo(
         kind=kind_of(error),
         message=f"{place}: {error.message}",
@@ -40,7 +41,8 @@ def described(error: NoetlError, place: str, line: int | None = None) -> ErrorIn
 def placed(
     error: ErrorInfo, where: Where, task: Task, attempt: int, item_text: str | None = None
 ) -> ErrorInfo:
-    """`error` with the place it has in this playbook; `line` is one of the file, or the task's own."""
+    """`error` with the place it has in this playbook; `line` is one of the file, or the task's
+    own."""
     return replace(
         error,
         step=where.step,
@@ -53,7 +55,8 @@ def placed(
 
 
 def line_in_file(task: Task, line: int | None) -> int | None:
-    """The line of the file for `line` of the task's code; the task's own where that is not known."""
+    """The line of the file for `line` of the task's code; the task's own where that is not
+    known."""
     if line is not None:
         for key in _code_keys(task):
             if key in task.lines:

@@ -114,7 +114,8 @@ def _on(program: Program, progress: Progress) -> Progress:
 
 
 def _first(progress: Progress, error: ErrorInfo) -> Ending:
-    """A task behind the end of the pipeline proper fails it with `error`, unless it had failed by then."""
+    """A task behind the end of the pipeline proper fails it with `error`, unless it had failed by
+    then."""
     return progress.proper if isinstance(progress.proper, Failed) else Failed(error)
 
 
@@ -137,7 +138,8 @@ def _passed(program: Program, progress: Progress, task: str) -> Progress:
 
 
 def _called(program: Program, progress: Progress, fact: TaskCallDone | TaskCallFailed) -> Progress:
-    """A call of the task that is due has ended, and those that run after it are due, or what follows them."""
+    """A call of the task that is due has ended, and those that run after it are due, or what
+    follows them."""
     calls = progress.calls or Calls(before=progress.last, ends=progress.ends)
     settled = replace(_settled(progress), ends=calls.ends)
     if isinstance(fact, TaskCallFailed):
@@ -183,7 +185,8 @@ def _settled(progress: Progress) -> Progress:
 
 
 def _looped(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
-    """The loop of the task that is due has begun, or one of its items has ended and the next one is due."""
+    """The loop of the task that is due has begun, or one of its items has ended and the next one is
+    due."""
     if isinstance(fact, TaskLoopStarted):
         return replace(progress, items=Items(fact.count, fact.items))
     items = progress.items
@@ -227,7 +230,8 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
 
 
 def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
-    """The pipeline proper ends behind `task`; where it has ended already, what stands behind it does."""
+    """The pipeline proper ends behind `task`; where it has ended already, what stands behind it
+    does."""
     if any(one.name == task and one.after is not None for one in program.tasks):
         return _on(program, replace(progress, pc=len(program.tasks), calls=None, wait_s=0.0))
     last = progress.last

@@ -1,6 +1,7 @@
 """Runs a pipeline: one task after another, as their policies say.
 
-`run` neither sleeps nor commits. It yields what is to be made durable, and goes on when asked for more.
+`run` neither sleeps nor commits. It yields what is to be made durable, and goes on when asked for
+more.
 """
 
 from __future__ import annotations
@@ -51,17 +52,18 @@ from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
-#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of tasks that run after
-#: every call of another one only those behind the last call count.
+#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of
+#: tasks that run after every call of another one only those behind the last call count.
 MOST_TASK_ENDS: Final = 10_000
 
 
 def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Iterator[Move]:
     """Goes on from `progress` to the end, or to a wait of more than a second.
 
-    The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes back
-    (with the progress folded from the log) when a wait is over, so a `progress` that still owes one
-    (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or tools did.
+    The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes
+    back (with the progress folded from the log) when a wait is over, so a `progress` that still
+    owes one (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or
+    tools did.
     """
     progress = begun(program, progress)
     machine = _Machine(program, Caller(program, surroundings(program, names), hands), hands)
@@ -101,15 +103,17 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """From one boundary to the next: an attempt, its judgement, what it assigned, and their drafts."""
+    """From one boundary to the next: an attempt, its judgement, what it assigned, and their
+    drafts."""
 
     program: Program
     caller: Caller
     hands: Hands
 
     def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
-        """`progress` at the next call, and what was said on the way there: by guards, and by loops that begin. It is
-        recorded with what comes of that call: it is asked again where it got lost, and says the same."""
+        """`progress` at the next call, and what was said on the way there: by guards, and by loops
+        that begin. It is recorded with what comes of that call: it is asked again where it got
+        lost, and says the same."""
         asked: tuple[Draft, ...] = ()
         while progress.ending is None and (drafts := self._entering(progress)):
             progress, asked = self.folded(progress, drafts), (*asked, *drafts)
@@ -124,7 +128,8 @@ class _Machine:
         return ()
 
     def _opening(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
-        """The beginning of a task with a loop; its end as well, where there is nothing to loop over."""
+        """The beginning of a task with a loop; its end as well, where there is nothing to loop
+        over."""
         around = self.caller.around
         try:
             args = {**around.names.args, **self.caller.handed(progress)}
@@ -144,7 +149,8 @@ class _Machine:
         return replace(child, iter=self.caller.item(progress, self.program.tasks[progress.pc]))
 
     def checkpoint(self, later: Later, since: str | None, progress: Progress) -> tuple[Draft, ...]:
-        """Nothing where the tool only wants to be asked again, and the log knows `since` when it was asked."""
+        """Nothing where the tool only wants to be asked again, and the log knows `since` when it
+        was asked."""
         since = None if progress.since else since
         if since is None and later.checkpoint == opened(progress.checkpoint, self.hands.load):
             return ()
@@ -191,7 +197,8 @@ class _Machine:
         changes: Changes,
         progress: Progress,
     ) -> tuple[Verdict, Changes, TaskCallDone | TaskCallFailed | None]:
-        """The end of a call, which sees what its rule has assigned. Where what follows cannot be told, the task fails."""
+        """The end of a call, which sees what its rule has assigned. Where what follows cannot be
+        told, the task fails."""
         outcome, calls = attempt.outcome, progress.calls or Calls()
         if not outcome.ok:
             return verdict, changes, repeating.failed_call(task, calls, outcome)
@@ -235,8 +242,9 @@ class _Machine:
         changes: Changes,
         progress: Progress,
     ) -> tuple[Draft, ...]:
-        """What an attempt of an item leaves, and the end of its task behind the last one. What it assigned comes first:
-        with its end the scope of the next item begins. A jump comes last: it leaves the loop."""
+        """What an attempt of an item leaves, and the end of its task behind the last one. What it
+        assigned comes first: with its end the scope of the next item begins. A jump comes last: it
+        leaves the loop."""
         assert progress.items is not None, "the loop has begun"
         if verdict.do == "retry":
             end = _end(task, outcome, verdict)
@@ -262,7 +270,8 @@ class _Machine:
     def _closing(
         self, task: Task, outcome: Outcome, progress: Progress, data: Json = None
     ) -> tuple[Draft, ...]:
-        """The end of a task with a loop, or that repeats, and what its `set` assigns; `data` is what that collected."""
+        """The end of a task with a loop, or that repeats, and what its `set` assigns; `data` is
+        what that collected."""
         progress = replace(progress, items=None)
         outcome = self.hands.kept(outcome, task)
         args = self.caller.around.names.args
@@ -311,10 +320,11 @@ class _Machine:
         own: bool,
         data: Json = None,
     ) -> tuple[Verdict, Changes]:
-        """The verdict after `set` of the rule and then of the task. A `set` that fails, fails the task.
+        """The verdict after `set` of the rule and then of the task. A `set` that fails, fails the
+        task.
 
-        A task's own `set` reads its raw result, so it applies where the task ended well: not after a
-        failure (it would overwrite variables with null), nor before another attempt.
+        A task's own `set` reads its raw result, so it applies where the task ended well: not after
+        a failure (it would overwrite variables with null), nor before another attempt.
         """
         changes = Changes()
         place = rule_of(task, verdict.rule or 0)
@@ -389,7 +399,8 @@ class _Machine:
 
 
 def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
-    """How the attempt is recorded. One that went well and is repeated leaves only its policy's event."""
+    """How the attempt is recorded. One that went well and is repeated leaves only its policy's
+    event."""
     meta, extras, after = outcome.meta, outcome.extras, task.after is not None
     match verdict.do:
         case "fail":

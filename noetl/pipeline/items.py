@@ -1,4 +1,5 @@
-"""Loops that tasks have of their own: items one after another, in the worker that runs the pipeline."""
+"""Loops that tasks have of their own: items one after another, in the worker that runs the
+pipeline."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def begun(task: Task, loop: Loop, sight: Sight, load: Load) -> TaskLoopStarted |
         count, items = as_items(found, load)
         if count > MOST_ITEMS:
             raise LimitExceeded(
-                f"it has {count} items; at most {MOST_ITEMS:,} are allowed in the loop of a task: loop on a step."
+                f"it has {count} items; at most {MOST_ITEMS:,} are allowed in the loop of a task: loop "
+                "on a step."
             )
     except NoetlError as error:
         return described(
@@ -50,14 +52,15 @@ def item_end(task: Task, item: int, outcome: Outcome, verdict: Verdict) -> TaskI
 
 
 def is_over(loop: Loop, items: Items, verdict: Verdict) -> bool:
-    """Whether no other item follows: there is none, too many have failed, or a jump leads elsewhere."""
+    """Whether no other item follows: there is none, too many have failed, or a jump leads
+    elsewhere."""
     tolerated = loop.failure.tolerates(len(items.errors), items.count)
     return items.index >= items.count or not tolerated or verdict.do == "jump"
 
 
 def whole(loop: Loop, items: Items) -> Outcome:
-    """What the task has come to: `{results, stats[, errors]}` in the order of the items, or the first error that its
-    loop does not tolerate, with the stats."""
+    """What the task has come to: `{results, stats[, errors]}` in the order of the items, or the
+    first error that its loop does not tolerate, with the stats."""
     if not loop.failure.tolerates(len(items.errors), items.count):
         return failed(replace(items.errors[min(items.errors)], stats=items.stats))
     result: dict[str, Json] = {"results": list(items.results), "stats": items.stats}

@@ -32,7 +32,8 @@ class Where:
     net: str = ""
     #: Which claim of a loop's cursor it is: the lane's name, and a number. Empty elsewhere.
     claim: str = ""
-    #: The id of the event `command.issued` that the call is made by order of; empty where there is none.
+    #: The id of the event `command.issued` that the call is made by order of; empty where there is
+    #: none.
     event: str = ""
 
     @property
@@ -43,11 +44,12 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One attempt of one task, rendered: no template is left in it, and no reference to a result but where its kind
-    takes them (`KindInfo.by_reference`). References to secrets are: the tools open them, and nobody else.
+    """One attempt of one task, rendered: no template is left in it, and no reference to a result
+    but where its kind takes them (`KindInfo.by_reference`). References to secrets are: the tools
+    open them, and nobody else.
 
-    `context` yields the whole template context, lazily, for code that names `context`.
-    `deadline_s` is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
+    `context` yields the whole template context, lazily, for code that names `context`. `deadline_s`
+    is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
     """
 
     kind: str
@@ -62,12 +64,14 @@ class Call:
     context: Callable[[], Mapping[str, Json]] | None = None
     #: What the tool handed over when it last said `Later`; None at its first call.
     checkpoint: Json = None
-    #: Versions of the secrets that earlier attempts used, by the secret's name: this one uses the same.
+    #: Versions of the secrets that earlier attempts used, by the secret's name: this one uses the
+    #: same.
     secrets: Mapping[str, str] = field(default_factory=dict)
     #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
     result: Keeping = field(default_factory=Keeping)
-    #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere (`KindInfo.abandons`), and fails
-    #: as `cancelled` once nothing is left of that. Another error says what is.
+    #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere
+    #: (`KindInfo.abandons`), and fails as `cancelled` once nothing is left of that. Another error
+    #: says what is.
     abandoned: bool = False
     #: Takes what the call's code prints; None: nobody keeps it.
     log: Log | None = None
@@ -75,7 +79,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The tool wants to be called again in `seconds`, with `checkpoint`: a job that runs elsewhere, a poll."""
+    """The tool wants to be called again in `seconds`, with `checkpoint`: a job that runs elsewhere,
+    a poll."""
 
     seconds: float
     checkpoint: Json = None
@@ -101,9 +106,9 @@ class ToolPort(Protocol):
 class Names:
     """What templates of a pipeline can see, outermost last.
 
-    `builtins` (`execution_id`, `job`, `env`, `keychain`, `loop_index`...) win over the pipeline's own
-    names, those over `steps`, `args`, `ctx` and `workload`. `iter` is the iteration's scope: the
-    iterator, `index`, `parent`; None outside of loops.
+    `builtins` (`execution_id`, `job`, `env`, `keychain`, `loop_index`...) win over the pipeline's
+    own names, those over `steps`, `args`, `ctx` and `workload`. `iter` is the iteration's scope:
+    the iterator, `index`, `parent`; None outside of loops.
     """
 
     workload: JsonMap = field(default_factory=dict)
@@ -122,7 +127,8 @@ class Program:
     where: Where
     file: str = ""
     parallel_loop: bool = False
-    #: The name of the item in the scope of the iteration that it is a part of; empty outside of a loop.
+    #: The name of the item in the scope of the iteration that it is a part of; empty outside of a
+    #: loop.
     iterator: str = ""
     reducers: frozenset[str] = frozenset()
 
@@ -132,12 +138,14 @@ class Program:
         return sum(1 for task in self.tasks if task.after is None)
 
     def owner(self, pc: int) -> int | None:
-        """The task after each of whose calls the task at `pc` runs; None where it runs for itself."""
+        """The task after each of whose calls the task at `pc` runs; None where it runs for
+        itself."""
         name = self.tasks[pc].each_of
         return next((at for at in range(pc, -1, -1) if self.tasks[at].name == name), None) if name else None
 
     def behind(self, pc: int) -> int:
-        """Where the pipeline goes on after the task at `pc`, and after those that run after each of its calls."""
+        """Where the pipeline goes on after the task at `pc`, and after those that run after each of
+        its calls."""
         name = self.tasks[pc].name
         pc += 1
         while pc < len(self.tasks) and self.tasks[pc].each_of == name:
@@ -147,9 +155,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """How far the loop of the task that is due has come. `items` is the list of its `count` items, or the reference that
-    stands for it; `results` are those of the items that have ended, null for one that failed, and `errors` what went
-    wrong, by index. `iter` is what `set` assigned to the scope of the item that is due."""
+    """How far the loop of the task that is due has come. `items` is the list of its `count` items,
+    or the reference that stands for it; `results` are those of the items that have ended, null for
+    one that failed, and `errors` what went wrong, by index. `iter` is what `set` assigned to the
+    scope of the item that is due."""
 
     count: int
     items: Json
@@ -170,10 +179,12 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How far a task that repeats has come: `count` of its calls ended well, the last of them with `page`.
+    """How far a task that repeats has come: `count` of its calls ended well, the last of them with
+    `page`.
 
-    `request` is that of the call that is due, and `delay` what it waits for, in seconds; with `over` there is none, and
-    the whole is due. `truncated`: the last answer asks for another call, or a call failed. `parts` were collected."""
+    `request` is that of the call that is due, and `delay` what it waits for, in seconds; with
+    `over` there is none, and the whole is due. `truncated`: the last answer asks for another call,
+    or a call failed. `parts` were collected."""
 
     count: int = 0
     request: JsonMap = field(default_factory=dict)
@@ -191,20 +202,21 @@ class Calls:
 class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
-    `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how often it
-    was asked again after a success, `visits` how often each task was entered and left, or passed over. `last` is the
-    outcome of the task that ended last; attempts that are followed by another do not count.
-    `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
-    `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
-    beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
-    `items` is how far the task that is due has come with its own loop, once that has begun; `calls` how far a task has
-    that repeats, once its first call has ended. `ends` are the ends of tasks that count against jumps without an end.
-    `secrets` are the versions of secrets that attempts of the task that is due have used. `wait_s` is owed
-    before the next attempt. `checkpoint` is the newest of the task that is due, and
-    `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
-    has a timeout; `answer` how the playbook that it called has ended.
-    Where tasks stand behind the end of the pipeline proper, `proper` is what that has come to, and `entered` says
-    that the guard of the task that is due has held.
+    `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how
+    often it was asked again after a success, `visits` how often each task was entered and left, or
+    passed over. `last` is the outcome of the task that ended last; attempts that are followed by
+    another do not count. `results` holds the last result of each task (None after an error that
+    continued). `local`, `iter`, `step` are what `set` assigned and `ctx` its own ctx patches:
+    dotted name → value, no name the beginning of another (see `pipeline.patches`); `writes` the ctx
+    writes that wait for reducers. `items` is how far the task that is due has come with its own
+    loop, once that has begun; `calls` how far a task has that repeats, once its first call has
+    ended. `ends` are the ends of tasks that count against jumps without an end. `secrets` are the
+    versions of secrets that attempts of the task that is due have used. `wait_s` is owed before the
+    next attempt. `checkpoint` is the newest of the task that is due, and `checkpoints` their
+    number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and has a
+    timeout; `answer` how the playbook that it called has ended. Where tasks stand behind the end of
+    the pipeline proper, `proper` is what that has come to, and `entered` says that the guard of the
+    task that is due has held.
     """
 
     pc: int = 0
@@ -234,7 +246,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The pipeline went well; its result is that of `task` (None: nothing ran, the result is null)."""
+    """The pipeline went well; its result is that of `task` (None: nothing ran, the result is
+    null)."""
 
     task: str | None
 
@@ -264,8 +277,9 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Leave the worker: `drafts` are committed, and the pipeline goes on from the log: in `seconds`, or when
-    the playbook of `child` has ended (it has so many seconds for that, where there are any)."""
+    """Leave the worker: `drafts` are committed, and the pipeline goes on from the log: in
+    `seconds`, or when the playbook of `child` has ended (it has so many seconds for that, where
+    there are any)."""
 
     drafts: tuple[Draft, ...]
     progress: Progress
@@ -298,7 +312,8 @@ class Hands:
     context: Callable[[], Mapping[str, Any]] | None = None
     #: The instant, for what is recorded (`set`); ISO 8601. None: there is no clock.
     now: Callable[[], str] | None = None
-    #: Whether the log keeps a value by reference: of such a one no part can be assigned, only the whole.
+    #: Whether the log keeps a value by reference: of such a one no part can be assigned, only the
+    #: whole.
     is_large: Callable[[Json], bool] = lambda _: False
     #: An outcome as it is recorded: with the reference in the place of a large result.
     kept: Callable[[Outcome, Task], Outcome] = lambda outcome, _: outcome

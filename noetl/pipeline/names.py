@@ -1,8 +1,8 @@
 """What the templates of a pipeline see: its own names over those that its owner hands in.
 
-From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`, `step`,
-`_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain names that `set`
-assigned, results of earlier tasks, steps, bare args, ctx, workload.
+From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`,
+`step`, `_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain
+names that `set` assigned, results of earlier tasks, steps, bare args, ctx, workload.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _AFTER_FAILURE: Final = frozenset({"result", "response"})
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The names of the owner, the part of the built-ins that no task changes, and the step that all stands in."""
+    """The names of the owner, the part of the built-ins that no task changes, and the step that all
+    stands in."""
 
     names: Names
     builtins: JsonMap
@@ -49,8 +50,8 @@ def surroundings(program: Program, names: Names) -> Surroundings:
 def before(
     around: Surroundings, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
 ) -> Sight:
-    """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own over them; `item` is
-    the scope of the item that the task's own loop has come to (`scope_of`)."""
+    """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own
+    over them; `item` is the scope of the item that the task's own loop has come to (`scope_of`)."""
     names = around.names
     ctx = applied(names.ctx, progress.ctx)
     iteration = applied(names.iter or {}, progress.iter)
@@ -93,7 +94,8 @@ def _last(progress: Progress, task: Task) -> Outcome | None:
 
 
 def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
-    """How the task before ended, by the names that tell of an end: where nothing else is called so."""
+    """How the task before ended, by the names that tell of an end: where nothing else is called
+    so."""
     if last is None or not progress.pc:
         return {}
     own: dict[str, Any] = {"outcome": (envelope := last.as_json()), "output": envelope}
@@ -103,7 +105,8 @@ def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
 
 
 def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Ending) -> Sight:
-    """What tasks behind the end of the pipeline proper see besides: what the `set` of the step would see there."""
+    """What tasks behind the end of the pipeline proper see besides: what the `set` of the step
+    would see there."""
     meta, extras = (progress.last.meta, progress.last.extras) if progress.last is not None else ({}, {})
     own: dict[str, Any] = {}
     match proper:
@@ -147,8 +150,8 @@ def in_policy(sight: Sight, outcome: Outcome) -> Sight:
 
 
 def in_set(sight: Sight, outcome: Outcome) -> Sight:
-    """What the task's own `set` sees besides, after a success: `output` and `result` are raw, `outcome` is
-    the envelope."""
+    """What the task's own `set` sees besides, after a success: `output` and `result` are raw,
+    `outcome` is the envelope."""
     raw = of_task(outcome.result)
     own = {"outcome": outcome.as_json(), "output": raw, "result": raw, "response": raw}
     return layered(own, without(sight, _AFTER_SUCCESS))

@@ -1,4 +1,5 @@
-"""What the interpreter knows for nets of schema 1 alone (`noetl.net.older`, which says until when it is needed)."""
+"""What the interpreter knows for nets of schema 1 alone (`noetl.net.older`, which says until when
+it is needed)."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def then(older: Older, sight: Sight, hands: Hands) -> tuple[Assignment, ...]:
 
 
 def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
-    """The assignment of the next entry of the mapping that it names; of the first one where there is none yet."""
+    """The assignment of the next entry of the mapping that it names; of the first one where there
+    is none yet."""
     held = _held(assignment, sight)
     number = len(held) + 1 if isinstance(held, Mapping) else 1
     return replace(assignment, name=f"{assignment.name}.{number}")

@@ -1,7 +1,8 @@
 """Patches: assignments to dotted names, kept so that their order no longer matters.
 
 A patch maps dotted names to values, and no name in it is the beginning of another (`a` and `a.b`
-never stand side by side). It may therefore be stored as a JSON object whose keys come back in any order.
+never stand side by side). It may therefore be stored as a JSON object whose keys come back in any
+order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from noetl.facts.json import Json, JsonMap, set_path
 
 
 def assign(patch: JsonMap, name: str, value: Json) -> dict[str, Json]:
-    """`patch` after `name = value`: what was assigned below `name` goes, and a name above it takes it in."""
+    """`patch` after `name = value`: what was assigned below `name` goes, and a name above it takes
+    it in."""
     if (above := _above(patch, name)) is not None:
         inner = patch[above] if isinstance(patch[above], Mapping) else {}
         return {**patch, above: set_path(inner, name[len(above) + 1 :], value)}
@@ -42,7 +44,8 @@ def applied(base: JsonMap, patch: JsonMap) -> JsonMap:
 
 
 def _mapping_at(made: dict[str, Json], name: str, own: dict[str, dict[str, Json]]) -> dict[str, Json]:
-    """The mapping that `name` stands for in `made`, copied or made where it is not among its `own` yet."""
+    """The mapping that `name` stands for in `made`, copied or made where it is not among its `own`
+    yet."""
     if not name:
         return made
     if name not in own:

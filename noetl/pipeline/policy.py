@@ -31,7 +31,8 @@ LONGEST_RETRY_AFTER_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of the pipeline. `rule` (from 0) is None where no rule matched; `delay` is in seconds.
+    """What becomes of the pipeline. `rule` (from 0) is None where no rule matched; `delay` is in
+    seconds.
 
     `names` are the values that the rule's `when` read. `error` is set exactly where `do` is `fail`;
     its place in the playbook is still to be filled in.
@@ -53,7 +54,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: attempt number `attempt` (from 1) of `task`, and what the task's rules see of it."""
+    """What is judged: attempt number `attempt` (from 1) of `task`, and what the task's rules see of
+    it."""
 
     task: Task
     outcome: Outcome

@@ -1,7 +1,8 @@
-"""Tasks that are called again after a success: which request is next, what is kept, and what the whole yields.
+"""Tasks that are called again after a success: which request is next, what is kept, and what the
+whole yields.
 
-The requests of `next` build upon the first one as it was rendered, so what later calls change is rendered once. Pages
-render the task anew, and lay their own parameter over it.
+The requests of `next` build upon the first one as it was rendered, so what later calls change is
+rendered once. Pages render the task anew, and lay their own parameter over it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _HTTP: Final = "http"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A call that went well: its result, opened, and its `request`; what rules and what `set` see of it."""
+    """A call that went well: its result, opened, and its `request`; what rules and what `set` see
+    of it."""
 
     result: Json
     request: JsonMap
@@ -43,7 +45,7 @@ class Answer:
         return _body(task, self.result)
 
 
-# --- the request ------------------------------------------------------------------------------------
+# --- the request ---------------------------------------------------------------------------------
 
 
 def changed_keys(repeat: Repeat) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def first_page(pages: Pages, sight: Sight, load: Load) -> JsonMap:
     return {"params": params} if params else {}
 
 
-# --- after a call -----------------------------------------------------------------------------------
+# --- after a call --------------------------------------------------------------------------------
 
 
 def call_end(task: Task, repeat: Repeat, calls: Calls, answer: Answer, outcome: Outcome) -> TaskCallDone:
@@ -162,7 +164,7 @@ def grown(first: float, how: Backoff, number: int) -> float:
     return first if how in ("none", "fixed") else backoff(Directive(backoff=how), first, number)
 
 
-# --- what is kept -----------------------------------------------------------------------------------
+# --- what is kept --------------------------------------------------------------------------------
 
 
 def _kept(task: Task, repeat: Repeat, answer: Answer) -> Json:
@@ -194,7 +196,7 @@ def _found(task: Task, path: str, result: Json) -> Json:
     raise TemplateError(f"'output{_subscripts(path)}' is undefined: the answer has nothing at {path!r}.")
 
 
-# --- the whole --------------------------------------------------------------------------------------
+# --- the whole -----------------------------------------------------------------------------------
 
 
 def whole(task: Task, repeat: Repeat, calls: Calls, load: Load) -> tuple[Outcome, Json]:
@@ -236,14 +238,15 @@ def inputs_of_each(owner: Task, calls: Calls, load: Load) -> JsonMap:
     return dict(zip(EACH_INPUTS, (data, calls.page, calls.page), strict=True))
 
 
-# --- paths and numbers ------------------------------------------------------------------------------
+# --- paths and numbers ---------------------------------------------------------------------------
 
 #: Nothing stands there.
 _MISSING: Final[Any] = object()
 
 
 def whole_number(name: str, value: Template, sight: Sight, load: Load) -> int:
-    """A number, or what a template yields. Raises TemplateError, and BadRequest for anything else."""
+    """A number, or what a template yields. Raises TemplateError, and BadRequest for anything
+    else."""
     found = evaluate(value, sight, load=load)
     try:
         return int(found)

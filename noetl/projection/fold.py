@@ -1,7 +1,8 @@
 """The fold: events of one execution in, rows out.
 
-What an event means is the engine's (`noetl.engine.evolve`): statuses and results are read off its states. What states
-forget, because no decision needs it, is kept here until it is a row: who took which token, how long what ran.
+What an event means is the engine's (`noetl.engine.evolve`): statuses and results are read off its
+states. What states forget, because no decision needs it, is kept here until it is a row: who took
+which token, how long what ran.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from noetl.projection.tokens import TokenRows
 
 
 class Projection:
-    """Rows of one execution. Take its events in order, from the first one; `rest` has what is still open."""
+    """Rows of one execution. Take its events in order, from the first one; `rest` has what is still
+    open."""
 
     def __init__(self, execution_id: str, net: Net) -> None:
         kinds = {(step.name, task.name): task.kind for step in net.transitions for task in step.tasks}

@@ -12,8 +12,8 @@ from noetl.projection.tables import ProjectionRow
 
 
 def reference_rows(event: Event, payload: JsonMap) -> Iterator[ProjectionRow]:
-    """A row for each reference in `payload`, that of the event as JSON, however deep; those of a manifest's parts
-    too. In the order of their places."""
+    """A row for each reference in `payload`, that of the event as JSON, however deep; those of a
+    manifest's parts too. In the order of their places."""
     for place, found in _references(payload):
         if found["kind"] == RESULT_REF:
             yield ProjectionRow("result_ref", {**_place(event, place), **_result(found)})

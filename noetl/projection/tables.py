@@ -1,7 +1,8 @@
-"""The tables: their columns, with a meaning for each. `docs/tables.md` says the same, and a test that it does.
+"""The tables: their columns, with a meaning for each. `docs/tables.md` says the same, and a test
+that it does.
 
-A row of an execution holds `as_of`, the version of the newest event that it knows of. Where the same key comes again,
-with a later export, the row with the greater `as_of` is what is true.
+A row of an execution holds `as_of`, the version of the newest event that it knows of. Where the
+same key comes again, with a later export, the row with the greater `as_of` is what is true.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from noetl.facts.json import Json
 
-#: `id` is a number below 2^63, a string in JSON; `instant` is UTC, to the microsecond; `json` is any JSON value.
+#: `id` is a number below 2^63, a string in JSON; `instant` is UTC, to the microsecond; `json` is
+#: any JSON value.
 ColumnType: TypeAlias = Literal["id", "integer", "double", "boolean", "text", "instant", "json"]
 
 
@@ -28,8 +30,8 @@ class ProjectionColumn:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionTable:
-    """`key` names one thing. Rows of a table that is `revised` come again with a greater `as_of`; those of others
-    never change."""
+    """`key` names one thing. Rows of a table that is `revised` come again with a greater `as_of`;
+    those of others never change."""
 
     name: str
     meaning: str
@@ -60,7 +62,8 @@ _TASK: Final = _must("task", "text", "name of the task")
 _VISIT: Final = _must(
     "visit",
     "integer",
-    "which run of the task in its pipeline, from 1: jumps come back to it, and each item of its own loop is one",
+    "which run of the task in its pipeline, from 1: jumps come back to it, and each item of its own loop "
+    "is one",
 )
 _AS_OF: Final = _must("as_of", "integer", "version of the newest event that this row knows of")
 _DIGEST: Final = _must("digest", "text", "the compiled net")
@@ -173,7 +176,8 @@ TOKEN: Final = ProjectionTable(
         _must(
             "status",
             "text",
-            "`waiting`; `consumed` by a step run; `absorbed` by a join that had fired; `dropped` with a step that was "
+            "`waiting`; `consumed` by a step run; `absorbed` by a join that had fired; `dropped` with a "
+            "step that was "
             "skipped or a join that failed; `left` where the execution ended",
         ),
         _must("produced_at", "instant", "when it was put down"),
@@ -360,7 +364,8 @@ TABLES: Final[Mapping[str, ProjectionTable]] = {
         LOG,
     )
 }
-#: Those whose rows are folded from all events of an execution, and those that each event has by itself.
+#: Those whose rows are folded from all events of an execution, and those that each event has by
+#: itself.
 FOLDED: Final = frozenset({"execution", "token", "step_run", "task_run", "attempt"})
 REFERENCES: Final = frozenset({"result_ref", "manifest_ref"})
 

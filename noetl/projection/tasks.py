@@ -1,4 +1,5 @@
-"""Tasks as rows: `task_run` for each run of a task in a pipeline, `attempt` for each of its tries."""
+"""Tasks as rows: `task_run` for each run of a task in a pipeline, `attempt` for each of its
+tries."""
 
 from __future__ import annotations
 
@@ -125,8 +126,8 @@ class TaskRows:
         | PolicyEvaluated,
     ) -> Iterator[ProjectionRow]:
         match fact:
-            # To tables each item of a task's own loop, and each call of one that repeats, is a visit, and the whole
-            # the last one.
+            # To tables each item of a task's own loop, and each call of one that repeats, is a
+            # visit, and the whole the last one.
             case TaskDone() | TaskItemDone() | TaskCallDone():
                 yield self._attempt(event, fact.task, "done", None)
                 yield self._ended(event, fact.task, {"status": "done", "result": fact.result})
@@ -140,7 +141,8 @@ class TaskRows:
                     yield self._attempt(event, fact.task, "repeated", None)
 
     def _is_told(self, event: Event, task: str) -> bool:
-        """A failed try that is repeated has an event of its own before its policy's; one that went well has not."""
+        """A failed try that is repeated has an event of its own before its policy's; one that went
+        well has not."""
         return bool(self._begun(event, task)["attempts"] >= (event.draft.attempt or 1))
 
     def _attempt(

@@ -14,5 +14,6 @@ __all__ = ["FileResults", "open_results"]
 
 
 def open_results(url: str, scratch: Path | None = None) -> Results:
-    """The result store below `url` (a path or an fsspec URL); temporary files go to `scratch`. Raises ConfigError."""
+    """The result store below `url` (a path or an fsspec URL); temporary files go to `scratch`.
+    Raises ConfigError."""
     return FileResults(url, scratch=scratch)

@@ -9,7 +9,8 @@ from noetl.facts.json import Json
 
 
 class ResultCache:
-    """Least recently used goes first. Values are shared: nobody may change them. Safe for threads."""
+    """Least recently used goes first. Values are shared: nobody may change them. Safe for
+    threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

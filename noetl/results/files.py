@@ -27,8 +27,8 @@ _OPENED_BYTES: Final = 1024
 
 
 class FileResults:
-    """`noetl.usecases.ports.Results` below `base_url` (a path, `file://…`, `s3://…`, `gs://…`, `memory://…`).
-    Temporary files go to `scratch` (None: where the system keeps them)."""
+    """`noetl.usecases.ports.Results` below `base_url` (a path, `file://…`, `s3://…`, `gs://…`,
+    `memory://…`). Temporary files go to `scratch` (None: where the system keeps them)."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """NDJSON: lines in compressed blocks, each of which can be read alone.
 
-A gzip file may consist of members, one behind the other; ours end where lines end. The places of the members are found by
-going through the file once, when somebody first looks into it.
+A gzip file may consist of members, one behind the other; ours end where lines end. The places of
+the members are found by going through the file once, when somebody first looks into it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class LineBlock:
 
 
 class LineBlocks(Blocks):
-    """The lines as values. `index` finds the blocks, `read` yields the packed bytes from a start to an end, `cached`
-    remembers a block; `rows` is the length where it is known."""
+    """The lines as values. `index` finds the blocks, `read` yields the packed bytes from a start to
+    an end, `cached` remembers a block; `rows` is the length where it is known."""
 
     __slots__ = ("_cached", "_index", "_read", "_rows")
 
@@ -100,7 +100,8 @@ def _texts(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def index(packed: IO[bytes]) -> list[LineBlock]:
-    """The members of a packed file, in bounded memory. Raises zlib.error or EOFError where it is damaged."""
+    """The members of a packed file, in bounded memory. Raises zlib.error or EOFError where it is
+    damaged."""
     blocks: list[LineBlock] = []
     at, rest = 0, b""
     while chunk := rest or packed.read(_CHUNK):

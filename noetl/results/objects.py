@@ -1,8 +1,9 @@
 """References, their objects and previews: what every result store agrees on.
 
-The reference of an object is `noetl://<store>/<place>/<sha256>.<form>`. The hash is that of its content before
-compression; of a value that is its compact JSON in UTF-8. Keys keep their order, because templates can see it; the same
-value in another order is another object. A reference without place and form is of an older layout, and is JSON.
+The reference of an object is `noetl://<store>/<place>/<sha256>.<form>`. The hash is that of its
+content before compression; of a value that is its compact JSON in UTF-8. Keys keep their order,
+because templates can see it; the same value in another order is another object. A reference without
+place and form is of an older layout, and is JSON.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ PLACE: Final = re.compile(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """Where an object is: the store, its place (empty: of the older layout), the hash of its content, its form."""
+    """Where an object is: the store, its place (empty: of the older layout), the hash of its
+    content, its form."""
 
     store: str
     place: str
@@ -82,8 +84,8 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """What a reference tells of an object. `size` is that of its content in bytes, of a value that of all its JSON;
-    `rows` is the length of a table."""
+    """What a reference tells of an object. `size` is that of its content in bytes, of a value that
+    of all its JSON; `rows` is the length of a table."""
 
     name: ObjectName
     size: int
@@ -160,7 +162,8 @@ def value_of(form: Form, raw: bytes) -> Json:
 
 
 def reference(kept: StoredObject, keep: Keep, preview: JsonMap, location: str) -> JsonMap:
-    """What stands for an object (see `noetl.facts.reference`). `location` is where its store lies: `disk`, `s3`, ..."""
+    """What stands for an object (see `noetl.facts.reference`). `location` is where its store lies:
+    `disk`, `s3`, ..."""
     return {
         "kind": RESULT_REF,
         "ref": kept.name.url,
@@ -174,7 +177,8 @@ def reference(kept: StoredObject, keep: Keep, preview: JsonMap, location: str) -
 
 
 def table_preview(length: int, columns: Sequence[Column], first: Sequence[JsonMap]) -> JsonMap:
-    """`{type, length, columns, rows}` with the first rows, as many as a preview has characters for."""
+    """`{type, length, columns, rows}` with the first rows, as many as a preview has characters
+    for."""
     named = [{"name": one.name, "type": one.type} for one in columns]
     return {"type": "array", "length": length, "columns": named, "rows": _that_fit(first)}
 
@@ -185,7 +189,8 @@ def _that_fit(rows: Sequence[JsonMap]) -> list[JsonMap]:
 
 
 def preview(value: Json, raw: bytes) -> JsonMap:
-    """`{type, head}` with the first characters of the JSON; with `length`, and `keys` of a mapping."""
+    """`{type, head}` with the first characters of the JSON; with `length`, and `keys` of a
+    mapping."""
     head = raw[: 4 * PREVIEW].decode("utf-8", "ignore")[:PREVIEW]
     match value:
         case Mapping():
@@ -202,7 +207,8 @@ def preview(value: Json, raw: bytes) -> JsonMap:
 
 
 def name_of(store: str, found: Mapping[str, Any]) -> ObjectName:
-    """Where the object is that a reference of `store` names. Raises BadRequest, or NotFound for another store's."""
+    """Where the object is that a reference of `store` names. Raises BadRequest, or NotFound for
+    another store's."""
     ref = found.get("ref")
     parts = _REF.fullmatch(ref) if isinstance(ref, str) else None
     if parts is None:

@@ -13,8 +13,8 @@ from noetl.results.blocks import Blocks
 
 
 class PartBlocks(Blocks):
-    """What a manifest loads to: each part is read when somebody looks into it. Raises BadRequest where `manifest` is
-    none."""
+    """What a manifest loads to: each part is read when somebody looks into it. Raises BadRequest
+    where `manifest` is none."""
 
     __slots__ = ("_ends", "_load", "_parts")
 

@@ -28,8 +28,9 @@ EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 
 class Storage:
-    """Objects at `<base>/<place>/<sha256>.<form>`, never changed. On local disks they are written beside their place,
-    flushed to the disk and renamed: whoever finds one finds all of it. Temporary files go to `scratch`.
+    """Objects at `<base>/<place>/<sha256>.<form>`, never changed. On local disks they are written
+    beside their place, flushed to the disk and renamed: whoever finds one finds all of it.
+    Temporary files go to `scratch`.
     """
 
     def __init__(self, url: str, scratch: Path | None) -> None:
@@ -67,7 +68,8 @@ class Storage:
 
     @cached_property
     def _failures(self) -> tuple[type[Exception], ...]:
-        """What drivers raise where a store does not answer; not all of them are errors of the system."""
+        """What drivers raise where a store does not answer; not all of them are errors of the
+        system."""
         match EXTRAS.get(self._url.partition("://")[0]):
             case "s3":
                 from botocore.exceptions import BotoCoreError  # only where its driver is in use
@@ -116,8 +118,8 @@ class Storage:
         self._once(name, lambda path: self._write(path, content))
 
     def keep_file(self, name: objects.ObjectName, source: Path) -> None:
-        """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless line, and
-        Unavailable."""
+        """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless
+        line, and Unavailable."""
         self._once(name, lambda path: self._copy(name, source, path))
 
     def _once(self, name: objects.ObjectName, write: Callable[[str], None]) -> None:
@@ -147,7 +149,8 @@ class Storage:
             self.files.put_file(str(packed), path)
 
     def _make_folder(self, path: str) -> None:
-        # Buckets have no folders, and their drivers would make the bucket itself where it is missing.
+        # Buckets have no folders, and their drivers would make the bucket itself where it is
+        # missing.
         if self._url.partition("://")[0] not in EXTRAS:
             self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
 
@@ -220,7 +223,8 @@ class Storage:
         return (place for place in sorted(found) if objects.PLACE.fullmatch(place))
 
     def remove(self, place: str) -> int:
-        """See the port. Raises BadRequest for what is no place, Unavailable where the store does not answer."""
+        """See the port. Raises BadRequest for what is no place, Unavailable where the store does
+        not answer."""
         if not objects.PLACE.fullmatch(place):
             raise BadRequest(f"{place[:200]!r} is no place of a result store.")
         folder = f"{self.base}/{place}"

@@ -1,7 +1,7 @@
 """Tables: from text to Parquet, and read where somebody looks.
 
-DuckDB does both, within a bound of memory and without network or extensions. It runs on one thread, so that the same
-rows become the same bytes, and with them the same object.
+DuckDB does both, within a bound of memory and without network or extensions. It runs on one thread,
+so that the same rows become the same bytes, and with them the same object.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class TableShape:
 
 
 class RowBlocks(Blocks):
-    """The rows of a table as mappings. `read` yields those from a start to an end, `cached` remembers a block."""
+    """The rows of a table as mappings. `read` yields those from a start to an end, `cached`
+    remembers a block."""
 
     __slots__ = ("_cached", "_read", "rows")
 
@@ -111,9 +112,9 @@ class RowBlocks(Blocks):
 
 
 class TableDatabase:
-    """An empty database of this process, for reading and writing files; it spills into `scratch`. Opened when it is
-    first used, which takes 60 ms; a forked child opens its own. Safe for threads. `files` says which file system it
-    reads beside that of this machine."""
+    """An empty database of this process, for reading and writing files; it spills into `scratch`.
+    Opened when it is first used, which takes 60 ms; a forked child opens its own. Safe for threads.
+    `files` says which file system it reads beside that of this machine."""
 
     def __init__(self, scratch: Path, files: Callable[[], AbstractFileSystem | None] = lambda: None) -> None:
         self._scratch = scratch
@@ -123,7 +124,8 @@ class TableDatabase:
 
     @contextlib.contextmanager
     def cursor(self) -> Iterator[DuckDBPyConnection]:
-        """Raises BadRequest for a table that is none, and Unavailable where files cannot be read or written."""
+        """Raises BadRequest for a table that is none, and Unavailable where files cannot be read or
+        written."""
         import duckdb  # the driver takes 90 ms: a run with small results does without
 
         try:
@@ -161,7 +163,8 @@ def _connect(scratch: Path, files: AbstractFileSystem | None) -> DuckDBPyConnect
 
 
 def told(error: Exception) -> str:
-    """The place and the cause of an error of DuckDB, without its advice on settings that are ours."""
+    """The place and the cause of an error of DuckDB, without its advice on settings that are
+    ours."""
     lines = [line for line in _NOISE.sub("", str(error)).splitlines() if line.strip()] or [
         type(error).__name__
     ]
@@ -186,7 +189,10 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
     match kind.strip():
         case "text/csv":
             header = str("header=present" in parameters.replace(" ", "")).lower()
-            form = f"header = {header}, delim = ',', quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false"
+            form = (
+                f"header = {header}, delim = ',', quote = '\"', escape = '\"', nullstr = '', "
+                "allow_quoted_nulls = false"
+            )
             sizes = f"max_line_size = {_LINE}, buffer_size = {2 * _LINE}"
             return _selected(
                 f"read_csv({text(str(source))}, {form}, {sizes}", columns, "from_hex(substr({}, 3))"

@@ -1,7 +1,8 @@
 """Large values as trees of objects, so that who looks at a part reads that part.
 
-A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes an object of its own; a list above it
-becomes a manifest of pages, or one table where its rows come back from it exactly as they are.
+A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes an object
+of its own; a list above it becomes a manifest of pages, or one table where its rows come back from
+it exactly as they are.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column
 from noetl.results.objects import StoredObject, encoded
 
-#: Bytes of JSON above which a part of a value is an object of its own; also about what one page holds.
+#: Bytes of JSON above which a part of a value is an object of its own; also about what one page
+#: holds.
 NODE_BYTES: Final = 256 * 1024
-#: Bytes of JSON above which rows are kept as a table. Below, the pages of JSON are read faster than a table is opened.
+#: Bytes of JSON above which rows are kept as a table. Below, the pages of JSON are read faster than
+#: a table is opened.
 TABLE_BYTES: Final = 1024 * 1024
 #: What lies deeper stays in one object: each level costs a look at all that is below it.
 MAX_DEPTH: Final = 16
@@ -28,7 +31,8 @@ class NodeStore(Protocol):
     """Keeps one node."""
 
     def keep_json(self, raw: bytes, content: bytes) -> StoredObject:
-        """`raw` is the JSON of the whole node, `content` that of what is left of it when its parts are kept."""
+        """`raw` is the JSON of the whole node, `content` that of what is left of it when its parts
+        are kept."""
 
     def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> StoredObject:
         """`raw` is a list of so many mappings with these columns."""
@@ -81,8 +85,8 @@ def _pages(nodes: NodeStore, items: Sequence[Json], size: int, depth: int) -> It
 
 
 def columns_of(rows: Sequence[Json]) -> list[Column]:
-    """The columns of a table that holds exactly these rows; none where there is no such table: every row has
-    the same keys in the same order, and every key values of one type, or null."""
+    """The columns of a table that holds exactly these rows; none where there is no such table:
+    every row has the same keys in the same order, and every key values of one type, or null."""
     first = rows[0] if rows else None
     if type(first) is not dict or not _are_columns(first):
         return []

@@ -71,8 +71,8 @@ _leased = and_(_its_id, _c.state == CLAIMED, _c.attempt == bindparam("held"))
 
 _insert = insert(command)
 _one = select(*COLUMNS).where(_its_id)
-#: Both rows are locked, the execution first (the order of every other transaction): a command that is read
-#: without a lock beside a row that was waited for would be as old as the wait.
+#: Both rows are locked, the execution first (the order of every other transaction): a command that
+#: is read without a lock beside a row that was waited for would be as old as the wait.
 _lock = (
     select(*EXECUTION_COLUMNS, *COLUMNS)
     .join_from(execution, command, _its_execution)

@@ -65,8 +65,8 @@ _woken = _c.next_wake_at <= bindparam("now", type_=_c.next_wake_at.type)
 
 
 def _first(owes: ColumnElement[bool], order: Column[Any]) -> Select[int]:
-    """Ids from one partial index. Together they would be a walk through all of history: no planner takes an OR
-    apart."""
+    """Ids from one partial index. Together they would be a walk through all of history: no planner
+    takes an OR apart."""
     few = select(_c.execution_id).where(_c.shard == bindparam("shard"), owes).order_by(order)
     return select(few.limit(bindparam("limit")).subquery().c.execution_id)
 
@@ -120,7 +120,8 @@ _filters: Final = {
 
 @cache
 def _page(asked: tuple[str, ...]) -> Select[Any]:
-    """One statement for each combination of filters: connections prepare what they meet and keep it."""
+    """One statement for each combination of filters: connections prepare what they meet and keep
+    it."""
     page = select(*COLUMNS).order_by(_c.execution_id.desc()).limit(bindparam("limit"))
     return page.where(*(_filters[name] for name in asked))
 

@@ -38,7 +38,8 @@ _take = (
     .values(next_index=_c.next_index + bindparam("wanted"))
     .returning(*_taken)
 )
-#: Whoever took the last indices may have moved `next_index` beyond them: new ones begin where it should be.
+#: Whoever took the last indices may have moved `next_index` beyond them: new ones begin where it
+#: should be.
 _extend = (
     update(loop_run)
     .where(*_its, _c.generation == bindparam("its_generation"))

@@ -33,7 +33,8 @@ def missing(execution_id: str) -> NotFound:
 
 def not_later(row: LoopRow) -> Conflict:
     return Conflict(
-        f"The loop of {row.run_id} in execution {row.execution_id} is at generation {row.generation} or later."
+        f"The loop of {row.run_id} in execution {row.execution_id} is at generation {row.generation} or "
+        "later."
     )
 
 

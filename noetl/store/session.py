@@ -63,7 +63,8 @@ class Session:
         return self._run(statement, values)
 
     def write(self, statement: Executable, values: Values = None) -> Found:
-        """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in a transaction for reads."""
+        """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in
+        a transaction for reads."""
         if not self.writable:
             raise refused_write()
         return self._run(statement, values)
@@ -79,13 +80,14 @@ class Session:
         self.write(statement, values)
 
     def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
-        """Runs a change that nobody waits for and that must change a row. Raises what `check` finds where it does not."""
+        """Runs a change that nobody waits for and that must change a row. Raises what `check` finds
+        where it does not."""
         if self.write(statement, values).rowcount == 0:
             raise self._unmet(check)
 
     def notify(self, execution_id: str) -> None:  # noqa: ARG002
-        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every commit.
-        Raises NoetlError in a transaction for reads."""
+        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every
+        commit. Raises NoetlError in a transaction for reads."""
         if not self.writable:
             raise refused_write()
 

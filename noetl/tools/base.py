@@ -1,5 +1,5 @@
-"""What packages with tools of their own import; see docs/how-to/write-a-tool.md. The classes stand in
-`noetl.tools.kit`."""
+"""What packages with tools of their own import; see docs/how-to/write-a-tool.md. The classes stand
+in `noetl.tools.kit`."""
 
 from noetl.net.model import Effects
 from noetl.tools.kit.base import Services, Tool, no_credentials, no_directories

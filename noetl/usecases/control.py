@@ -18,7 +18,8 @@ from noetl.usecases.wakes import wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
-    """Asks for the end. Nothing new starts; running work is interrupted, and waited for during the grace.
+    """Asks for the end. Nothing new starts; running work is interrupted, and waited for during the
+    grace.
 
     Asking twice is fine. Raises NotFound, and Conflict after the end.
     """

@@ -19,7 +19,8 @@ _redis_numbers = count(1)
 
 @pytest.fixture(scope="session")
 def broker_of_stacks(tmp_path_factory: pytest.TempPathFactory, redis_server: str) -> Iterator[str]:
-    """A Redis that no other test flushes. Where only a given server is to be had, its last database."""
+    """A Redis that no other test flushes. Where only a given server is to be had, its last
+    database."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     try:
         server.start()
@@ -32,8 +33,9 @@ def broker_of_stacks(tmp_path_factory: pytest.TempPathFactory, redis_server: str
 
 @pytest.fixture(scope="module")
 def broker_of_module(broker_of_stacks: str) -> str:
-    """A database of that Redis for the stacks of one module: workers of another stack on the same one, such as
-    `healthy_stack`, would take their messages and know nothing of what these are about."""
+    """A database of that Redis for the stacks of one module: workers of another stack on the same
+    one, such as `healthy_stack`, would take their messages and know nothing of what these are
+    about."""
     server = broker_of_stacks.rsplit("/", 1)[0]
     return f"{server}/{next(_redis_numbers)}"
 
@@ -45,8 +47,8 @@ def healthy_stack(
     postgres_template: str,
     broker_of_stacks: str,
 ) -> Iterator[Stack]:
-    """API, scheduler, workers and sweeper with the settings of production. Nobody injects faults here, so
-    nothing may ever be sent twice."""
+    """API, scheduler, workers and sweeper with the settings of production. Nobody injects faults
+    here, so nothing may ever be sent twice."""
     url = postgres_server.create(postgres_template)
     home = tmp_path_factory.mktemp("healthy")
     with Stack(home, url, broker_of_stacks, (*CORE, "sweeper", "api")) as running:
@@ -75,7 +77,8 @@ def stack(healthy_stack: Stack) -> Iterator[Stack]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`eventually` is patient where the machine is slow; whatever ends a test that hangs has to be, too."""
+    """`eventually` is patient where the machine is slow; whatever ends a test that hangs has to be,
+    too."""
     for item in items:
         if item.get_closest_marker("acceptance") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))

@@ -1,7 +1,7 @@
 """A stack whose workers are killed while they work: what the tests of that share.
 
-`NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points of a run that
-failed.
+`NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points
+of a run that failed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_
 def mortal_stack(
     home: Path, postgres: services.Postgres, template: str, broker: str, queues: str, more: Sequence[str] = ()
 ) -> Iterator[Stack]:
-    """Two workers of `queues` with two processes each: there are always some while others are started again. `more` are
-    further arguments of them."""
+    """Two workers of `queues` with two processes each: there are always some while others are
+    started again. `more` are further arguments of them."""
     url = postgres.create(template)
     with Stack(home, url, broker, ("scheduler", "sweeper"), FAST) as running:
         for name in NAMES:
@@ -49,7 +49,8 @@ def processes(stack: Stack) -> list[psutil.Process]:
     for name in NAMES:
         part = stack.running[name]
         if part.process is None or part.process.poll() is not None:
-            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
+            # A pool whose processes die too often gives up, and whoever supervises the worker
+            # starts it again.
             stack.launch(name, part.argv)
         # A worker whose processes are just being replaced has some that are neither there nor gone.
         with contextlib.suppress(psutil.Error):

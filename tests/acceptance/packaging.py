@@ -1,4 +1,5 @@
-"""Distributions of NoETL, built from the tree as it stands, and fresh environments that they are installed in."""
+"""Distributions of NoETL, built from the tree as it stands, and fresh environments that they are
+installed in."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ class Environment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The running environment's, without NoETL's, without Python's paths, with a home and ports of its own."""
+        """The running environment's, without NoETL's, without Python's paths, with a home and ports
+        of its own."""
         outside = {
             name: value
             for name, value in os.environ.items()
@@ -128,7 +130,8 @@ class Environment:
         return {**outside, "PATH": path, "NOETL_HOME": str(self.root / "home")}
 
     def install(self, *requirements: str) -> None:
-        """Installs with pip, without an index: what is missing is an error, and nothing is downloaded."""
+        """Installs with pip, without an index: what is missing is an error, and nothing is
+        downloaded."""
         pip = (*_PIP, "--python", str(self.bin / "python"), "install", "--no-index", "--no-compile")
         subprocess.run([*pip, "--no-build-isolation", *requirements], check=True, cwd=self.work)
 
@@ -148,7 +151,8 @@ class Environment:
 
     @contextmanager
     def running(self, name: str, argv: Sequence[str], **variables: str) -> Iterator[None]:
-        """A service of the environment's Python, in the empty directory, for as long as the block runs."""
+        """A service of the environment's Python, in the empty directory, for as long as the block
+        runs."""
         command = [str(self.bin / "python"), *argv]
         log = self.root / f"{name}.log"
         service = spawn(command, log, cwd=self.work, env={**self.variables, **variables})

@@ -1,11 +1,13 @@
-"""Playbooks that the acceptance tests run. Tasks append what they really did to the file `effects`."""
+"""Playbooks that the acceptance tests run. Tasks append what they really did to the file
+`effects`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-#: Every iteration writes `execution index begin end pid` once it has done its work (one write: lines stay whole).
+#: Every iteration writes `execution index begin end pid` once it has done its work (one write:
+#: lines stay whole).
 WORK = """
 import os, time
 begin = time.time()
@@ -70,12 +72,14 @@ THREADED_LOOP = LOOP.replace("acceptance/loop", "acceptance/threaded").replace(
     "  - step: work\n", "  - step: work\n    spec: {queue: default}\n"
 )
 
-#: The same loop, committing what has ended in batches: its work has no effects that must not be repeated.
+#: The same loop, committing what has ended in batches: its work has no effects that must not be
+#: repeated.
 BATCHED_LOOP = LOOP.replace("acceptance/loop", "acceptance/batched").replace(
     "spec: {mode: parallel,", "spec: {mode: parallel, commit: batch,"
 )
 
-#: The same loop, asking a server of the test at `workload.url`, which does the work and answers `{"squared": n * n}`.
+#: The same loop, asking a server of the test at `workload.url`, which does the work and answers
+#: `{"squared": n * n}`.
 ASKING_LOOP = (
     head("asking")
     + """
@@ -154,7 +158,8 @@ def squares(items: int) -> int:
 
 
 def read_effects(effects: Path) -> list[tuple[str, int, float, float]]:
-    """(execution, index, begin, end) of every iteration that did its work, in order of their ends."""
+    """(execution, index, begin, end) of every iteration that did its work, in order of their
+    ends."""
     lines = [line.split() for line in effects.read_text().splitlines()] if effects.exists() else []
     return [(line[0], int(line[1]), float(line[2]), float(line[3])) for line in lines]
 

@@ -1,10 +1,13 @@
-"""A client that knows only HTTP, as a process: starts executions and asks after them, as often as it can, until they end.
+"""A client that knows only HTTP, as a process: starts executions and asks after them, as often as
+it can, until they end.
 
     polling.py PORT PATH COUNT ABREAST      prints {ended, close, wrong: [...]}
 
-`close` counts the endings that it saw happen: it asked before one, and again within `CLOSE_S` behind it.
+`close` counts the endings that it saw happen: it asked before one, and again within `CLOSE_S`
+behind it.
 
-Whatever it is told must be of one moment: who has completed has a result, has done its steps, and its last event says so.
+Whatever it is told must be of one moment: who has completed has a result, has done its steps, and
+its last event says so.
 """
 
 from __future__ import annotations
@@ -127,9 +130,9 @@ QUESTIONS: tuple[Question, ...] = (
 
 
 def polled(client: Client, runs: list[str], ask: Question) -> Iterator[tuple[str, bool, bool]]:
-    """What was asked, whether the answer was of one moment, and whether it is the first one close behind an end, until all
-    of `runs` have ended. One question again and again: the shorter the time between two of them, the more likely one meets
-    an ending."""
+    """What was asked, whether the answer was of one moment, and whether it is the first one close
+    behind an end, until all of `runs` have ended. One question again and again: the shorter the
+    time between two of them, the more likely one meets an ending."""
     before: dict[str, float] = {}
     while runs:
         for run in list(runs):
@@ -143,7 +146,8 @@ def polled(client: Client, runs: list[str], ask: Question) -> Iterator[tuple[str
 
 
 def streamed(port: int, run: str) -> bool:
-    """Whether a stream ends with the status of the execution, behind the last of its events, all of them in order."""
+    """Whether a stream ends with the status of the execution, behind the last of its events, all of
+    them in order."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", f"/api/executions/{run}/events", headers={"Accept": "text/event-stream"})
     kinds, versions, end = [], [], {}

@@ -1,4 +1,5 @@
-"""The stack as it runs in production: one process for each part, on a real database and a real broker.
+"""The stack as it runs in production: one process for each part, on a real database and a real
+broker.
 
     with Stack(home, database_url, broker_url) as stack:
         execution = stack.begin(PLAYBOOK, {"items": 20})
@@ -74,8 +75,9 @@ def environment(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def eventually(probe: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> Any:
-    """The first true value of `probe`. Fails where there is none within `seconds` of the reference machine: a guard
-    against what never ends, and no promise, so a machine may be as slow as it likes."""
+    """The first true value of `probe`. Fails where there is none within `seconds` of the reference
+    machine: a guard against what never ends, and no promise, so a machine may be as slow as it
+    likes."""
     began, allowed = time.monotonic(), seconds
     while True:
         value = probe()
@@ -134,7 +136,8 @@ class Part:
 
 
 class RedisServer:
-    """A Redis of the test's own, on a port that stays the same when it dies and comes back empty."""
+    """A Redis of the test's own, on a port that stays the same when it dies and comes back
+    empty."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -163,7 +166,8 @@ class RedisServer:
 
 @dataclass
 class Stack:
-    """A scheduler, workers, and what else is named in `parts`. `settings` become NOETL_* variables."""
+    """A scheduler, workers, and what else is named in `parts`. `settings` become NOETL_*
+    variables."""
 
     home: Path
     database: str
@@ -257,7 +261,8 @@ class Stack:
         kill_all(self.pool(name)[:1])
 
     def kill_parent(self, name: str) -> list[psutil.Process]:
-        """SIGKILL to the process that was started, and to none of those below it: which they are."""
+        """SIGKILL to the process that was started, and to none of those below it: which they
+        are."""
         part = self.running[name]
         below = family(part.pid)[1:]
         assert part.process is not None
@@ -301,7 +306,7 @@ class Stack:
             bootstrap.close(self._rt)
             self._rt = None
 
-    # --- logs --------------------------------------------------------------------------------------
+    # --- logs ------------------------------------------------------------------------------------
 
     def tails(self, size: int = 4000) -> Iterator[tuple[str, str]]:
         """The ends of the logs, for reports of failures."""
@@ -321,7 +326,7 @@ class Stack:
     def _expects(self, trace: str) -> bool:
         return any(re.search(pattern, trace) for pattern in self.expected)
 
-    # --- executions ------------------------------------------------------------------------------------
+    # --- executions ------------------------------------------------------------------------------
 
     @property
     def app(self) -> Celery:
@@ -400,7 +405,7 @@ class Stack:
             lines += [f"    {tuple(map(str, command))}" for command in commands]
         return "\n".join(lines)
 
-    # --- the database ------------------------------------------------------------------------------------
+    # --- the database ----------------------------------------------------------------------------
 
     def sql(self, statement: str, **parameters: Any) -> Sequence[Row[Any]]:
         assert self._engine is not None
@@ -440,7 +445,8 @@ class Stack:
         return wrong | {tuple(row) for row in begun if row[0] not in {one[0] for one in rows}}
 
     def check_nothing_was_sent_twice(self) -> None:
-        """What holds without faults: every command was claimed once, and no sweeper sent one again."""
+        """What holds without faults: every command was claimed once, and no sweeper sent one
+        again."""
         again = self.sql("SELECT command_id, attempt FROM command WHERE attempt > 1")
         assert again == [], f"commands with more than one delivery: {again[:5]}"
         for part in self.running.values():

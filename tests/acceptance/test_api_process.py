@@ -401,7 +401,8 @@ def test_a_byte_now_and_then_buys_no_time_and_takes_no_thread_for_long(url: str)
             for client in clients:
                 client.sendall(b" ")
             time.sleep(0.1)
-        # All threads are taken; whoever asks now waits for the deadline of the others and no longer.
+        # All threads are taken; whoever asks now waits for the deadline of the others and no
+        # longer.
         assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
     for client in clients:
         assert _everything(client).startswith("HTTP/1.1 408 ")
@@ -425,8 +426,10 @@ def test_a_connection_is_kept_after_a_body_that_came_in_time(url: str) -> None:
 def test_sql_that_cannot_be_parsed_is_answered_where_it_is_registered_and_kept(url: str) -> None:
     def playbook(kind: str) -> str:
         return (
-            f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {kind}, path: sql/{kind}}}\nworkflow:\n"
-            f"- {{step: start, tool: {{kind: {kind}, {'auth: db, ' if kind == 'postgres' else ''}command: SELEC 1}}}}\n"
+            f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {kind}, path: "
+            f"sql/{kind}}}\nworkflow:\n"
+            f"- {{step: start, tool: {{kind: {kind}, "
+            f"{'auth: db, ' if kind == 'postgres' else ''}command: SELEC 1}}}}\n"
         )
 
     for kind in ("postgres", "duckdb", "sqlite"):

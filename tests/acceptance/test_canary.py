@@ -1,4 +1,5 @@
-"""A canary: secrets that are pushed through every tool, failure and log are found nowhere but inside the calls."""
+"""A canary: secrets that are pushed through every tool, failure and log are found nowhere but
+inside the calls."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .stack import Stack, eventually
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-#: One for each way in which a secret comes: with letters that JSON, addresses, SQL and shells write otherwise.
+#: One for each way in which a secret comes: with letters that JSON, addresses, SQL and shells write
+#: otherwise.
 CANARIES = {
     "password": "Kanari-1/pw+\"q'8 Zx",
     "bearer": "Kanari-2-bearer-81Zq0",
@@ -174,8 +176,10 @@ tool: {kind: postgres, auth: "{{ keychain.db }}", command: "select :pw as pw, :g
 tool: {kind: postgres, auth: canary_pg, command: "select cast(:pw as integer)",
        params: {pw: "{{ keychain.db.password }}"}}
 """,
-    "tool: {kind: postgres, auth: canary_pg, command: \"do $$ begin raise notice '%', '{{ keychain.var }}'; end $$\"}",
-    "tool: {kind: postgres, host: 127.0.0.1, port: 9, user: u, password: '{{ keychain.var }}', command: select 1}",
+    "tool: {kind: postgres, auth: canary_pg, command: \"do $$ begin raise notice '%', '{{ keychain.var "
+    "}}'; end $$\"}",
+    "tool: {kind: postgres, host: 127.0.0.1, port: 9, user: u, password: '{{ keychain.var }}', command: "
+    "select 1}",
     """
 spec: {queue: default}
 tool: {kind: sqlite, database: ":memory:", command: "select :s as s", params: {s: "{{ keychain.any.deep.secret }}"}}
@@ -246,7 +250,8 @@ def canary_stack(
     postgres_template: str,
     redis_server: str,
 ) -> Iterator[Stack]:
-    """Everything that runs in production, as talkative as it can be; small results are kept outside of the log."""
+    """Everything that runs in production, as talkative as it can be; small results are kept outside
+    of the log."""
     folder = tmp_path_factory.mktemp("canary")
     mounted = folder / "mounted"
     mounted.mkdir()

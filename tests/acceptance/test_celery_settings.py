@@ -1,4 +1,5 @@
-"""A deployer's `celeryconfig.py`: what it may say holds, and what contradicts a promise lets no process begin."""
+"""A deployer's `celeryconfig.py`: what it may say holds, and what contradicts a promise lets no
+process begin."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def test_no_process_begins_with_settings_that_contradict_a_promise(
     config.write_text("task_serializer = 'pickle'\nCELERY_ACKS_LATE = False\n")
     expected = (
         f"{config} contradicts what NoETL promises: task_acks_late is False and has to be True; "
-        "task_serializer is 'pickle' and has to be 'json'; change it there, or start in a directory without that file."
+        "task_serializer is 'pickle' and has to be 'json'; change it there, or start in a directory "
+        "without that file."
     )
     ended = run(tmp_path, *command.split(), broker_url="redis://127.0.0.1:9/0")
     said = ended.stdout + ended.stderr

@@ -1,4 +1,5 @@
-"""A loop that calls 300 playbooks, eight at a time, beside two worker processes: measured by the work itself."""
+"""A loop that calls 300 playbooks, eight at a time, beside two worker processes: measured by the
+work itself."""
 
 from __future__ import annotations
 
@@ -120,7 +121,8 @@ def begin(stack: Stack, register: Register, items: int) -> str:
 
 
 def check(stack: Stack, execution: str, items: int) -> None:
-    """Every child was made once, ended well, and was heard once; results stand in the order of items."""
+    """Every child was made once, ended well, and was heard once; results stand in the order of
+    items."""
     report = stack.report(execution)
     assert report.result["stats"] == {"total": items, "completed": items, "failed": 0}
     assert report.result["results"] == [{"n": n * n} for n in range(items)]
@@ -151,7 +153,8 @@ def heard(stack: Stack, execution: str) -> int:
 
 @pytest.mark.full("a load; calls of processes are in tests/integration/cli/test_cli_children.py")
 def test_three_hundred_children_eight_at_a_time_hold_no_worker(stack: Stack, register: Register) -> None:
-    """Two processes serve the calls; had waiting held them, two would be the most there ever are."""
+    """Two processes serve the calls; had waiting held them, two would be the most there ever
+    are."""
     execution = begin(stack, register, 300)
     eventually(lambda: heard(stack, execution) >= 20, "children to end")
     beside = stack.run(TWO_STEPS, seconds=15)
@@ -163,7 +166,7 @@ def test_three_hundred_children_eight_at_a_time_hold_no_worker(stack: Stack, reg
     assert set(register.begun.values()) == set(register.ended.values()) == {1}
 
 
-# --- faults ------------------------------------------------------------------------------------------------
+# --- faults --------------------------------------------------------------------------------------
 
 #: Short, so that what died is missed within seconds.
 FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 20}
@@ -203,7 +206,8 @@ def test_children_survive_the_sudden_death_of_scheduler_and_workers(
 @pytest.mark.full("a fault of test_faults.py, with calls")
 @pytest.mark.timeout(300)
 def test_a_child_whose_callers_worker_dies_runs_once(faulty: Stack, register: Register) -> None:
-    """The worker of the callers is killed again and again, before and behind the calls; that of the children is not."""
+    """The worker of the callers is killed again and again, before and behind the calls; that of the
+    children is not."""
     callers = 12
     catalog.register(faulty.rt, CALLED)
     executions = [faulty.begin(CALLER, {"n": n, "url": register.url}) for n in range(callers)]

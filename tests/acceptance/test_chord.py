@@ -1,5 +1,5 @@
-"""The fan-in of loops on Celery: no sweeper, and workers that wake nobody. Only a chord's body asks for the turn
-that ends a loop, so a loop that ends was ended by its chord."""
+"""The fan-in of loops on Celery: no sweeper, and workers that wake nobody. Only a chord's body asks
+for the turn that ends a loop, so a loop that ends was ended by its chord."""
 
 from __future__ import annotations
 

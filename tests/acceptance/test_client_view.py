@@ -1,4 +1,5 @@
-"""What a client sees that knows only HTTP: true answers, events as they happen, and a server with room for everybody.
+"""What a client sees that knows only HTTP: true answers, events as they happen, and a server with
+room for everybody.
 
 `NOETL_TEST_ENDINGS` says how many endings are polled on PostgreSQL; half as many on SQLite.
 """
@@ -125,7 +126,8 @@ class Streamed:
 
 
 def test_a_stream_tells_an_event_within_milliseconds(stack: Stack) -> None:
-    """Behind the instant that stands in the event: that of the decision, before it was written and committed."""
+    """Behind the instant that stands in the event: that of the decision, before it was written and
+    committed."""
     catalog.register(stack.rt, SHORT)
     late = []
     for _ in range(21):

@@ -1,4 +1,5 @@
-"""Workers die with SIGKILL at random points of a loop of inserts, of a cursor, and of a transfer: every row arrives once.
+"""Workers die with SIGKILL at random points of a loop of inserts, of a cursor, and of a transfer:
+every row arrives once.
 
 See `mortal` for how often they die.
 """
@@ -130,7 +131,8 @@ def moved(dsn: str) -> int:
 
 
 def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
-    """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a whole."""
+    """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a
+    whole."""
     time.sleep(chance.uniform(0.0, 1.0))
     if is_whole(number):
         kill_worker(stack, chance)
@@ -155,7 +157,8 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     [(rows, different)] = asked(dsn, "select count(*), count(distinct (execution, n)) from inserted")
     [(deliveries,)] = asked(dsn, "select count(*) from noetl_ledger")
     print(
-        f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different, {deliveries} ledger entries"
+        f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different, {deliveries} "
+        "ledger entries"
     )
     assert statuses == {"completed"}
     assert (rows, different) == (ITEMS * len(begun), ITEMS * len(begun))

@@ -1,5 +1,5 @@
-"""`make run` as a newcomer sees it: three playbooks through the whole stack, compared with figures that were computed
-from the same files without it."""
+"""`make run` as a newcomer sees it: three playbooks through the whole stack, compared with figures
+that were computed from the same files without it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ figures = _figures()
 
 @dataclass(frozen=True)
 class Run:
-    """What one `examples/run.py` left: its exit code, the results that it printed in order, and files."""
+    """What one `examples/run.py` left: its exit code, the results that it printed in order, and
+    files."""
 
     code: int
     results: list[Any]

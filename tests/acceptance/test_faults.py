@@ -1,4 +1,5 @@
-"""Parts die with SIGKILL while twenty executions run: all of them complete, and every result is recorded once."""
+"""Parts die with SIGKILL while twenty executions run: all of them complete, and every result is
+recorded once."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ EXECUTIONS = 20
 ITEMS = 10
 WIDTH = 3
 
-#: Short, so that what died is missed within seconds. Queued work may be sent again: that must be harmless.
+#: Short, so that what died is missed within seconds. Queued work may be sent again: that must be
+#: harmless.
 FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 4, "sweep_s": 0.3, "max_deliveries": 20}
 
 
@@ -198,7 +200,8 @@ def test_what_was_printed_a_second_before_its_worker_was_killed_is_there(
 def test_http_steps_survive_the_sudden_death_of_the_worker_that_asks(
     faulty: Stack, effects: Path, squaring: str
 ) -> None:
-    """Requests under way are asked again by whoever comes next; what was answered and recorded is not."""
+    """Requests under way are asked again by whoever comes next; what was answered and recorded is
+    not."""
     executions = begin_all(faulty, effects, ASKING_LOOP, url=squaring)
     under_way(faulty, executions)
     faulty.kill("io")
@@ -241,8 +244,8 @@ def alive(process: psutil.Process) -> bool:
 @pytest.mark.full("pauses of a healthy stack are in test_workers.py")
 @pytest.mark.parametrize(("how", "nap"), [("api", 0.05), ("cli", 0.2)])
 def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, how: str, nap: float) -> None:
-    """Nothing is under way in a paused execution: the wake of the resume alone must set it going. A command takes
-    seconds to start where the machine is slow: the loop must outlast it."""
+    """Nothing is under way in a paused execution: the wake of the resume alone must set it going. A
+    command takes seconds to start where the machine is slow: the loop must outlast it."""
     faulty.kill("sweeper")
     try:
         payload = {"items": 100, "width": 2, "nap": nap, "effects": str(effects)}
@@ -266,7 +269,8 @@ def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, h
 
 @pytest.mark.full("a rarer fault; garbage is in test_messages.py")
 def test_garbage_that_was_taken_for_a_wake_is_as_good_as_one(faulty: Stack, effects: Path) -> None:
-    """No wake is sent while something is in the scheduler's queue: whoever clears it away looks who owes a turn."""
+    """No wake is sent while something is in the scheduler's queue: whoever clears it away looks who
+    owes a turn."""
     faulty.rt.dispatcher.wake()  # connects: a first wake asks nobody
     faulty.kill("sweeper")
     faulty.kill("scheduler")

@@ -1,4 +1,5 @@
-"""How work flows through real workers: bounds on what runs at once, order, memory, size, fairness."""
+"""How work flows through real workers: bounds on what runs at once, order, memory, size,
+fairness."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def test_no_more_iterations_than_max_in_flight_are_at_work_and_results_keep_the_
         report = stack.report(execution)
         assert report.result == squares(24)
         assert report.steps["work"]["result"]["results"] == [n * n for n in range(24)]
-    # Two executions share two children: at times both belong to one of them, and never more than its width.
+    # Two executions share two children: at times both belong to one of them, and never more than
+    # its width.
     assert max(overlap(effects, execution) for execution in executions) == reached
     assert all(times == 1 for times in counted(effects).values())
     assert len(counted(effects)) == 48
@@ -66,7 +68,7 @@ workflow:
 )
 
 
-# --- the long loop ----------------------------------------------------------------------------------------
+# --- the long loop -------------------------------------------------------------------------------
 
 
 class Memory(threading.Thread):
@@ -152,7 +154,7 @@ def test_ten_thousand_iterations_leave_memory_flat_and_short_work_overtakes_them
     assert beside <= 3 * alone
 
 
-# --- large results ------------------------------------------------------------------------------------------
+# --- large results -------------------------------------------------------------------------------
 
 LARGE = (
     head("large")

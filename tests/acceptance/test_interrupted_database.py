@@ -1,4 +1,5 @@
-"""PostgreSQL is restarted, and crashes, while clients wait: streams go on without a gap, and long polls are answered."""
+"""PostgreSQL is restarted, and crashes, while clients wait: streams go on without a gap, and long
+polls are answered."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def test_streams_and_long_polls_outlive_a_restart_and_a_crash_of_postgresql(
     assert told[-1].type == "playbook.processed"
     assert "".join(chunk.text for chunk in chunks) == "before\nbehind\n"
     assert (outcome.status, outcome.result) == ("completed", 42)
-    # In the middle of it the server may have looked in vain: then it said so, and when to come again.
+    # In the middle of it the server may have looked in vain: then it said so, and when to come
+    # again.
     if answer.status_code == 503:
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert answer.headers["Retry-After"] == "1"

@@ -1,4 +1,5 @@
-"""What stands between NoETL and its broker: whatever is put there, workers live on, and it is kept for people."""
+"""What stands between NoETL and its broker: whatever is put there, workers live on, and it is kept
+for people."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def newest(stack: Stack) -> int:
 
 
 def settled(stack: Stack, count: int, after: int = 0) -> list[tuple[str, str, str]]:
-    """The dead letters once there are so many, or none has come for two seconds: what is missing is then named."""
+    """The dead letters once there are so many, or none has come for two seconds: what is missing is
+    then named."""
     found, since = letters(stack, after), time.monotonic()
     while len(found) < count and time.monotonic() - since < 2:
         time.sleep(0.05)
@@ -131,14 +133,15 @@ def noetl(stack: Stack, *words: str) -> str:
     return done.stdout
 
 
-# --- files as a broker ----------------------------------------------------------------------------------------
+# --- files as a broker ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def files(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: services.Postgres, postgres_template: str
 ) -> Iterator[Stack]:
-    """A stack whose messages are files. Nothing is ever delivered again there but by the sweeper."""
+    """A stack whose messages are files. Nothing is ever delivered again there but by the
+    sweeper."""
     url = postgres_server.create(postgres_template)
     home = tmp_path_factory.mktemp("files")
     settings = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 1.5, "sweep_s": 0.3}
@@ -198,7 +201,8 @@ def drop(path: Path, raw: bytes) -> None:
 
 @contextmanager
 def away(server: services.Postgres, url: str) -> Iterator[None]:
-    """The server hangs up on everybody in the database, and lets nobody in for as long as the block runs."""
+    """The server hangs up on everybody in the database, and lets nobody in for as long as the block
+    runs."""
     name = make_url(url).database
     server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     try:

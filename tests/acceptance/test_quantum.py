@@ -1,4 +1,5 @@
-"""A long sweep on a pool of workers of its own: a worker is killed in the middle, and nobody can tell from the result."""
+"""A long sweep on a pool of workers of its own: a worker is killed in the middle, and nobody can
+tell from the result."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def here(repetitions: int, points: int = POINTS) -> Any:
 
 
 def quickest(repetitions: int) -> float:
-    """Seconds of one point: the least of several, so that what else had the processor meanwhile does not count."""
+    """Seconds of one point: the least of several, so that what else had the processor meanwhile
+    does not count."""
     took = []
     for _ in range(8):
         began = time.monotonic()
@@ -101,7 +103,8 @@ def test_a_sweep_goes_on_behind_its_checkpoint_when_its_worker_was_killed(stack:
 
     def checkpoints() -> list[Any]:
         found = stack.sql(
-            "SELECT payload FROM event WHERE execution_id = :id AND type = 'task.checkpointed' ORDER BY version",
+            "SELECT payload FROM event WHERE execution_id = :id AND type = 'task.checkpointed' ORDER BY "
+            "version",
             id=int(execution),
         )
         return [json.loads(row[0]) for row in found]

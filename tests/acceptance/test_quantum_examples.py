@@ -1,4 +1,5 @@
-"""`examples/quantum/ionq_submit_poll.yaml` through the whole stack, while the worker that has submitted its job is killed."""
+"""`examples/quantum/ionq_submit_poll.yaml` through the whole stack, while the worker that has
+submitted its job is killed."""
 
 from __future__ import annotations
 

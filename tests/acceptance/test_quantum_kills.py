@@ -1,5 +1,5 @@
-"""Workers die with SIGKILL while they submit, poll and fetch jobs: each command has one paid job, and each result is there
-once. See `mortal` for how often they die."""
+"""Workers die with SIGKILL while they submit, poll and fetch jobs: each command has one paid job,
+and each result is there once. See `mortal` for how often they die."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 OPEN = 3
 #: Jobs of an execution: a sweep of two points, and a submission of one.
 JOBS = 3
-#: What workers import before they fork, so that a process that comes in the place of another one has Cirq already.
+#: What workers import before they fork, so that a process that comes in the place of another one
+#: has Cirq already.
 LOADED = ["-I", "noetl.quantum.actions,noetl.quantum.backends.ionq,cirq_ionq"]
 
 PLAYBOOK = (
@@ -86,8 +87,8 @@ def mortal(
 
 
 def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int) -> str:
-    """SIGKILL to a process shortly after somebody's request came in; where nobody asks any more, to a worker as a whole.
-    Yields that request."""
+    """SIGKILL to a process shortly after somebody's request came in; where nobody asks any more, to
+    a worker as a whole. Yields that request."""
     known, ends = len(ionq.asked), time.monotonic() + 10
     while len(ionq.asked) == known and time.monotonic() < ends:
         time.sleep(0.01)
@@ -116,7 +117,8 @@ def test_whatever_dies_each_command_has_one_paid_job_and_each_result_is_there_on
     mortal.wait(begun, 200)
 
     print(
-        f"{KILLS} kills, {len(begun)} executions, {len(ionq.jobs)} jobs, {len(ionq.paid())} paid; after {struck}"
+        f"{KILLS} kills, {len(begun)} executions, {len(ionq.jobs)} jobs, {len(ionq.paid())} paid; after "
+        f"{struck}"
     )
     assert {mortal.row(one).status for one in begun} == {"completed"}
     assert len(ionq.paid()) == len(set(ionq.tokens())) == JOBS * len(begun)

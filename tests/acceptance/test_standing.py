@@ -1,4 +1,5 @@
-"""A stack that runs on its own: started, looked at, talked to and stopped by commands typed in the same home."""
+"""A stack that runs on its own: started, looked at, talked to and stopped by commands typed in the
+same home."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     assert (stack["running"], stack["health"]["status"]) == (True, "ok")
     assert f"NoETL is up: {stack['api']}" in run("noetl", "status").stdout
 
-    # celery without any setting talks to the private broker. It waits for so long, however soon all have answered.
+    # celery without any setting talks to the private broker. It waits for so long, however soon all
+    # have answered.
     active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "3")
     assert "3 nodes online" in active.stdout, active.stdout + active.stderr
 
@@ -113,7 +115,8 @@ def test_a_broker_that_does_not_answer_is_said_at_once_and_nothing_is_left_behin
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         for url, reason in {
-            "redis://:s3cret@127.0.0.1:9/0": "Connection refused. It is the one of NOETL_BROKER_URL (127.0.0.1:9/0)",
+            "redis://:s3cret@127.0.0.1:9/0": "Connection refused. It is the one of NOETL_BROKER_URL "
+            "(127.0.0.1:9/0)",
             f"redis://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
             f"rediss://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
             f"amqp://me:s3cret@127.0.0.1:{port}//": "The broker does not answer: timed out",

@@ -1,4 +1,5 @@
-"""One status: the API, its list, the state, the command line and its list agree at every moment, under load."""
+"""One status: the API, its list, the state, the command line and its list agree at every moment,
+under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A package of somebody else brings a tool: the code of `docs/how-to/write-a-tool.md`, built, installed and used."""
+"""A package of somebody else brings a tool: the code of `docs/how-to/write-a-tool.md`, built,
+installed and used."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Silent(Tool):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with what the wheel of the page's package holds, and with a package that is broken."""
+    """A directory with what the wheel of the page's package holds, and with a package that is
+    broken."""
     folder = tmp_path_factory.mktemp("third-party")
     source, target = folder / "source", folder / "installed"
     source.mkdir()
@@ -64,7 +66,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-tool\nVersion: 0.1\n")
     (broken / "entry_points.txt").write_text(
-        "[noetl.tools]\nbroken = no_such_module:Tool\nfaulty = noetl_faulty:Faulty\nsilent = noetl_faulty:Silent\nunreadable = noetl_unreadable:Tool\n"
+        "[noetl.tools]\nbroken = no_such_module:Tool\nfaulty = noetl_faulty:Faulty\nsilent = "
+        "noetl_faulty:Silent\nunreadable = noetl_unreadable:Tool\n"
     )
     (target / "noetl_faulty.py").write_text(FAULTY)
     (target / "noetl_unreadable.py").write_text("import os\n\nos.no_such_thing\n")

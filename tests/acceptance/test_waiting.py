@@ -1,7 +1,9 @@
-"""Executions that wait for a child or for an instant, far more than there are workers: one process has them all.
+"""Executions that wait for a child or for an instant, far more than there are workers: one process
+has them all.
 
-`NOETL_TEST_WAITING` says how many (200). Half of them call a playbook that waits for somebody outside, half have a task
-that is tried again in an hour. An hour passes, and somebody speaks, while nothing of NoETL is alive.
+`NOETL_TEST_WAITING` says how many (200). Half of them call a playbook that waits for somebody
+outside, half have a task that is tried again in an hour. An hour passes, and somebody speaks, while
+nothing of NoETL is alive.
 """
 
 from __future__ import annotations
@@ -121,7 +123,8 @@ def statuses(stack: Stack) -> Counter[tuple[str, str]]:
 
 
 def all_wait(stack: Stack) -> bool:
-    """Nothing moves: callers and those that they called wait for somebody outside, the others for their hour."""
+    """Nothing moves: callers and those that they called wait for somebody outside, the others for
+    their hour."""
     outside = {(kind, "waiting"): WAITING // 2 for kind in ("waits_for_a_child", "waits_outside")}
     if not outside.items() <= statuses(stack).items():
         return False

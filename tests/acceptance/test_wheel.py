@@ -1,4 +1,5 @@
-"""What is built from the tree runs where nothing of the tree is: in a fresh environment, from an empty directory."""
+"""What is built from the tree runs where nothing of the tree is: in a fresh environment, from an
+empty directory."""
 
 from __future__ import annotations
 
@@ -179,7 +180,7 @@ def test_they_have_every_file_that_the_tree_has(built: Built) -> None:
     assert in_wheel - wanted == {"noetl/_version.py"}
 
 
-# --- versions, and who else is installed -----------------------------------------------------------
+# --- versions, and who else is installed ---------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

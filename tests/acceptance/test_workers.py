@@ -27,7 +27,7 @@ from .stack import ROOT, Stack, eventually
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 
-# --- commands typed by hand -------------------------------------------------------------------------------
+# --- commands typed by hand ----------------------------------------------------------------------
 
 
 def procfile(name: str, **environment: object) -> list[str]:
@@ -51,7 +51,8 @@ def by_hand(
         client.flushdb()
     port = services.free_port()
     with Stack(tmp_path_factory.mktemp("hand"), url, broker, ()) as running:
-        # `-l` is honoured whatever the settings say: without it nobody would see the line that says `ready`.
+        # `-l` is honoured whatever the settings say: without it nobody would see the line that says
+        # `ready`.
         scheduler = ["celery", "-A", "noetl", "worker", "-Q", "scheduler", "-c", "1", "-l", "INFO"]
         running.launch("scheduler", scheduler, NOETL_LOG_LEVEL="ERROR")
         worker = ["celery", "-A", "noetl", "worker", "-Q", "http,python,shell,quantum", "-c", "2"]
@@ -284,7 +285,7 @@ def asked(stack: Stack, path: str) -> Any:
     return answer.json() if answer.ok else None
 
 
-# --- children -------------------------------------------------------------------------------------------------
+# --- children ------------------------------------------------------------------------------------
 
 SLEEP = (
     head("sleep")
@@ -367,7 +368,7 @@ def test_a_paused_loop_starts_nothing_new_and_completes_after_resuming(stack: St
     assert set(counted(effects).values()) == {1}
 
 
-# --- isolation ------------------------------------------------------------------------------------------------
+# --- isolation -----------------------------------------------------------------------------------
 
 PEEK = (
     head("peek")

@@ -18,8 +18,8 @@ ADDED: Final = {"on_large": "fail", "process": "row"}
 
 
 def as_schema_1(task: Any) -> Any:
-    """`task`, as it is encoded today, in the words of nets without a number. What readers alone were told of a task that
-    repeats (`again`) is not kept."""
+    """`task`, as it is encoded today, in the words of nets without a number. What readers alone
+    were told of a task that repeats (`again`) is not kept."""
     older = task.pop("older") or {}
     assert (task.pop("repeat"), task.pop("each_of")) == (None, "")
     task |= {"over": older.get("over"), "then": older.get("then", [])}

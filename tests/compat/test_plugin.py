@@ -51,7 +51,8 @@ def _entry_points(groups: dict[str, dict[str, str]]) -> Iterator[str]:
 
 @pytest.fixture
 def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
-    """That of somebody with the plug-in, two secrets, and the playbooks in the working directory."""
+    """That of somebody with the plug-in, two secrets, and the playbooks in the working
+    directory."""
     shutil.copytree(SOURCE / "playbooks", tmp_path, dirs_exist_ok=True)
     (tmp_path / "note.txt").write_text("A note.\n")
     secrets = tmp_path / "secrets"

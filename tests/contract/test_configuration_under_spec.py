@@ -15,7 +15,8 @@ from noetl.tools.kit.registry import kinds
 #: Here it is about where keys stand: what a kind thinks of their values is left out.
 KINDS = {kind: replace(info, faults=lambda _: ()) for kind, info in kinds().items()}
 HEADER = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "t"}}
-#: Keys that a spec has of its own: beside kind they are the tool's, under spec what they mean there.
+#: Keys that a spec has of its own: beside kind they are the tool's, under spec what they mean
+#: there.
 OF_THE_SPEC = {"timeout", "policy", "render", "quote", "queue", "isolation", "result"}
 
 

@@ -50,7 +50,7 @@ def test_a_wake_that_no_broker_takes_says_so() -> None:
         CeleryDispatcher(make_app(url, None)).wake()
 
 
-# --- purposes that nobody registered ------------------------------------------------------------------------
+# --- purposes that nobody registered -------------------------------------------------------------
 
 
 def command(name: str, purpose: str) -> CommandRow:
@@ -64,7 +64,8 @@ def test_a_command_for_something_unknown_stays_behind_and_others_leave(
         dispatcher.send([command("a", "later"), command("b", "pipeline")])
     assert dispatcher.waiting("workers") == 1
     assert [record.message for record in caplog.records] == [
-        "A command is not sent: Command 1/a has the purpose 'later', which this release does not know; a later release "
+        "A command is not sent: Command 1/a has the purpose 'later', which this release does not know; a "
+        "later release "
         "wrote it, so let this process run that one too."
     ]
 

@@ -1,4 +1,5 @@
-"""Large values in a result store: kept in parts, read where somebody looks, and the same when all is read."""
+"""Large values in a result store: kept in parts, read where somebody looks, and the same when all
+is read."""
 
 from __future__ import annotations
 

@@ -206,7 +206,8 @@ def database(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def test_a_reader_sees_one_moment(database: Store) -> None:
-    """Of everything that is known of an execution, however much others commit between two questions."""
+    """Of everything that is known of an execution, however much others commit between two
+    questions."""
     store = database
     create(store)
 

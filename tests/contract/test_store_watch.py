@@ -29,7 +29,8 @@ SHORT = 0.3
 
 @pytest.fixture
 def elsewhere(store: Store, store_url: str) -> Iterator[Store]:
-    """What another process would open: the same rows, nothing else in common. In memory there is none."""
+    """What another process would open: the same rows, nothing else in common. In memory there is
+    none."""
     if isinstance(store, MemoryStore):
         yield store
         return
@@ -216,7 +217,8 @@ def _listeners(url: str) -> int:
     connection = psycopg2.connect(url)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = current_database()"
+            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = "
+            "current_database()"
         )
         (count,) = cursor.fetchone()
     connection.close()

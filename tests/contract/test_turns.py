@@ -1,4 +1,5 @@
-"""What a turn promises where workers hold what it is about: on PostgreSQL, the only store with a lock for each row."""
+"""What a turn promises where workers hold what it is about: on PostgreSQL, the only store with a
+lock for each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which names templates see at which place: a playbook that asks for all of them everywhere, and what it found."""
+"""Which names templates see at which place: a playbook that asks for all of them everywhere, and
+what it found."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def _entry(name: str) -> str:
 
 
 def _playbook(*, loops: bool, fails: bool) -> str:
-    """`probing` asks for every name, its second task well or badly, in a loop of one item or in none."""
+    """`probing` asks for every name, its second task well or badly, in a loop of one item or in
+    none."""
     # An input that reads the item is one of each iteration, unless the collection is made of it.
     loop = {"loop": {"in": "{{ [7] if args.before else [] }}", "iterator": "item"}} if loops else {}
     assigned = {"own": 1, "step.s": 1, **({"iter.i": 1} if loops else {})}

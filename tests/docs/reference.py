@@ -1,4 +1,5 @@
-"""The examples of the reference of the language as documents: which keys of which parts they use."""
+"""The examples of the reference of the language as documents: which keys of which parts they
+use."""
 
 from __future__ import annotations
 

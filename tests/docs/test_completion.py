@@ -1,4 +1,5 @@
-"""The documented line makes a shell complete `noetl`. What zsh and fish do with the answers was tried by hand."""
+"""The documented line makes a shell complete `noetl`. What zsh and fish do with the answers was
+tried by hand."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def terminal(program: Path, tmp_path: Path) -> Iterator[int]:
 
 
 def read_until(terminal: int, text: str, seconds: float = 60) -> str:
-    """What the terminal shows, once that ends with `text`, or all there was when the time is over."""
+    """What the terminal shows, once that ends with `text`, or all there was when the time is
+    over."""
     shown, end = "", time.monotonic() + seconds
     while not shown.endswith(text) and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:
@@ -91,7 +93,8 @@ def test_bash_completes_commands_options_values_and_names_of_files(terminal: int
 
 
 def _complete(shell: str, words: str) -> str:
-    """What the program answers to the shell that completes `words`. Fish sends the last word by itself."""
+    """What the program answers to the shell that completes `words`. Fish sends the last word by
+    itself."""
     typed = words.split(" ")
     position = typed[-1] if shell == "fish" else str(len(typed) - 1)
     asked = {"COMP_WORDS": words, "COMP_CWORD": position, "_NOETL_COMPLETE": f"{shell}_complete"}

@@ -1,4 +1,5 @@
-"""What the program has, the documentation names: settings, events, commands, tools, keys, layers, routes."""
+"""What the program has, the documentation names: settings, events, commands, tools, keys, layers,
+routes."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from noetl.tools.kit.manual import manual_of
 from noetl.tools.kit.registry import kinds, load, touches
 from noetl.usecases.views import envelope
 
-# --- settings --------------------------------------------------------------------------------------
+# --- settings ------------------------------------------------------------------------------------
 
 
 def shown(setting: Field[Any]) -> str:
@@ -89,7 +90,7 @@ def test_what_noetl_gives_to_celery_keeps_every_promise() -> None:
     assert {one.setting for one in GUARANTEES} <= SETTING_KEYS
 
 
-# --- events ----------------------------------------------------------------------------------------
+# --- events --------------------------------------------------------------------------------------
 
 
 def test_events_lists_every_type_with_its_fields(subtests: pytest.Subtests) -> None:
@@ -130,7 +131,7 @@ def test_events_lists_the_fields_of_errors() -> None:
     assert set(re.split(r",\s+", listed[1])) == {one.name for one in fields(ErrorInfo)}
 
 
-# --- tables ----------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------
 
 
 def test_tables_lists_every_table_with_its_columns(subtests: pytest.Subtests) -> None:
@@ -152,7 +153,7 @@ def test_tables_lists_no_table_that_there_is_not_and_the_words_of_every_type() -
     assert all(clickhouse.TYPES[name] in cells for name, cells in words.items())  # type: ignore[index]
 
 
-# --- commands --------------------------------------------------------------------------------------
+# --- commands ------------------------------------------------------------------------------------
 
 
 def commands() -> dict[str, click.Command]:
@@ -200,7 +201,7 @@ def test_the_readme_names_every_command() -> None:
     assert [name for name in COMMANDS if f"`noetl {name}" not in text and f"`{name}`" not in text] == []
 
 
-# --- routes ----------------------------------------------------------------------------------------
+# --- routes --------------------------------------------------------------------------------------
 
 
 def as_documented(rule: str) -> str:
@@ -224,7 +225,7 @@ def test_api_lists_every_route() -> None:
     assert "/api/openapi.json" in page("docs/api.md")
 
 
-# --- tools -----------------------------------------------------------------------------------------
+# --- tools ---------------------------------------------------------------------------------------
 
 
 def generated() -> dict[str, str]:
@@ -251,7 +252,7 @@ def test_every_tool_says_all_of_itself(subtests: pytest.Subtests) -> None:
             assert manual.example
 
 
-# --- the language ----------------------------------------------------------------------------------
+# --- the language --------------------------------------------------------------------------------
 
 
 def test_every_code_has_its_meaning_and_its_section() -> None:
@@ -309,7 +310,7 @@ def test_the_reference_lists_the_vocabulary_of_templates(label: str, words: dict
     assert set(re.findall(r"`([^`]+)`", listed)) == set(words)
 
 
-# --- the architecture ------------------------------------------------------------------------------
+# --- the architecture ----------------------------------------------------------------------------
 
 
 def layers() -> list[list[str]]:
@@ -365,7 +366,7 @@ def test_the_engines_page_lists_the_rules_in_their_order() -> None:
     assert listed == [rule.__name__ for rule in decide._RULES]
 
 
-# --- plans -----------------------------------------------------------------------------------------
+# --- plans ---------------------------------------------------------------------------------------
 
 PLANNED = """
 keychain: {db: {kind: credential, credential: x}}

@@ -60,7 +60,10 @@ def test_a_loop_of_calls_sees_its_iterations() -> None:
 
 def test_a_step_of_a_child_is_returned() -> None:
     simulation = part("tools/playbook.md", "nightly", workload="{day: 3}")
-    steps = "{step: start, next: totals}, {step: totals, tool: {kind: noop, input: {d: '{{ day }}'}}, next: x}, {step: x, tool: {kind: noop}}"
+    steps = (
+        "{step: start, next: totals}, {step: totals, tool: {kind: noop, input: {d: '{{ day }}'}}, "
+        "next: x}, {step: x, tool: {kind: noop}}"
+    )
     catalog.register(simulation.rt, f"metadata: {{path: sales/load_day}}\nworkflow: [{steps}]\n")
     assert simulation.run().result == {"totals": {"d": 3}}
 

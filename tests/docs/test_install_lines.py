@@ -1,4 +1,5 @@
-"""Every line that installs NoETL, in documentation and in messages, names what there is to install."""
+"""Every line that installs NoETL, in documentation and in messages, names what there is to
+install."""
 
 from __future__ import annotations
 

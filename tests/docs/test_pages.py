@@ -17,7 +17,7 @@ from noetl.dsl import Code, compile_playbook
 from noetl.net.model import KindInfo
 from noetl.tools.kit.registry import kinds
 
-# --- examples --------------------------------------------------------------------------------------
+# --- examples ------------------------------------------------------------------------------------
 
 PAGES = playbooks()
 
@@ -69,7 +69,7 @@ def test_every_yaml_block_is_yaml(subtests: pytest.Subtests) -> None:
             assert yaml.safe_load(block.text) is not None
 
 
-# --- links -----------------------------------------------------------------------------------------
+# --- links ---------------------------------------------------------------------------------------
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -93,7 +93,7 @@ def test_links_lead_somewhere(subtests: pytest.Subtests) -> None:
                     assert anchor in anchors(target), f"{link} names no section"
 
 
-# --- words -----------------------------------------------------------------------------------------
+# --- words ---------------------------------------------------------------------------------------
 
 #: Directories of one machine, and words of pages that are not finished.
 _UNFIT = re.compile(

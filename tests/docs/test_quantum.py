@@ -136,7 +136,7 @@ def test_a_table_of_the_page_lists_what_there_is(section: str, known: Iterable[s
     assert words(section) == set(known)
 
 
-# --- OpenQASM ------------------------------------------------------------------------------------------
+# --- OpenQASM ------------------------------------------------------------------------------------
 
 DECLARED = {
     "2": 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[2]; qreg r[2]; creg c[2];',

@@ -1,4 +1,5 @@
-"""The reference of playbooks is complete: keys, levels, scopes, examples, older spellings, names by place."""
+"""The reference of playbooks is complete: keys, levels, scopes, examples, older spellings, names by
+place."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_the_contents_link_every_section_of_every_page() -> None:
     assert listed == wanted
 
 
-# --- dialects --------------------------------------------------------------------------------------
+# --- dialects ------------------------------------------------------------------------------------
 
 #: Of parts that are others with more keys: those keys.
 BEYOND = {"Tasks of the playbook": set(known_keys(parts.Action)) - set(known_keys(parts.Tool))}
@@ -100,7 +101,7 @@ def test_the_page_about_dialects_has_every_part_of_them() -> None:
     assert (every - {classic.Classic}) | OF_RULES == named
 
 
-# --- levels ----------------------------------------------------------------------------------------
+# --- levels --------------------------------------------------------------------------------------
 
 
 def test_levels_lists_where_every_key_of_a_spec_may_stand() -> None:
@@ -118,7 +119,8 @@ def test_levels_lists_where_every_key_of_a_spec_may_stand() -> None:
 POLICIES = {
     "executor": "executor: {spec: {policy: POLICY}}\nworkflow: [{step: start, tool: {kind: noop}}]",
     "step": "workflow: [{step: start, tool: {kind: noop}, spec: {policy: POLICY}}]",
-    "loop": "workflow: [{step: start, loop: {in: [1], iterator: i, spec: {policy: POLICY}}, tool: {kind: noop}}]",
+    "loop": "workflow: [{step: start, loop: {in: [1], iterator: i, spec: {policy: POLICY}}, tool: {kind: "
+    "noop}}]",
     "task": "workflow: [{step: start, tool: {kind: noop, spec: {policy: POLICY}}}]",
 }
 
@@ -133,7 +135,7 @@ def test_levels_lists_where_every_key_of_a_policy_has_an_effect(level: str) -> N
         assert codes == ([] if cell == "yes" else [Code.IGNORED]), key
 
 
-# --- older spellings -------------------------------------------------------------------------------
+# --- older spellings -----------------------------------------------------------------------------
 
 
 def older() -> Iterator[tuple[str, str]]:
@@ -193,7 +195,7 @@ def test_what_has_no_newer_word_is_explained_with_its_dialect() -> None:
         assert key in SAMPLES or "](../dialects.md#" in new, key
 
 
-# --- secrets and names -----------------------------------------------------------------------------
+# --- secrets and names ---------------------------------------------------------------------------
 
 
 def test_secrets_lists_the_keys_of_every_kind_of_entry() -> None:

@@ -1,4 +1,5 @@
-"""The JSON Schema that editors use is that of this program, and has nothing against playbooks that run."""
+"""The JSON Schema that editors use is that of this program, and has nothing against playbooks that
+run."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ STRUCTURAL = frozenset({Code.TYPE, Code.UNKNOWN_KEY, Code.MISSPELT_KEY, Code.UNK
 
 
 def wrong_documents() -> Iterator[tuple[str, str]]:
-    """The name and the text of every wrong document: of the corpus, of the unit tests, of the lessons."""
+    """The name and the text of every wrong document: of the corpus, of the unit tests, of the
+    lessons."""
     yield from ((case.name, HEAD + case.body) for case in cases())
     yield from ((str(code), HEAD + text) for code, text, *_ in SAMPLES if isinstance(text, str))
     lessons = ((str(code), whole(lesson.bad)) for code, lesson in LESSONS.items())
@@ -69,7 +71,8 @@ def wrong_documents() -> Iterator[tuple[str, str]]:
 
 
 def places(text: str) -> set[Path]:
-    """Where the schema finds something, and the mapping around each: what is unknown is said of its mapping."""
+    """Where the schema finds something, and the mapping around each: what is unknown is said of its
+    mapping."""
     checker = jsonschema.Draft202012Validator(SCHEMA)
     return {tuple(error.absolute_path) for error in checker.iter_errors(read(text, "p").data)}
 

@@ -1,4 +1,5 @@
-"""What an editor marks: `noetl schema` printed by another process, and faults at every level of a playbook."""
+"""What an editor marks: `noetl schema` printed by another process, and faults at every level of a
+playbook."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ HEAD = {
     "kind": "Playbook",
     "metadata": {"name": "places", "path": "test/places"},
 }
-#: A fault → where it is marked, from the step on (`.tool.kind`), or from the document on (`$.keychain[0]`).
+#: A fault → where it is marked, from the step on (`.tool.kind`), or from the document on
+#: (`$.keychain[0]`).
 FAULTS = {
     # the document
     "$workflw: []": "$",
@@ -115,12 +117,15 @@ def test_a_fault_at_any_level_is_marked_where_it_is_and_nowhere_else(
 @pytest.mark.parametrize(
     "right",
     [
-        "tool: {kind: transfer, source: {type: http, url: '{{ u }}', method: GET}, target: {kind: '{{ k }}', mapping: {a: b}}}",
+        "tool: {kind: transfer, source: {type: http, url: '{{ u }}', method: GET}, target: {kind: '{{ k "
+        "}}', mapping: {a: b}}}",
         "tool: {kind: python, libs: {pi: {from: math, import: pi}, os: os}, code: '{{ c }}'}",
         "tool: {kind: http, url: x, timeout: '{{ t }}', headers: '{{ h }}', params: [[a, 1], [a, 2]]}",
         "tool: {kind: http, url: x, timeout: {connect: '{{ t }}', x-why: slow}}",
-        "$keychain: {a: {provider: env, name: A, scope: global}, b: {kind: credential, credential: c, x-owner: ada}}",
-        "$keychain: [{name: a, kind: oauth2, endpoint: u, data: {client_id: i}}, {name: b, kind: token, auth: c}]",
+        "$keychain: {a: {provider: env, name: A, scope: global}, b: {kind: credential, credential: c, "
+        "x-owner: ada}}",
+        "$keychain: [{name: a, kind: oauth2, endpoint: u, data: {client_id: i}}, {name: b, kind: token, "
+        "auth: c}]",
         "$keychain: [{name: a, kind: static, of: mine}, {name: b, kind: static, map: {c: '{{ d }}'}}]",
     ],
 )

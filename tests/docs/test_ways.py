@@ -1,4 +1,5 @@
-"""Every page of the reference is found by following links, and `noetl --help` says where they are."""
+"""Every page of the reference is found by following links, and `noetl --help` says where they
+are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Recorded histories: JSON files of event envelopes that every later version must be able to replay.
+"""Recorded histories: JSON files of event envelopes that every later version must be able to
+replay.
 
-    {"playbook": text, "events": [envelope, …], "told": what was said at the end, "digests": [one for each version]}
+    {"playbook": text, "events": [envelope, …], "told": what was said at the end, "digests": [one
+    for each version]}
 
 Run as a program it reads files and prints, for each, the digests of what is told at every version.
 """
@@ -77,7 +79,8 @@ def told(state: State) -> JsonMap:
 
 
 def _children(state: State) -> JsonMap:
-    """Who waits for whom; nothing in executions that call nobody, which were recorded before there were calls."""
+    """Who waits for whom; nothing in executions that call nobody, which were recorded before there
+    were calls."""
     told: JsonMap = {}
     if state.children:
         told["children"] = sorted(

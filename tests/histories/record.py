@@ -1,7 +1,7 @@
 """Records histories that are not there yet: `python tests/histories/record.py`.
 
-A history that is there is never written again: it is what a version of NoETL wrote, and every later one must
-read it. After a change of what the engine records, add a scenario under a new name.
+A history that is there is never written again: it is what a version of NoETL wrote, and every later
+one must read it. After a change of what the engine records, add a scenario under a new name.
 """
 
 from __future__ import annotations

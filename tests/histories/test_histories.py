@@ -48,7 +48,8 @@ def test_a_history_is_decoded_and_encoded_without_loss(kept: JsonMap, events: li
 
 
 def recorded(written: Json, kept: Json) -> Json:
-    """`written` without what later versions know besides of a fact, or of an error in it; what was recorded stays."""
+    """`written` without what later versions know besides of a fact, or of an error in it; what was
+    recorded stays."""
     if isinstance(written, dict) and isinstance(kept, dict):
         return {key: recorded(written[key], value) for key, value in kept.items() if key in written}
     return written

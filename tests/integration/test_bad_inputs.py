@@ -1,8 +1,9 @@
-"""Bad templates, SQL, code and sizes: each ends its execution with a reason and its place, and nothing else.
+"""Bad templates, SQL, code and sizes: each ends its execution with a reason and its place, and
+nothing else.
 
-Of rows 14-31, 38 and 39 these are not here, and why: a redirect or a rebound name that leads from a public
-to a private address (21) needs a resolver that lies: `test_http_tool.py`; `sandbox` (28) needs bubblewrap:
-`cli/test_cli_sandbox.py`; an endless fork bomb (27) runs as root here, where no
+Of rows 14-31, 38 and 39 these are not here, and why: a redirect or a rebound name that leads from a
+public to a private address (21) needs a resolver that lies: `test_http_tool.py`; `sandbox` (28)
+needs bubblewrap: `cli/test_cli_sandbox.py`; an endless fork bomb (27) runs as root here, where no
 limit of processes holds: `test_runner.py` bounds one.
 """
 
@@ -31,13 +32,14 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture(autouse=True)
 def alive(run: Run) -> Any:
-    """After every row the same process runs the next playbook, on both sides: scheduler and children."""
+    """After every row the same process runs the next playbook, on both sides: scheduler and
+    children."""
     yield
     body = "workflow: [{step: start, tool: {kind: python, code: 'result = 6 * 7'}}]"
     assert run(body, within=5.0)["result"] == 42
 
 
-# --- templates ------------------------------------------------------------------------------------------
+# --- templates -----------------------------------------------------------------------------------
 
 #: Template → kind of refusal.
 BOMBS = {
@@ -66,9 +68,12 @@ SITES = {
     "arc args": "tool: {kind: noop}\n    next: {arcs: [{step: end, args: {x: TEMPLATE}}]}",
     "step input": "input: {x: TEMPLATE}\n    tool: {kind: noop}",
     "collection": "loop: {in: TEMPLATE, iterator: i}\n    tool: {kind: noop}",
-    "iteration": "loop: {in: [1], iterator: i, spec: {mode: parallel}}\n    tool: {kind: noop, input: {x: TEMPLATE}}",
-    "max_in_flight": "loop: {in: [1], iterator: i, spec: {mode: parallel, max_in_flight: TEMPLATE}}\n    tool: {kind: noop}",
-    "admission": "spec: {policy: {admit: {rules: [{when: TEMPLATE, then: {allow: true}}]}}}\n    tool: {kind: noop}",
+    "iteration": "loop: {in: [1], iterator: i, spec: {mode: parallel}}\n    tool: {kind: noop, input: "
+    "{x: TEMPLATE}}",
+    "max_in_flight": "loop: {in: [1], iterator: i, spec: {mode: parallel, max_in_flight: TEMPLATE}}\n    "
+    "tool: {kind: noop}",
+    "admission": "spec: {policy: {admit: {rules: [{when: TEMPLATE, then: {allow: true}}]}}}\n    tool: "
+    "{kind: noop}",
 }
 
 
@@ -148,7 +153,7 @@ def test_a_template_inside_of_data_is_never_rendered(run: Run) -> None:
     assert report["result"]["results"] == ["{{ 'a' * 10**9 }}{% raw %}"] * 2
 
 
-# --- http -----------------------------------------------------------------------------------------------
+# --- http ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,20 +174,24 @@ def test_a_url_that_is_none_fails_the_task(error: Run, url: str, word: str) -> N
 
 
 def test_a_header_with_a_line_break_fails_the_task(error: Run) -> None:
-    body = 'workflow: [{step: start, tool: {kind: http, url: "http://127.0.0.1:9/", headers: {x: "{{ evil }}"}}}]'
+    body = (
+        'workflow: [{step: start, tool: {kind: http, url: "http://127.0.0.1:9/", headers: {x: "{{ '
+        'evil }}"}}}]'
+    )
     found = error(body, evil="a\r\nX-Evil: 1", within=3.0)
     assert found["kind"] == "client_error"
     assert "'x'" in found["message"]
 
 
-# --- SQL ------------------------------------------------------------------------------------------------
+# --- SQL -----------------------------------------------------------------------------------------
 
 EVIL = "'; drop table event;--"
 
 
 @pytest.fixture
 def database(rt: Runtime, settings: Settings, postgres_url: str) -> str:
-    """A credential for a database that has the tables of NoETL, so that there is something to lose."""
+    """A credential for a database that has the tables of NoETL, so that there is something to
+    lose."""
     url = make_url(postgres_url)
     data = {
         "host": url.host or dict(url.query)["host"],
@@ -215,7 +224,10 @@ def test_sql_in_a_value_is_stored_as_text(run: Run, database: str) -> None:
 
 @pytest.mark.postgres
 def test_a_statement_that_sleeps_is_ended_at_its_deadline(error: Run, database: str) -> None:
-    body = "workflow: [{step: start, tool: {name: nap, kind: postgres, auth: db, command: SELECT pg_sleep(600), spec: {timeout: 0.5}}}]"
+    body = (
+        "workflow: [{step: start, tool: {name: nap, kind: postgres, auth: db, command: SELECT "
+        "pg_sleep(600), spec: {timeout: 0.5}}}]"
+    )
     with within(2.0):
         found = error(body)
     assert (found["kind"], found["step"], found["task"]) == ("timeout", "start", "nap")
@@ -260,11 +272,14 @@ def test_a_database_server_runs_no_programs(error: Run, database: str, tmp_path:
 
 
 def test_values_are_bound_in_duckdb(run: Run) -> None:
-    body = 'workflow: [{step: start, tool: {kind: duckdb, params: ["{{ evil }}"], command: "SELECT $1 AS t; SELECT $1 AS t"}}]'
+    body = (
+        'workflow: [{step: start, tool: {kind: duckdb, params: ["{{ evil }}"], command: "SELECT $1 AS '
+        't; SELECT $1 AS t"}}]'
+    )
     assert run(body, evil=EVIL)["result"]["rows"] == [{"t": EVIL}]
 
 
-# --- python and shell -----------------------------------------------------------------------------------
+# --- python and shell ----------------------------------------------------------------------------
 
 
 def python(code: str, spec: str = "{timeout: 1}") -> str:
@@ -296,7 +311,8 @@ workflow:
         ("result = float('nan')", "{}", "python", "nan"),
         ("result = {'f': [lambda: 0]}", "{}", "python", "result.f[0]"),
         ("def f(): return f()\nf()", "{}", "python", "recursion"),
-        ("with open('big', 'wb') as f:\n    for _ in range(1200): f.write(b'x' * (1 << 20))", "{timeout: 20}", "", "file"),
+        ("with open('big', 'wb') as f:\n    for _ in range(1200): f.write(b'x' * (1 << "
+         "20))", "{timeout: 20}", "", "file"),
     ],
     ids=["busy loop", "sleep", "4 GB at once", "4 GB bit by bit", "regular expression", "_exit", "segfault", "SIGKILL",
          "no JSON", "nan", "a function", "recursion", "1 GB file"],
@@ -425,7 +441,7 @@ def test_arguments_are_literal(run: Run, command: str, value: str) -> None:
     assert not Path("/tmp/noetl-evil").exists()
 
 
-# --- size -----------------------------------------------------------------------------------------------
+# --- size ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

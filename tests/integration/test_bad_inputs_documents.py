@@ -1,6 +1,8 @@
-"""Bad documents: each is answered with problems at their place, in time, by a process that lives on.
+"""Bad documents: each is answered with problems at their place, in time, by a process that lives
+on.
 
-Not here, because what it concerns does not exist yet: a playbook that calls itself (`kind: playbook`).
+Not here, because what it concerns does not exist yet: a playbook that calls itself (`kind:
+playbook`).
 """
 
 from __future__ import annotations
@@ -57,8 +59,10 @@ DOCUMENTS: dict[str, tuple[str | bytes, int | None, str, float]] = {
     "10 UTF-16": (HELLO.encode("utf-16"), 1, "UTF-16", 1.0),
     "10 invalid UTF-8": (HELLO.encode() + b"a: \xff\xfe\n", 6, "0xFF", 1.0),
     "11 unknown step in an arc": (step("- {step: start, next: edn}\n- {step: end}\n"), 5, "'end'", 1.0),
-    "11 duplicate steps": (step("- {step: a, next: b}\n- {step: b, next: a}\n- {step: b, tool: {kind: noop}}\n"), 7, "'b'", 1.0),
-    "11 loop without iterator": (step("- {step: a, loop: {in: [1]}, tool: {kind: noop}}\n"), 5, "iterator", 1.0),
+    "11 duplicate steps": (step("- {step: a, next: b}\n- {step: b, next: a}\n- {step: b, tool: {kind: "
+                                "noop}}\n"), 7, "'b'", 1.0),
+    "11 loop without iterator": (step("- {step: a, loop: {in: [1]}, tool: {kind: "
+                                      "noop}}\n"), 5, "iterator", 1.0),
     "11 unknown kind": (step("- {step: a, tool: {kind: pyhton}}\n"), 5, "'python'", 1.0),
     "12 10,000 steps": (HEAD + STEPS, None, "", 1.0),
     "12 a path as name": (step("- {step: ../../x, tool: {kind: noop}}\n"), 5, "name", 1.0),
@@ -68,7 +72,8 @@ DOCUMENTS: dict[str, tuple[str | bytes, int | None, str, float]] = {
         step("- {step: a, tool: {kind: noop, input: {x: '{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}'}}}\n"), 5, "nested", 1.0
     ),
     "18 a regular expression": (
-        step("- {step: a, tool: {kind: noop, input: {x: \"{{ 'aaaa!' | regex_search('(a+)+$') }}\"}}}\n"), 5, "regex_search", 1.0
+        step("- {step: a, tool: {kind: noop, input: {x: \"{{ 'aaaa!' | regex_search('(a+)+$') "
+             "}}\"}}}\n"), 5, "regex_search", 1.0
     ),
 }  # fmt: skip
 

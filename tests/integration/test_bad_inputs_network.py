@@ -1,4 +1,5 @@
-"""Addresses that nobody may reach, and servers that never end: the task fails with a limit, memory stays flat."""
+"""Addresses that nobody may reach, and servers that never end: the task fails with a limit, memory
+stays flat."""
 
 from __future__ import annotations
 

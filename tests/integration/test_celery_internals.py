@@ -74,7 +74,8 @@ WORDS: list[tuple[Callable[..., Any], list[str]]] = [
 def test_the_source_of_the_installed_release_was_read(package: str) -> None:
     version = importlib.metadata.version(package)
     assert ".".join(version.split(".")[:2]) in READ[package], (
-        f"nobody has read what noetl.dispatch takes of {package} {version}; compare the methods in CALLS and WORDS "
+        f"nobody has read what noetl.dispatch takes of {package} {version}; compare the methods in CALLS "
+        "and WORDS "
         f"with those of {READ[package][-1]}, then add the release to READ and to decision 60"
     )
 

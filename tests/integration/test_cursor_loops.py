@@ -32,7 +32,8 @@ def dsn(empty_postgres_url: str) -> str:
     url = make_url(empty_postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
     asked(
         url,
-        "create table jobs (id int primary key, status text not null default 'new', claims int not null default 0,"
+        "create table jobs (id int primary key, status text not null default 'new', claims int not null "
+        "default 0,"
         " worked int not null default 0, worker text, payload jsonb)",
     )
     return url

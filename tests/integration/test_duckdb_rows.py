@@ -184,7 +184,7 @@ def test_a_call_that_waits_for_a_file_is_cancelled_too(tool: DuckDb) -> None:
     assert took < 2
 
 
-# --- other databases ------------------------------------------------------------------------------------
+# --- other databases -----------------------------------------------------------------------------
 
 
 def test_an_extension_that_is_missing_is_told(tool: DuckDb) -> None:

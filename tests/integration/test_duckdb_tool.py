@@ -270,7 +270,8 @@ def test_calls_on_one_file_wait_for_each_other(tool: DuckDb) -> None:
 
     def work(number: int) -> None:
         try:
-            # Different settings: DuckDB refuses a second open of the file, and would share what is allowed.
+            # Different settings: DuckDB refuses a second open of the file, and would share what is
+            # allowed.
             run(
                 tool,
                 "insert into t values (:n)",
@@ -291,7 +292,10 @@ def test_calls_on_one_file_wait_for_each_other(tool: DuckDb) -> None:
     assert run(tool, "select count(*) n from t", database="x.db").result["rows"] == [{"n": 8}]
 
 
-HOLD = "import duckdb, sys, time; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read(); c.close()"
+HOLD = (
+    "import duckdb, sys, time; c = duckdb.connect(sys.argv[1]); print('open', flush=True); "
+    "sys.stdin.read(); c.close()"
+)
 
 
 def test_a_file_that_another_process_holds_is_waited_for(tool: DuckDb) -> None:
@@ -352,7 +356,7 @@ def test_results_are_json(tool: DuckDb) -> None:
     assert outcome.meta["warnings"] == ["NaN and infinite numbers are null"]
 
 
-# --- leases ---------------------------------------------------------------------------------------------
+# --- leases --------------------------------------------------------------------------------------
 
 WORKER = """
 import sys

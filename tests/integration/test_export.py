@@ -101,7 +101,10 @@ def rows(to: Path, manifest: Manifest, table: str, columns: str = "*") -> list[d
     files = [str(to / part.file) for part in manifest.tables[table]]
     reader = "read_json" if files[0].endswith(".jsonl") else "read_parquet"
     newest = f"QUALIFY row_number() OVER (PARTITION BY {', '.join(one.key)} ORDER BY as_of DESC) = 1"
-    query = f"SELECT {columns} FROM {reader}({files}) {newest if one.revised else ''} ORDER BY {', '.join(one.key)}"
+    query = (
+        f"SELECT {columns} FROM {reader}({files}) {newest if one.revised else ''} ORDER BY "
+        f"{', '.join(one.key)}"
+    )
     with duckdb.connect() as connection:
         cursor = connection.execute(query)
         names = [column[0] for column in cursor.description or []]
@@ -273,8 +276,10 @@ def _append_many(rt: Runtime, execution_id: str, count: int) -> None:
 
 def _kill_in_the_middle(out: Path, settings: Settings) -> None:
     code = (
-        "import sys; from noetl import bootstrap; from noetl.config import Settings; from pathlib import Path\n"
-        "from noetl.dispatch.null import NullDispatcher; from noetl.exports.export import ExportRequest, export\n"
+        "import sys; from noetl import bootstrap; from noetl.config import Settings; from pathlib import "
+        "Path\n"
+        "from noetl.dispatch.null import NullDispatcher; from noetl.exports.export import ExportRequest, "
+        "export\n"
         "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), NullDispatcher())\n"
         "export(rt, ExportRequest(sys.argv[2]), most_rows=20)\n"
     )
@@ -397,7 +402,8 @@ def test_a_question_is_answered_while_executions_run(
     found = answer(
         engine,
         "SELECT e.status, count(*) FILTER (t.status = 'done'), any_value(s.iterations) FROM execution e "
-        "JOIN task_run t USING (execution_id) JOIN step_run s ON (s.execution_id = e.execution_id AND s.loop_mode IS "
+        "JOIN task_run t USING (execution_id) JOIN step_run s ON (s.execution_id = e.execution_id AND "
+        "s.loop_mode IS "
         f"NOT NULL) WHERE e.execution_id = {report['execution_id']} GROUP BY ALL",
     )
     assert found == [("completed", 9, 6)]

@@ -1,4 +1,5 @@
-"""The one rule for files: who is trusted when, for every tool that names files, tried from the command line and in calls."""
+"""The one rule for files: who is trusted when, for every tool that names files, tried from the
+command line and in calls."""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ workflow:
     assert list((tmp_path / "here").iterdir()) == []
 
 
-#: SQL that would reach what the engine keeps to itself; {home} is NOETL_HOME, which lies in the playbook's directory.
+#: SQL that would reach what the engine keeps to itself; {home} is NOETL_HOME, which lies in the
+#: playbook's directory.
 PRIVATE = [
     "from read_text('{home}/secret.key')",
     "from read_text('home/secret.key')",
@@ -191,7 +193,8 @@ def test_sql_never_reaches_the_engines_home_or_the_environments_of_processes(
     for sql in PRIVATE:
         config = {
             "commands": [
-                # Who may attach does it before all else; in between stands what is kept in a database.
+                # Who may attach does it before all else; in between stands what is kept in a
+                # database.
                 *([f"attach '{book}/stored.duckdb' as stored (read_only)"] if external else []),
                 *([sql.format(home=home)] if sql.startswith("attach") else []),
                 "create table t (a text)",
@@ -237,7 +240,8 @@ def test_network_extensions_and_other_databases_stay_behind_allow_external(
     config = {"commands": ["ATTACH 'x.db' AS x", "CREATE TABLE x.t AS SELECT 1 AS a"], "allow_external": True}
     assert registry.run(_call("duckdb", config)).error is None  # type: ignore[union-attr]
     assert (book / "x.db").exists()
-    # The network is reached by hosts that stand in the text, or in `files`: without its extension DuckDB asks for that.
+    # The network is reached by hosts that stand in the text, or in `files`: without its extension
+    # DuckDB asks for that.
     for given in (
         {"command": "from read_text('https://127.0.0.1:1/x')"},
         {"command": "from read_text('https://127.0.0.1' || ':1/x')", "files": "https://127.0.0.1:1/"},
@@ -270,7 +274,8 @@ def test_a_pattern_is_looked_up_without_following_links_and_ends(book: Path, tmp
     registry.close()
 
 
-#: Names that lead out of the root, as tasks of each kind name files; {root} is the root, {name} the name.
+#: Names that lead out of the root, as tasks of each kind name files; {root} is the root, {name} the
+#: name.
 TASKS: dict[str, dict[str, Any]] = {
     "python": {"script": "{name}"},
     "sqlite": {"database": "{name}", "command": "SELECT 1"},
@@ -335,7 +340,8 @@ def test_roots_hold_for_every_tool_and_every_way_to_write_a_name(tmp_path: Path)
     assert other == {}
     for task, config in TASKS.items():
         for name in ("a\0b", "%2e%2e/outside/x", "x" * 300):
-            # Some of these may name files below the root; none leads out of it, or ends in a defect.
+            # Some of these may name files below the root; none leads out of it, or ends in a
+            # defect.
             found = registry.run(_call(task.partition(" ")[0], _filled(config, name)))
             assert "n\\n1" not in str(found), (task, name)
             assert "failed with" not in str(found), (task, name)

@@ -1,4 +1,5 @@
-"""Credentials of the http tool against real servers: tokens, their ends and races, and that no secret is seen again."""
+"""Credentials of the http tool against real servers: tokens, their ends and races, and that no
+secret is seen again."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def tool() -> Iterator[Http]:
 
 
 def call(tool: Http, url: str, **config: Any) -> Outcome:
-    """What the registry makes of a call: the tool hides its secrets, and the registry takes them out."""
+    """What the registry makes of a call: the tool hides its secrets, and the registry takes them
+    out."""
     order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
     with open_secrets(order, None) as secrets:
         try:
@@ -132,7 +134,7 @@ def at_once(count: int, work: Callable[[], object]) -> list[object]:
     return results
 
 
-# --- tokens ---------------------------------------------------------------------------------------------
+# --- tokens --------------------------------------------------------------------------------------
 
 
 def test_a_token_is_fetched_once_and_used_by_every_call(issuer: Issuer, tool: Http) -> None:
@@ -349,7 +351,7 @@ def test_a_token_endpoint_inside_is_blocked_where_private_networks_are(issuer: I
     assert issuer.asked == []
 
 
-# --- what cannot be used --------------------------------------------------------------------------------
+# --- what cannot be used -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -392,7 +394,7 @@ def test_credentials_outside_of_latin_1_are_sent_as_utf_8(server: Server, tool: 
     assert base64.b64decode(server.seen[1]["headers"]["authorization"][6:]) == "ł:€".encode()
 
 
-# --- nothing is seen again ------------------------------------------------------------------------------
+# --- nothing is seen again -----------------------------------------------------------------------
 
 CANARY = "canary-51f0/9a+77="
 STORED: dict[str, tuple[str, dict[str, Any]]] = {

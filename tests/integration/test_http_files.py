@@ -164,7 +164,10 @@ def test_without_a_result_store_it_says_so(server: Server) -> None:
 def test_links_are_those_of_the_same_server_without_what_was_taken_out(
     server: Server, get: Callable[..., Any]
 ) -> None:
-    header = f'</rows?at=2&key={LOGIN["password"]}>; rel="next", <http://elsewhere.example/x>; rel="prev", </>; rel="first up"'
+    header = (
+        f'</rows?at=2&key={LOGIN["password"]}>; rel="next", <http://elsewhere.example/x>; '
+        'rel="prev", </>; rel="first up"'
+    )
     server.routes["/"] = lambda h: h.json([], link=header)
     base = f"http://127.0.0.1:{server.server_port}"
     auth = {"type": "api_key", "key": LOGIN["password"], "in": "query", "name": "key"}

@@ -473,7 +473,8 @@ def test_inner_addresses_are_blocked_however_they_are_written(
 
 
 def public(monkeypatch: pytest.MonkeyPatch, server: Server, answers: dict[str, list[str]]) -> list[str]:
-    """Names answer one address after the other; 127.0.0.1 counts as public; returns the look-ups."""
+    """Names answer one address after the other; 127.0.0.1 counts as public; returns the
+    look-ups."""
     asked: list[str] = []
 
     def getaddrinfo(host: str, port: int, *args: object) -> list[tuple[Any, ...]]:

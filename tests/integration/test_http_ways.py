@@ -1,4 +1,5 @@
-"""The ways of the http tool to a service and back: TLS, proxies, allowed networks, time, forms of a body, Retry-After."""
+"""The ways of the http tool to a service and back: TLS, proxies, allowed networks, time, forms of a
+body, Retry-After."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def refused(tool: Http, url: str, **config: Any) -> ToolError:
     return caught.value
 
 
-# --- TLS ------------------------------------------------------------------------------------------------
+# --- TLS -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ def test_the_environment_names_no_authorities(
     assert refused(tool, over_tls(secure)).kind == "connection"
 
 
-# --- proxies --------------------------------------------------------------------------------------------
+# --- proxies -------------------------------------------------------------------------------------
 
 
 class Proxying(BaseHTTPRequestHandler):
@@ -304,7 +305,7 @@ def test_no_proxy_leads_to_what_is_blocked_not_even_by_redirect(
     assert [seen[1] for seen in proxy.seen] == [server.url + "/away"]
 
 
-# --- allowed networks -----------------------------------------------------------------------------------
+# --- allowed networks ----------------------------------------------------------------------------
 
 
 def test_networks_are_allowed_one_by_one(server: Server) -> None:
@@ -329,7 +330,7 @@ def test_allowed_networks_are_a_setting() -> None:
         Settings.from_env({"NOETL_ALLOWED_NETWORKS": "10.1.0.1/16"})
 
 
-# --- time -----------------------------------------------------------------------------------------------
+# --- time ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -373,7 +374,7 @@ def test_a_slow_body_whose_every_wait_is_short_ends_with_the_total(server: Serve
     assert 0.3 < time.monotonic() - began < 1.5
 
 
-# --- forms of a body ------------------------------------------------------------------------------------
+# --- forms of a body -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -408,7 +409,7 @@ def test_a_body_that_must_be_json_and_is_none_is_the_servers_error(server: Serve
     assert error.extras["http"]["body"] == "<html>"
 
 
-# --- Retry-After ----------------------------------------------------------------------------------------
+# --- Retry-After ---------------------------------------------------------------------------------
 
 
 def test_a_retry_waits_as_long_as_the_server_asked_with_one_idempotency_key(

@@ -1,4 +1,5 @@
-"""Entries of the keychain that bring their own values: credentials of one execution, which no event tells."""
+"""Entries of the keychain that bring their own values: credentials of one execution, which no event
+tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Large answers of SQL tools: a table in the result store, whose rows are the same as those of a small answer."""
+"""Large answers of SQL tools: a table in the result store, whose rows are the same as those of a
+small answer."""
 
 from __future__ import annotations
 

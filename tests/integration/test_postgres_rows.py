@@ -1,4 +1,5 @@
-"""The postgres tool against a real server: rows in, large answers out, and calls that happen once."""
+"""The postgres tool against a real server: rows in, large answers out, and calls that happen
+once."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-# --- rows in --------------------------------------------------------------------------------------------
+# --- rows in -------------------------------------------------------------------------------------
 
 EVERY = """create table rows_test.t (id bigint, "a ""b"" c" text, doc jsonb, tags text[], grid int[], n numeric,
     ts timestamptz, yes boolean, raw bytea, u uuid, docs jsonb[], v varchar(50), f double precision, d int default 5)"""
@@ -201,7 +202,7 @@ def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Postgres, mode: str)
     assert grown < 60_000
 
 
-# --- large answers --------------------------------------------------------------------------------------
+# --- large answers -------------------------------------------------------------------------------
 
 
 def test_what_is_too_much_is_not_read_to_its_end(tool: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +240,8 @@ def test_an_answer_in_pieces_is_whole(tool: Postgres, count: int, transaction: b
 def test_reading_leaves_a_transaction_of_the_command_alone(tool: Postgres) -> None:
     result = run(
         tool,
-        "begin; create table rows_test.t (a int); select 1 as a; rollback; select to_regclass('rows_test.t') as t",
+        "begin; create table rows_test.t (a int); select 1 as a; rollback; select "
+        "to_regclass('rows_test.t') as t",
     ).result
 
     assert result["rows"] == [{"t": None}]
@@ -284,7 +286,7 @@ def test_a_call_that_is_cancelled_ends(tool: Postgres) -> None:
     assert rows(tool, "select 1 as a") == [{"a": 1}]
 
 
-# --- exactly once ---------------------------------------------------------------------------------------
+# --- exactly once --------------------------------------------------------------------------------
 
 COUNT = "create table rows_test.t (n serial, a text)"
 ADD = "insert into rows_test.t (a) values (:a) returning n, a"
@@ -502,7 +504,10 @@ def test_a_block_that_commits_by_itself_fails_and_leaves_nothing(tool: Postgres)
 def test_savepoints_and_prepared_statements_stay_possible(tool: Postgres) -> None:
     run(tool, COUNT)
 
-    command = "savepoint s; insert into rows_test.t (a) values ('x'); rollback to savepoint s; prepare p as select 1; execute p"
+    command = (
+        "savepoint s; insert into rows_test.t (a) values ('x'); rollback to savepoint s; prepare p "
+        "as select 1; execute p"
+    )
     assert once(tool, "one", command).ok
     assert rows(tool, "select * from rows_test.t") == []
 

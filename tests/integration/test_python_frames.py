@@ -96,7 +96,8 @@ def kept(results: Results, rows: int) -> Any:
     connection = duckdb.connect()
     file = f"/tmp/noetl-test-{os.getpid()}.parquet"
     connection.execute(
-        f"COPY (SELECT i AS id, 'name ' || i AS name, i / 2 AS share FROM range({rows}) t(i)) TO '{file}' (FORMAT parquet)"
+        f"COPY (SELECT i AS id, 'name ' || i AS name, i / 2 AS share FROM range({rows}) t(i)) TO "
+        f"'{file}' (FORMAT parquet)"
     )
     try:
         return results.put_file(Path(file), PARQUET, Keep("7"))
@@ -104,7 +105,7 @@ def kept(results: Results, rows: int) -> Any:
         os.unlink(file)
 
 
-# --- results ---------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("library", ONE_OF_LIBRARIES)
@@ -122,7 +123,10 @@ def test_a_small_frame_is_a_list_of_mappings_and_a_large_one_a_reference_to_parq
 
 
 def test_a_frame_in_the_workers_own_process_is_the_same(run: Run, results: Results) -> None:
-    code = "import pandas\nresult = {'small': pandas.DataFrame(rows), 'large': pandas.DataFrame({'x': range(9000)})}"
+    code = (
+        "import pandas\nresult = {'small': pandas.DataFrame(rows), 'large': pandas.DataFrame({'x': "
+        "range(9000)})}"
+    )
     result = value(run(code, rows=ROWS, isolation="inline"))
     assert result["small"] == ROWS
     assert len(table(results, result["large"])) == 9000
@@ -251,12 +255,15 @@ def test_a_table_that_is_no_plain_file_is_not_followed(run: Run, results: Result
 
 
 def test_the_runner_imports_no_library_that_the_code_does_not(run: Run) -> None:
-    code = "import sys\nresult = [n for n in ('pandas', 'polars', 'pyarrow', 'duckdb', 'numpy') if n in sys.modules]"
+    code = (
+        "import sys\nresult = [n for n in ('pandas', 'polars', 'pyarrow', 'duckdb', 'numpy') if n in "
+        "sys.modules]"
+    )
     assert value(run(code)) == []
     assert value(run(code, frames="polars", rows=ROWS)) == ["polars"]
 
 
-# --- inputs ----------------------------------------------------------------------------------------------------
+# --- inputs --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("library", ONE_OF_LIBRARIES)
@@ -264,7 +271,10 @@ def test_a_table_comes_as_a_frame_where_the_task_says_so(
     run: Run, results: Results, library: str, isolation: str
 ) -> None:
     _, rows = LIBRARIES[library]
-    code = f"import json\nresult = [type(table).__module__.split('.')[0], {rows}, n, names, input_data['table'] is table]"
+    code = (
+        f"import json\nresult = [type(table).__module__.split('.')[0], {rows}, n, names, "
+        "input_data['table'] is table]"
+    )
     module = {"arrow": "pyarrow"}.get(library, library)
     given = {"n": 3, "names": ["a"], "isolation": isolation, "frames": library}
     small = value(run(code, table=ROWS, **given))
@@ -336,7 +346,7 @@ def test_a_sort_of_frame_that_there_is_not_is_refused(run: Run) -> None:
     assert outcome.error.message.startswith("'frames' of the python task is not usable")
 
 
-# --- large inputs ----------------------------------------------------------------------------------------------
+# --- large inputs --------------------------------------------------------------------------------
 
 
 def test_references_in_inputs_are_opened_in_order_and_large_ones_read_by_the_code(
@@ -352,7 +362,10 @@ def test_references_in_inputs_are_opened_in_order_and_large_ones_read_by_the_cod
             {"count": 2, "ref": results.put([2, 3], Keep("7"))},
         ],
     }
-    code = "result = [list(args), plain, small, len(large), set(large) == {'x' * 1000}, mixed['count'], mixed['of']['rows'] == large, pages]"
+    code = (
+        "result = [list(args), plain, small, len(large), set(large) == {'x' * 1000}, mixed['count'], "
+        "mixed['of']['rows'] == large, pages]"
+    )
     mixed = {"count": 2, "of": {"rows": large, "ünï": [1, {"q": None}]}}
     result = value(
         run(code, plain=0, large=large, small=small, mixed=mixed, pages=pages, isolation=isolation)
@@ -392,7 +405,7 @@ def test_an_input_whose_result_is_gone_is_named(run: Run) -> None:
     assert outcome.error.message.startswith("The input 'rows': The result 000")
 
 
-# --- in a playbook ---------------------------------------------------------------------------------------------
+# --- in a playbook -------------------------------------------------------------------------------
 
 
 def test_a_large_frame_goes_from_step_to_step_in_a_playbook(tmp_path: Path, run_in: Any) -> None:

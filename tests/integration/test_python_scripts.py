@@ -85,7 +85,7 @@ def failure(outcome: Outcome) -> ErrorInfo:
     return outcome.error
 
 
-# --- files -----------------------------------------------------------------------------------------------------
+# --- files ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_errors_name_the_file_and_the_line_of_the_script(run: Run, folder: Path)
     assert failure(run("large.py")).kind == "limit"
 
 
-# --- results ---------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def test_a_script_is_a_result_that_is_a_text(run: Run, results: Results, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_script_is_a_result_that_is_a_text(run: Run, results: Results, tmp_pat
     assert "is no reference to a result" in failure(run("noetl://nonsense")).message
 
 
-# --- addresses -------------------------------------------------------------------------------------------------
+# --- addresses -----------------------------------------------------------------------------------
 
 
 def test_a_script_from_an_address_runs_when_its_hash_is_right_and_is_fetched_once(
@@ -245,7 +245,7 @@ def test_addresses_of_scripts_obey_the_rules_of_http(tmp_path: Path, server: Ser
     registry.close()
 
 
-# --- validate --------------------------------------------------------------------------------------------------
+# --- validate ------------------------------------------------------------------------------------
 
 
 def problems(script: str, **files: str) -> list[dict[str, Any]]:

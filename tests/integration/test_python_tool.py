@@ -55,7 +55,7 @@ def error(registry: Registry, code: str, /, **more: Any) -> ErrorInfo:
     return outcome.error
 
 
-# --- what code yields ------------------------------------------------------------------------------
+# --- what code yields ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,8 @@ def error(registry: Registry, code: str, /, **more: Any) -> ErrorInfo:
         ("result = [x for x in range(3) if x < b]", [0, 1]),
         ("import math\ndef area(r): return math.floor(math.pi * r)\nresult = area(b)", 6),
         (
-            "from dataclasses import dataclass, asdict\n@dataclass\nclass P:\n  x: 'int'\nresult = asdict(P(1))",
+            "from dataclasses import dataclass, asdict\n@dataclass\nclass P:\n  x: 'int'\nresult = "
+            "asdict(P(1))",
             {"x": 1},
         ),
         ("result = {'status': 'error', 'message': 'data'}", {"status": "error", "message": "data"}),
@@ -107,7 +108,8 @@ def test_an_input_called_result_gives_way_to_main(registry: Registry) -> None:
         ("import contextlib\nwith contextlib.suppress(BaseException):\n  return 'out'\nresult = 'in'", "out"),
         ("total: int = 1\ndef add():\n  global total\n  total += 1\nadd()\nreturn total", 2),
         (
-            "from __future__ import annotations\nimport os.path as p\nreturn [p.basename('/x/y'), (z := 3), z]",
+            "from __future__ import annotations\nimport os.path as p\nreturn [p.basename('/x/y'), (z := "
+            "3), z]",
             ["y", 3, 3],
         ),
         ("match a:\n  case 1 as one: return one", 1),
@@ -193,13 +195,16 @@ def test_obvious_values_become_json(registry: Registry, expression: str, value: 
 
 def test_numpy_values_become_numbers_and_lists(registry: Registry) -> None:
     pytest.importorskip("numpy")
-    code = "import numpy as np\nresult = [np.int64(3), np.float64(1.5), np.bool_(True), np.arange(3), np.float32(2)]"
+    code = (
+        "import numpy as np\nresult = [np.int64(3), np.float64(1.5), np.bool_(True), np.arange(3), "
+        "np.float32(2)]"
+    )
     assert result(registry, code) == [3, 1.5, True, [0, 1, 2], 2.0]
     failure = error(registry, "import numpy as np\nresult = {'a': np.array([1.0, np.nan])}")
     assert failure.message == "result.a[1] is NaN, which JSON cannot express."
 
 
-# --- failures --------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,11 +253,14 @@ def test_an_exception_is_reported_with_its_line_and_the_frames_of_the_code(regis
     ("code", "kind", "type_", "line", "message"),
     [
         ("assert a == 2, 'a must be 2'", "python", "AssertionError", 1, "a must be 2"),
-        ("x = 1\nassert x == 2", "python", "AssertionError", 2, "The code raised AssertionError without a message."),
+        ("x = 1\nassert x == 2", "python", "AssertionError", 2, "The code raised AssertionError without "
+                                                                "a message."),
         ("\nx = (", "python", "SyntaxError", 2, "'(' was never closed"),
-        ("if a:\nx = 1", "python", "IndentationError", 2, "expected an indented block after 'if' statement on line 1"),
+        ("if a:\nx = 1", "python", "IndentationError", 2, "expected an indented block after 'if' "
+                                                          "statement on line 1"),
         ("class C:\n  return 1", "python", "SyntaxError", 2, "'return' outside function"),
-        ("import sys\nsys.exit(0)", "python", "SystemExit", 2, "The code called exit(0) before giving a result."),
+        ("import sys\nsys.exit(0)", "python", "SystemExit", 2, "The code called exit(0) before giving a "
+                                                               "result."),
         ("raise KeyboardInterrupt", "python", "KeyboardInterrupt", 1, "The code raised KeyboardInterrupt."),
         ("def f(): f()\nf()", "python", "RecursionError", 1, "maximum recursion depth exceeded"),
         ("result = undefined_name", "python", "NameError", 1, "name 'undefined_name' is not defined"),

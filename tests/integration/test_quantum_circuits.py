@@ -184,8 +184,8 @@ IMPORTS_CIRQ = pytest.mark.full("an import of Cirq in a child; another one is tr
             "import cirq\n\nresult = cirq.Circuit(3)", "python", "TypeError", "int", marks=IMPORTS_CIRQ
         ),
         (
-            BELL_CODE
-            + "class Own(cirq.Gate):\n    def _num_qubits_(self): return 1\nresult = cirq.Circuit(Own()(q[0]))",
+            BELL_CODE + "class Own(cirq.Gate):\n    def _num_qubits_(self): return 1\nresult = "
+            "cirq.Circuit(Own()(q[0]))",
             "python",
             "NotJson",
             "result is a Circuit, which Cirq cannot write as JSON",

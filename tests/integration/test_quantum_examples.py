@@ -1,5 +1,5 @@
-"""The quantum examples, run as they stand: what they find is what theory says, as `examples/quantum/figures.py` computes it
-without NoETL and without Cirq."""
+"""The quantum examples, run as they stand: what they find is what theory says, as
+`examples/quantum/figures.py` computes it without NoETL and without Cirq."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The quantum tool on simulators: results, sweeps that go on, limits, provenance, and what is refused."""
+"""The quantum tool on simulators: results, sweeps that go on, limits, provenance, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def call(key: str = "k", **more: Any) -> Call:
 
 
 def calls(tool: Quantum, key: str = "k", **config: Any) -> Iterator[Any]:
-    """What comes of each call of a task, the last one's result among them; checkpoints go through JSON."""
+    """What comes of each call of a task, the last one's result among them; checkpoints go through
+    JSON."""
     order, given = call(key), QuantumConfig.model_validate(config)
     while isinstance(came := tool.run(order, given), Later):
         yield came.checkpoint
@@ -94,7 +96,7 @@ def histograms(result: Any) -> list[Any]:
     return [point["histogram"] for point in result["points"]]
 
 
-# --- results ------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def test_a_bell_pair_has_equal_bits_and_says_how_to_read_them(tool: Quantum) -> None:
@@ -241,7 +243,7 @@ def test_an_estimate_says_what_a_run_would_take(tool: Quantum, turned: str) -> N
     assert told["stopped"] == {"limit": "max_shots", "at": 1500, "of": 15_000}
 
 
-# --- sweeps and seeds ---------------------------------------------------------------------------------------
+# --- sweeps and seeds ----------------------------------------------------------------------------
 
 
 def test_a_small_sweep_leaves_no_checkpoint(tool: Quantum, turned: str) -> None:
@@ -362,7 +364,8 @@ def test_code_yields_one_circuit_for_all_calls_of_its_task(
     code = (
         "import cirq, random, sympy\n"
         "q = cirq.LineQubit.range(2)\n"
-        "result = cirq.Circuit(cirq.rx(random.random())(q[0]), cirq.rx(sympy.Symbol('t'))(q[1]), cirq.measure(*q))"
+        "result = cirq.Circuit(cirq.rx(random.random())(q[0]), cirq.rx(sympy.Symbol('t'))(q[1]), "
+        "cirq.measure(*q))"
     )
     monkeypatch.setattr(sweep, "KEEP_EVERY_S", 0.0)
     monkeypatch.setattr(sweep, "_PART", 0.0)
@@ -375,7 +378,7 @@ def test_code_yields_one_circuit_for_all_calls_of_its_task(
     assert run(tool, action="verify", of=result)["verified"] is True
 
 
-# --- limits -------------------------------------------------------------------------------------------------
+# --- limits --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -429,7 +432,7 @@ def test_a_limit_that_not_even_one_point_keeps_is_an_error(tool: Quantum, config
     assert (error.kind, error.type) == ("limit", type_)
 
 
-# --- jobs of simulators -------------------------------------------------------------------------------------
+# --- jobs of simulators --------------------------------------------------------------------------
 
 
 def test_a_simulator_has_no_queue_and_runs_when_it_is_fetched(tool: Quantum, turned: str) -> None:
@@ -449,7 +452,7 @@ def test_a_simulator_has_no_queue_and_runs_when_it_is_fetched(tool: Quantum, tur
         assert "no result of a quantum task with points" in refused(tool, **asked).message
 
 
-# --- verify -------------------------------------------------------------------------------------------------
+# --- verify --------------------------------------------------------------------------------------
 
 
 def test_a_result_is_verified_by_running_it_again(tool: Quantum, turned: str) -> None:
@@ -492,7 +495,8 @@ DRAWN: dict[str, Any] = {"builder": {"name": "random", "qubits": 5, "depth": 8, 
     ],
 )
 def test_operations_of_a_moment_in_any_order_are_verified(tool: Quantum, asked: Any) -> None:
-    """What was written down has one order, and what ran has to have the same: noise draws in it, and compilers follow it."""
+    """What was written down has one order, and what ran has to have the same: noise draws in it,
+    and compilers follow it."""
     code = (
         "import cirq\na, b, c, d = cirq.LineQubit.range(4)\n"
         "result = cirq.Circuit(\n"
@@ -539,7 +543,7 @@ def test_another_version_that_yields_the_same_is_told_and_no_difference(tool: Qu
     assert [one["name"] for one in told["versions_differ"]] == ["noetl"]
 
 
-# --- ends, errors, costs ------------------------------------------------------------------------------------
+# --- ends, errors, costs -------------------------------------------------------------------------
 
 
 def test_a_sweep_ends_at_its_deadline_and_when_it_is_cancelled(tool: Quantum, turned: str) -> None:
@@ -704,7 +708,8 @@ def test_cirq_is_imported_by_the_first_call_and_not_before(tmp_path: Path) -> No
     playbook = tmp_path / "bell.yaml"
     playbook.write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: b, path: b}\n"
-        "workflow: [{step: start, tool: {kind: quantum, builder: {name: ghz, qubits: 2}, spec: {queue: quantum.ionq}}}]\n"
+        "workflow: [{step: start, tool: {kind: quantum, builder: {name: ghz, qubits: 2}, spec: {queue: "
+        "quantum.ionq}}}]\n"
     )
     script = (
         "import sys\n"

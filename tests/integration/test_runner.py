@@ -1,4 +1,5 @@
-"""The runner with real processes: reuse, death, forks of the worker, and what nobody may leave behind."""
+"""The runner with real processes: reuse, death, forks of the worker, and what nobody may leave
+behind."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from tests.pace import within
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot tell that they are hidden."""
+    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot
+    tell that they are hidden."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
@@ -66,7 +68,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-# --- reuse -----------------------------------------------------------------------------------------
+# --- reuse ---------------------------------------------------------------------------------------
 
 
 def test_calls_of_one_owner_share_a_child_and_owners_never_do(runner: Runner) -> None:
@@ -78,13 +80,15 @@ def test_calls_of_one_owner_share_a_child_and_owners_never_do(runner: Runner) ->
 def test_nothing_that_a_call_set_is_seen_by_the_next(runner: Runner) -> None:
     python(
         runner,
-        "import os, sys\nsecret = 1\nos.environ['LEAK'] = '1'\nos.environ.pop('PATH', None)\nopen('left', 'w').write('x')\n"
+        "import os, sys\nsecret = 1\nos.environ['LEAK'] = '1'\nos.environ.pop('PATH', "
+        "None)\nopen('left', 'w').write('x')\n"
         "os.chdir('/')\nsys.stdout = None\nsys.setrecursionlimit(99)",
     )
     reply = python(
         runner,
         "import os, sys\nprint('heard')\n"
-        "result = ['secret' in globals(), 'LEAK' in os.environ, 'PATH' in os.environ, os.listdir(), os.getcwd() == '/', "
+        "result = ['secret' in globals(), 'LEAK' in os.environ, 'PATH' in os.environ, os.listdir(), "
+        "os.getcwd() == '/', "
         "sys.getrecursionlimit() > 99]",
     )
     assert reply.value == [False, False, True, [], False, True]
@@ -137,7 +141,7 @@ def test_threads_run_side_by_side_each_with_a_child_of_its_own(runner: Runner) -
     assert time.monotonic() - started < 2.5
 
 
-# --- what a child can see --------------------------------------------------------------------------
+# --- what a child can see ------------------------------------------------------------------------
 
 
 def test_no_descriptor_and_no_setting_of_the_worker_reaches_user_code(
@@ -153,12 +157,14 @@ def test_no_descriptor_and_no_setting_of_the_worker_reaches_user_code(
             "import os, sys\n"
             "parent = open(f'/proc/{os.getppid()}/environ').read()\n"
             "names = ('noetl', 'celery', 'sqlalchemy', 'pydantic')\n"
-            "result = {'env': 'secret' in str(dict(os.environ)) + parent, 'fds': len(os.listdir('/proc/self/fd')) - 1,\n"
+            "result = {'env': 'secret' in str(dict(os.environ)) + parent, 'fds': "
+            "len(os.listdir('/proc/self/fd')) - 1,\n"
             "          'modules': [n for n in names if n in sys.modules], 'stdin': sys.stdin.read()}",
         )
         below = python(
             runner,
-            "import subprocess\nresult = subprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True).stdout.split()",
+            "import subprocess\nresult = subprocess.run(['ls', '/proc/self/fd'], capture_output=True, "
+            "text=True).stdout.split()",
         )
     finally:
         os.close(reading)
@@ -168,7 +174,7 @@ def test_no_descriptor_and_no_setting_of_the_worker_reaches_user_code(
     assert below.value == ["0", "1", "2", "3"]
 
 
-# --- ends ------------------------------------------------------------------------------------------
+# --- ends ----------------------------------------------------------------------------------------
 
 
 def test_the_deadline_ends_the_code_with_all_that_it_started(runner: Runner) -> None:
@@ -279,7 +285,7 @@ def test_an_exception_raised_into_the_waiting_thread_ends_the_code(runner: Runne
     assert python(runner, "result = 1").value == 1
 
 
-# --- the process around it ---------------------------------------------------------------------------
+# --- the process around it -----------------------------------------------------------------------
 
 
 def test_a_dead_runner_is_replaced(runner: Runner) -> None:

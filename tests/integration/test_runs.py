@@ -17,7 +17,7 @@ Run = Callable[..., dict[str, Any]]
 Result = Callable[..., Any]
 
 
-# --- names and values -----------------------------------------------------------------------------------
+# --- names and values ----------------------------------------------------------------------------
 
 
 def test_bare_names_are_workload_keys_and_keep_their_types(result: Result) -> None:
@@ -178,7 +178,7 @@ def test_filters_that_people_use(result: Result) -> None:
     }
 
 
-# --- pipelines ------------------------------------------------------------------------------------------
+# --- pipelines -----------------------------------------------------------------------------------
 
 
 def test_earlier_tasks_and_what_they_set_are_readable_by_name(result: Result) -> None:
@@ -264,7 +264,7 @@ def test_policies_retry_continue_break_jump_and_fail(run: Run, tmp_path: Any) ->
     assert report["error"]["step"] == "end"
 
 
-# --- routing --------------------------------------------------------------------------------------------
+# --- routing -------------------------------------------------------------------------------------
 
 
 def test_a_cycle_over_arcs_goes_sixteen_rounds(run: Run) -> None:
@@ -376,7 +376,7 @@ def test_best_effort_ends_partial_and_the_final_step_sees_how(run: Run) -> None:
     assert report["result"]["status"] == "partial"
 
 
-# --- loops ----------------------------------------------------------------------------------------------
+# --- loops ---------------------------------------------------------------------------------------
 
 
 def test_sequential_loops_see_what_earlier_iterations_wrote(run: Run) -> None:
@@ -488,7 +488,7 @@ def test_a_tolerant_loop_aligns_errors_with_results(run: Run) -> None:
     assert [each and each["type"] for each in errors] == [None, "ZeroDivisionError", None]
 
 
-# --- python ---------------------------------------------------------------------------------------------
+# --- python --------------------------------------------------------------------------------------
 
 
 def test_functions_comprehensions_and_classes_see_one_namespace(result: Result) -> None:
@@ -646,7 +646,7 @@ def test_braces_in_code_are_python(result: Result) -> None:
     assert result(body) == "{1} { x }{{ x }} {% x %}"
 
 
-# --- results of any size --------------------------------------------------------------------------------
+# --- results of any size -------------------------------------------------------------------------
 
 
 def test_fields_of_large_results_stay_readable_wherever_they_are_kept(run: Run) -> None:

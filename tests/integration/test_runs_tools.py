@@ -21,7 +21,7 @@ Run = Callable[..., dict[str, Any]]
 Result = Callable[..., Any]
 
 
-# --- http -----------------------------------------------------------------------------------------------
+# --- http ----------------------------------------------------------------------------------------
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -168,7 +168,7 @@ def test_fields_of_a_large_answer_are_readable(result: Result, web: str) -> None
     assert result(body, web=web) == {"x": 3, "n": 1200, "code": 200}
 
 
-# --- shell, noop, no tool -------------------------------------------------------------------------------
+# --- shell, noop, no tool ------------------------------------------------------------------------
 
 
 def test_shell_yields_exit_code_and_output(result: Result) -> None:
@@ -205,7 +205,7 @@ def test_steps_without_tool_pass_their_args_on(result: Result) -> None:
     assert result(body) == {"b": 2}
 
 
-# --- duckdb ---------------------------------------------------------------------------------------------
+# --- duckdb --------------------------------------------------------------------------------------
 
 
 def test_duckdb_answers_each_statement_and_the_last_at_the_top(result: Result) -> None:
@@ -325,7 +325,7 @@ def test_sql_errors_name_the_line_in_the_playbook(error: Run) -> None:
     assert "nowhere" in found["message"]
 
 
-# --- postgres -------------------------------------------------------------------------------------------
+# --- postgres ------------------------------------------------------------------------------------
 
 
 @pytest.mark.postgres

@@ -1,4 +1,5 @@
-"""Providers of secrets: the environment, files, a vault of HashiCorp's protocol, and those of others."""
+"""Providers of secrets: the environment, files, a vault of HashiCorp's protocol, and those of
+others."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def refused(provider: Any, name: str, version: str | None = None) -> ToolError:
     return caught.value
 
 
-# --- the environment, files ------------------------------------------------------------------------------
+# --- the environment, files ----------------------------------------------------------------------
 
 
 def test_of_the_environment_only_what_has_the_prefix_is_given() -> None:
@@ -77,7 +78,7 @@ def test_a_file_that_others_may_read_or_change_is_refused(root: Path, mode: int)
     assert f"mode {mode:o}" in error.message
 
 
-# --- vault --------------------------------------------------------------------------------------------------
+# --- vault ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +192,7 @@ def test_a_wrong_token_a_stranger_and_a_vault_that_is_away(vault: Server, certif
     assert "s3cret" not in away.message
 
 
-# --- those of others ----------------------------------------------------------------------------------------
+# --- those of others -----------------------------------------------------------------------------
 
 
 class Cloud:

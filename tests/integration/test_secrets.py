@@ -1,4 +1,5 @@
-"""Secrets in playbooks that run for real: whose they are, which version, and who cannot have them."""
+"""Secrets in playbooks that run for real: whose they are, which version, and who cannot have
+them."""
 
 from __future__ import annotations
 

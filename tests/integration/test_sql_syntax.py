@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noetl.tools.kit.registry import kinds
 
-#: By kind: SQL that is none (and what stands where it is wrong), and SQL that is some, with tables that are not there.
+#: By kind: SQL that is none (and what stands where it is wrong), and SQL that is some, with tables
+#: that are not there.
 WRONG = {
     "duckdb": {"SELECT 1;\nSELEC 2": "SELEC", "SELECT * FRM t": "t", "SELECT :a FROM (": ""},
     "postgres": {"SELECT 1;\nSELEC 2": "SELEC", "SELECT * FRM t": "FRM", "\\copy t from 'x'": "\\"},

@@ -59,7 +59,8 @@ def rows(tool: Sqlite, command: str, **config: Any) -> Any:
 def test_every_statement_answers_and_the_last_is_on_top(tool: Sqlite) -> None:
     result = run(
         tool,
-        "create table t (a int, b text); insert into t values (1, 'x;y'), (2, 'it''s'); select * from t order by a",
+        "create table t (a int, b text); insert into t values (1, 'x;y'), (2, 'it''s'); select * from t "
+        "order by a",
     ).result
 
     assert result["rows"] == [{"a": 1, "b": "x;y"}, {"a": 2, "b": "it's"}]
@@ -87,7 +88,8 @@ def test_a_trigger_is_one_statement(tool: Sqlite) -> None:
 def test_values_are_bound_and_come_as_json(tool: Sqlite) -> None:
     [row] = rows(
         tool,
-        "select :evil as e, :n as n, :doc as d, :yes as y, :none as z, x'6162' as b, 1e999 as i, ':n' as q, 7 % 4 as m",
+        "select :evil as e, :n as n, :doc as d, :yes as y, :none as z, x'6162' as b, 1e999 as i, ':n' as "
+        "q, 7 % 4 as m",
         params={"evil": EVIL, "n": 2**62, "doc": {"a": [1]}, "yes": True, "none": None},
     )
 
@@ -231,7 +233,7 @@ def test_too_many_rows_are_a_limit(tool: Sqlite, monkeypatch: pytest.MonkeyPatch
     assert refused(tool, ENDLESS.replace("count(*)", "x")).type == "TooManyRows"
 
 
-# --- rows -----------------------------------------------------------------------------------------------
+# --- rows ----------------------------------------------------------------------------------------
 
 
 def test_rows_are_inserted_with_names_and_values_that_are_only_that(tool: Sqlite) -> None:

@@ -26,7 +26,8 @@ Run = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True)
 class World:
-    """What examples may find: an engine, its directory, a web server, and (asked for by name) real servers."""
+    """What examples may find: an engine, its directory, a web server, and (asked for by name) real
+    servers."""
 
     rt: Runtime
     folder: Path
@@ -56,7 +57,10 @@ def orders(world: World) -> None:
 
 
 def day(world: World) -> None:
-    steps = "[{step: start, tool: {kind: noop}, next: totals}, {step: totals, tool: {kind: noop, input: {d: '{{ day }}'}}}]"
+    steps = (
+        "[{step: start, tool: {kind: noop}, next: totals}, {step: totals, tool: {kind: noop, input: "
+        "{d: '{{ day }}'}}}]"
+    )
     catalog.register(world.rt, f"metadata: {{path: sales/load_day}}\nworkflow: {steps}\n")
 
 

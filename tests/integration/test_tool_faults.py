@@ -1,4 +1,5 @@
-"""What goes wrong in a call of any tool: one clear outcome, of the right kind, retryable where another attempt may help."""
+"""What goes wrong in a call of any tool: one clear outcome, of the right kind, retryable where
+another attempt may help."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def web() -> Iterator[httpd.Server]:
 
 @pytest.fixture
 def seen(rt: Runtime, run_in: Callable[[Runtime], Callable[..., dict[str, Any]]], web: httpd.Server) -> Seen:
-    """The error that policies see of one task, and what the execution says of it where they let it pass."""
+    """The error that policies see of one task, and what the execution says of it where they let it
+    pass."""
 
     def of(task: dict[str, Any]) -> dict[str, Any]:
         rule = {"when": "{{ error }}", "then": {"do": "continue", "set_ctx": {"seen": "{{ outcome.error }}"}}}

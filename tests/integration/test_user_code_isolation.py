@@ -46,7 +46,7 @@ def python(registry: Registry, code: str, *, env: Any = None, **spec: Any) -> Ou
     return run(registry, "python", {"code": code} | ({} if env is None else {"env": env}), **spec)
 
 
-# --- isolation -------------------------------------------------------------------------------------------------
+# --- isolation -----------------------------------------------------------------------------------
 
 
 @needs_bubblewrap
@@ -76,17 +76,20 @@ def test_a_task_may_ask_for_more_isolation_than_the_setting(
         (
             {"python_isolation": "sandbox"},
             "process",
-            "spec.isolation: process is not allowed here: this worker runs user code in a sandbox (NOETL_PYTHON_ISOLATION).",
+            "spec.isolation: process is not allowed here: this worker runs user code in a sandbox "
+            "(NOETL_PYTHON_ISOLATION).",
         ),
         (
             {"python_isolation": "sandbox", "python_inline": True},
             "inline",
-            "spec.isolation: inline is not allowed here: this worker runs user code in a sandbox (NOETL_PYTHON_ISOLATION).",
+            "spec.isolation: inline is not allowed here: this worker runs user code in a sandbox "
+            "(NOETL_PYTHON_ISOLATION).",
         ),
         (
             {},
             "inline",
-            "spec.isolation: inline is not allowed here: set NOETL_PYTHON_INLINE=1 where only trusted playbooks run.",
+            "spec.isolation: inline is not allowed here: set NOETL_PYTHON_INLINE=1 where only trusted "
+            "playbooks run.",
         ),
         (
             {},
@@ -143,7 +146,7 @@ def test_inline_code_gets_copies_of_its_inputs(opened: Open) -> None:
     assert given == {"rows": [1]}
 
 
-# --- the environment -------------------------------------------------------------------------------------------
+# --- the environment -----------------------------------------------------------------------------
 
 ENVIRONMENT = "import os, subprocess\nresult = dict(os.environ)"
 
@@ -198,7 +201,7 @@ def test_the_settings_of_user_code_are_read_and_refused_by_name() -> None:
         Settings.from_env({"NOETL_PYTHON_ENV_ALLOW": "A,NOETL_SECRET_KEY"})
 
 
-# --- ends ------------------------------------------------------------------------------------------------------
+# --- ends ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +249,10 @@ def test_a_result_of_50_mb_comes_whole_and_a_larger_one_than_allowed_is_refused(
 
 def test_libraries_that_reserve_address_space_work_within_the_memory_limit(opened: Open) -> None:
     pytest.importorskip("polars")
-    code = "import duckdb, polars\nresult = duckdb.sql('select 41 + 1').fetchall()[0][0]\nx = polars.DataFrame({'a': [1]})"
+    code = (
+        "import duckdb, polars\nresult = duckdb.sql('select 41 + 1').fetchall()[0][0]\nx = "
+        "polars.DataFrame({'a': [1]})"
+    )
     assert python(opened(memory_mb=1024), code).result == 42
     shared = "import mmap\nm = mmap.mmap(-1, 8 << 30)"
     assert python(opened(memory_mb=1024), shared).error is not None, "shared memory is bound as well"

@@ -42,7 +42,8 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0002 (Executions that others called.) is pending.",
         "Revision 0003 (Credentials that are kept for some playbooks, or for one execution.) is pending.",
         "Revision 0004 (Versions of playbooks keep what the compiler warned of.) is pending.",
-        "Revision 0005 (How many errors an execution went on after, and how many warnings it has.) is pending.",
+        "Revision 0005 (How many errors an execution went on after, and how many warnings it has.) is "
+        "pending.",
         "Revision 0006 (What user code prints.) is pending.",
         "Revision 0007 (How far the clocks of workers are off.) is pending.",
     ]
@@ -53,7 +54,8 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
 
 #: How the program of revision 0001 writes an execution.
 INSERT_0001 = (
-    "INSERT INTO execution (execution_id, path, playbook_version, digest, status, head_version, decided_version, "
+    "INSERT INTO execution (execution_id, path, playbook_version, digest, status, head_version, "
+    "decided_version, "
     "created_at, updated_at, halt, shard) VALUES ({}, 'a/b', 1, 'd', 'completed', 0, 0, "
     "'2026-01-01T00:00:00.000000+00:00', '2026-01-01T00:00:00.000000+00:00', '', '')"
 )

@@ -5,18 +5,20 @@ A file is a list of cases:
     - case: what it promises
       playbook: |                 # the root keys; the head is put before them
         workflow: [...]
-      others: {path: |...}        # optional: playbooks that may be called; a list holds the versions of one
+      others: {path: |...}        # optional: playbooks that may be called; a list: versions of one
       payload: {...}              # optional, as are `overrides`
-      status: completed           # how it ends (completed unless told otherwise; null: it is refused)
+      status: completed           # how it ends (completed by default; null: it is refused)
       path: [start, end]          # the steps in the order in which they fired
       result, ctx, steps, error   # what the report says; of mappings, the keys that are named
       problems: [NOETL211]        # codes of all problems that the compiler finds
 
-`coverage.yaml` is no file of cases: it names the cases, or the tests elsewhere, of every sentence of the contract.
+`coverage.yaml` is no file of cases: it names the cases, or the tests elsewhere, of every sentence
+of the contract.
 
-A file in `flows` is one such case, written several times: `dialects` stand in the place of `playbook`. Their nets are
-the same, and so are the histories of their executions; the canonical one gives its tasks the names that the other
-dialects' tasks are given. What a dialect has no word for is said canonically in it, too.
+A file in `flows` is one such case, written several times: `dialects` stand in the place of
+`playbook`. Their nets are the same, and so are the histories of their executions; the canonical one
+gives its tasks the names that the other dialects' tasks are given. What a dialect has no word for
+is said canonically in it, too.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ def _case(file: Path, raw: Mapping[str, Any]) -> Case:
 
 
 def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
-    """Where `found` is not what was expected; mappings may have further keys unless they are results."""
+    """Where `found` is not what was expected; mappings may have further keys unless they are
+    results."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key, value in expected.items():
             yield from differences(value, found.get(key, "<missing>"), f"{where}.{key}")

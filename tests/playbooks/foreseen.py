@@ -86,8 +86,8 @@ def _of_task(
 
 
 def _too_many_calls(plan: Forecast, events: Sequence[Event]) -> Iterator[str]:
-    """More successful calls in one run of a step, or one iteration of it, than a repetition has. A task that a jump
-    returns to begins anew, so only steps without jumps are looked at."""
+    """More successful calls in one run of a step, or one iteration of it, than a repetition has. A
+    task that a jump returns to begins anew, so only steps without jumps are looked at."""
     most = {
         (step.name, task.name): task.repeat.most.value
         for step in plan.steps

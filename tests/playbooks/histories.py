@@ -16,7 +16,8 @@ _WHEN = frozenset({"recorded_at", "started_at", "due_at", "duration_ms", "elapse
 #: Where something stands in its file; the digest of a net depends on that.
 _WHERE = frozenset({"line", "digest"})
 _BY_CHANCE = _WHOSE | _WHEN | _WHERE
-#: What depends on the order of work that is done side by side: the version of the log that a command sees.
+#: What depends on the order of work that is done side by side: the version of the log that a
+#: command sees.
 _BY_ORDER = frozenset({"ctx_version"})
 
 

@@ -1,4 +1,5 @@
-"""Every sentence of the contract has a case or a test, and every key of documents stands in some case."""
+"""Every sentence of the contract has a case or a test, and every key of documents stands in some
+case."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ def test_the_dialects_agree(flow: str) -> None:
         assert same_net(net, canonical), (dialect, _different(net, canonical))
 
 
-# What is kept by reference is named by its digest, and http answers hold the time: these flows are run with all inline.
+# What is kept by reference is named by its digest, and http answers hold the time: these flows are
+# run with all inline.
 @pytest.mark.parametrize("rt", ["inline"], indirect=True)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_every_dialect_has_the_same_history(flow: str, rt: Runtime, web: str) -> None:

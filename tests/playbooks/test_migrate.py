@@ -1,4 +1,5 @@
-"""Every playbook of the corpus has a canonical form: it means the same, and has itself as its canonical form."""
+"""Every playbook of the corpus has a canonical form: it means the same, and has itself as its
+canonical form."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def test_a_playbook_does_what_it_says(
 
 
 def _untold(net: Net, kinds: Mapping[str, KindInfo], events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-    """Sections of outcomes that their tools do not tell of: `validate` would call them undefined."""
+    """Sections of outcomes that their tools do not tell of: `validate` would call them
+    undefined."""
     told = {
         (step.name, task.name): {*(kinds[task.kind].sections or ()), "http"}
         for step in net.transitions

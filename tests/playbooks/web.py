@@ -1,4 +1,5 @@
-"""The server that the corpus calls: it echoes, pages in four ways, fails twice for each name, and refuses the rest."""
+"""The server that the corpus calls: it echoes, pages in four ways, fails twice for each name, and
+refuses the rest."""
 
 from __future__ import annotations
 

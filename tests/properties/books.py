@@ -1,8 +1,8 @@
 """Random playbooks: nested sequences, forks and joins, cycles, loops, retries, handled failures.
 
-A *calm* book has one outcome, however its messages are mixed: what a step computes depends only on what is
-settled when it runs. A *wild* one may also race (first and count joins, withdrawn branches, failures that
-stop everything, ctx that branches fight over); of it only safety can be asked.
+A *calm* book has one outcome, however its messages are mixed: what a step computes depends only on
+what is settled when it runs. A *wild* one may also race (first and count joins, withdrawn branches,
+failures that stop everything, ctx that branches fight over); of it only safety can be asked.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Book:
 
 
 def kid(width: int = 2, delay: float = 0) -> Book:
-    """A book to be called: a step and a small loop over what it is given. Fails where it is given `broken`."""
+    """A book to be called: a step and a small loop over what it is given. Fails where it is given
+    `broken`."""
     book = Book(path="tests/kid", widths={"kid_loop": width})
     given = {"n": "{{ workload.n | default(0) }}", "broken": "{{ workload.broken | default(false) }}"}
     book.add("kid", tool=[{"name": "t0", "kind": "python", "code": "x", "input": given}], next="kid_loop")
@@ -174,7 +175,7 @@ class Builder:
         router = step.setdefault("next", {"spec": {"mode": mode}, "arcs": []})
         router["arcs"].append({"step": target, **arc})
 
-    # --- blocks ------------------------------------------------------------------------------------
+    # --- blocks ----------------------------------------------------------------------------------
 
     def task(self, name: str, **inputs: Json) -> dict[str, Json]:
         fails = (0, 0, 0, 1, 2)[self.pick(5)]
@@ -195,7 +196,8 @@ class Builder:
         return [*tasks, *more, *self.behind()]
 
     def behind(self) -> list[dict[str, Json]]:
-        """Tasks that run once the pipeline has ended: of two with opposite guards one, and then another one."""
+        """Tasks that run once the pipeline has ended: of two with opposite guards one, and then
+        another one."""
         if self.pick(3) != 0:
             return []
         guards: list[Json] = ["{{ outcome.status == 'ok' }}", "event.name == 'call.error'", True]
@@ -330,7 +332,8 @@ def books(draw: st.DrawFn, *, wild: bool = False, calls: bool = False) -> Book:
 
 @st.composite
 def tangles(draw: st.DrawFn) -> Book:
-    """Steps without tools or with one, arcs anywhere, joins of any kind; a counter ends every cycle."""
+    """Steps without tools or with one, arcs anywhere, joins of any kind; a counter ends every
+    cycle."""
     size = draw(st.integers(3, 6))
     book = Book(wild=True, best_effort=draw(st.booleans()))
     joins: list[Json] = ["auto", "auto", "all", "any", "first", {"mode": "count", "count": 2}]

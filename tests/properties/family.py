@@ -25,8 +25,8 @@ def lineage(sim: Simulation, parent: e.Parent) -> str:
 
 
 def broken(sim: Simulation, run: str, width_of: Callable[[str], int] | None) -> Iterator[str]:
-    """Promises that are not kept between `run`, its caller and its children. `width_of` a run bounds its calls;
-    None where leases ran out under workers."""
+    """Promises that are not kept between `run`, its caller and its children. `width_of` a run
+    bounds its calls; None where leases ran out under workers."""
     events = sim.events(run)
     yield from _made(sim, run, events)
     yield from _called_once(events)
@@ -45,7 +45,8 @@ def broken(sim: Simulation, run: str, width_of: Callable[[str], int] | None) -> 
 
 
 def _made(sim: Simulation, run: str, events: list[Event]) -> Iterator[str]:
-    """Every record of a child has a child, which ends no later than somebody ceases to wait for it."""
+    """Every record of a child has a child, which ends no later than somebody ceases to wait for
+    it."""
     ended = {one.fact.child_id: one.fact for one in _of(events, e.ChildEnded)}  # type: ignore[union-attr]
     with sim.rt.store.read() as tx:
         mine, rows = tx.executions.get(run), {}

@@ -1,4 +1,5 @@
-"""Playbooks with something wrong: texts and trees with pieces cut out, put in, moved and replaced."""
+"""Playbooks with something wrong: texts and trees with pieces cut out, put in, moved and
+replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What must hold of an execution whatever happened on its way: each broken promise is a sentence."""
+"""What must hold of an execution whatever happened on its way: each broken promise is a
+sentence."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def undisturbed(book: Book, tools: dict[str, object]) -> Outcome:
 
 
 def effect(sim: Simulation, call: Call) -> str:
-    """What a call did, by name: that of executions that were called is made of the place that called them,
-    because their ids are not the same in every world."""
+    """What a call did, by name: that of executions that were called is made of the place that
+    called them, because their ids are not the same in every world."""
     parent = family.caller(sim, call.where.execution_id)
     if parent is None:
         return call.idempotency_key
@@ -57,7 +58,8 @@ def effect(sim: Simulation, call: Call) -> str:
 
 
 def broken(world: World, book: Book, expected: Outcome | None = None) -> list[str]:
-    """Every promise that the world did not keep. `expected` is given where the outcome is certain."""
+    """Every promise that the world did not keep. `expected` is given where the outcome is
+    certain."""
     found = [f"a process failed with {failure!r}" for failure in world.failures]
     for run in world.everybody():
         found += _of_execution(world, run)
@@ -130,7 +132,8 @@ def _drafts(events: list[Event], *facts: type) -> Iterator[e.Draft]:
 
 
 def _fan_in(events: list[Event]) -> Iterator[str]:
-    """A loop that went well closes after all its iterations; one that closes has them ended or stopped."""
+    """A loop that went well closes after all its iterations; one that closes has them ended or
+    stopped."""
     counts: dict[str, int] = {}
     ended: Counter[str] = Counter()
     for event in events:
@@ -185,7 +188,10 @@ def _different(world: World, run: str, expected: Outcome) -> Iterator[str]:
             yield f"the {what} is {one}, undisturbed {other}"
     effects = frozenset(effect(world.sim, call) for call in world.measured.effects)
     if len(world.started) == 1 and effects != expected.effects:
-        yield f"effects without need {len(effects - expected.effects)}, missing {len(expected.effects - effects)}"
+        yield (
+            f"effects without need {len(effects - expected.effects)}, missing "
+            f"{len(expected.effects - effects)}"
+        )
 
 
 def _too_many(world: World, book: Book) -> Iterator[str]:

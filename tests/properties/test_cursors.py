@@ -1,4 +1,5 @@
-"""Whatever happens to lanes and messages: every row that a cursor claims is run, and recorded once."""
+"""Whatever happens to lanes and messages: every row that a cursor claims is run, and recorded
+once."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from noetl.pipeline.model import Call
 
 @dataclass
 class Table:
-    """Rows that claims take. With a `ledger` the same call gets the same answer, as `exactly_once` does; a row below
-    100 adds another one when it has been worked on."""
+    """Rows that claims take. With a `ledger` the same call gets the same answer, as `exactly_once`
+    does; a row below 100 adds another one when it has been worked on."""
 
     rows: int
     ledger: bool

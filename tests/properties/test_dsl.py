@@ -70,7 +70,8 @@ workflow:
 - step: end
   set: {total: '{{ ctx.seen | length }}'}
 """,
-    "workflow:\n- {step: start, next: [b, {step: c, when: true}]}\n- {step: b, tool: save, next: c}\n- step: c\n"
+    "workflow:\n- {step: start, next: [b, {step: c, when: true}]}\n- {step: b, tool: save, next: c}\n- "
+    "step: c\n"
     "  tool: {kind: python, code: 'return 1'}\nworkbook: [{name: save, tool: {kind: noop}}]\n",
     """\
 workflow:

@@ -1,7 +1,9 @@
-"""Thousands of playbooks with something wrong: each is answered in time, with problems that have a place.
+"""Thousands of playbooks with something wrong: each is answered in time, with problems that have a
+place.
 
-The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest tests/properties/test_fuzz.py` tries the same
-ones again, and `NOETL_FUZZ_MUTANTS` says how many there are (20,000, in the quick profile 1,000).
+The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest
+tests/properties/test_fuzz.py` tries the same ones again, and `NOETL_FUZZ_MUTANTS` says how many
+there are (20,000, in the quick profile 1,000).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Whatever happens to messages and processes, an execution is not lost, not doubled, and comes out the same."""
+"""Whatever happens to messages and processes, an execution is not lost, not doubled, and comes out
+the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The promises are worth something: each of these seeded defects breaks one of them in a fixed scenario."""
+"""The promises are worth something: each of these seeded defects breaks one of them in a fixed
+scenario."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from noetl.usecases.work.worker import Worker
 TOOLS = {"python": tool}
 
 
-# --- scenarios ----------------------------------------------------------------------------------------------
+# --- scenarios -----------------------------------------------------------------------------------
 
 
 def task(name: str = "t0", *, delay: float = 0, **inputs: Any) -> dict[str, Any]:
@@ -62,7 +63,8 @@ def loop(mode: str, count: int, width: int, **spec: Any) -> dict[str, Any]:
 
 
 def everything() -> Book:
-    """A fork into a parallel loop that retries and a sequential loop that counts, a join, a cycle."""
+    """A fork into a parallel loop that retries and a sequential loop that counts, a join, a
+    cycle."""
     book = Book(widths={"wide": 2, "narrow": 1}, sequential={"narrow"})
     book.add("start", tool=[task(), task("t1", previous="{{ t0 }}")], next=["wide", "narrow"])
     retried = task(delay=5, item="{{ item }}", fails=1)
@@ -221,15 +223,15 @@ def test_the_engine_as_it_is_keeps_every_promise(name: str) -> None:
     assert list(itertools.chain(*trouble(SCENARIOS[name]))) == []
 
 
-# --- defects ------------------------------------------------------------------------------------------------
+# --- defects -------------------------------------------------------------------------------------
 
 Break = Callable[[pytest.MonkeyPatch], dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
 class Defect:
-    """What breaks something (or returns options of a world that is broken), the scenario that notices, and
-    what it says then."""
+    """What breaks something (or returns options of a world that is broken), the scenario that
+    notices, and what it says then."""
 
     apply: Break
     scenario: str

@@ -176,7 +176,8 @@ REPEATS = st.builds(
 
 @st.composite
 def each_of(draw: st.DrawFn, owner: str, after: Any) -> list[Task]:
-    """None, one or two tasks that run after every call of `owner`: the first may pass over the second."""
+    """None, one or two tasks that run after every call of `owner`: the first may pass over the
+    second."""
     names = [f"{owner}.{number}" for number in range(draw(st.integers(0, 2)))]
     over = Rule("{{ result.n > 5 }}", Directive("jump", to=names[-1])) if names else None
     left = Rule("{{ result.n == 9 }}", Directive("break"))
@@ -239,7 +240,8 @@ def programs(draw: st.DrawFn) -> Program:
 
 @dataclass
 class Oracle:
-    """A tool without memory: the same call has the same outcome, in this process and in the next."""
+    """A tool without memory: the same call has the same outcome, in this process and in the
+    next."""
 
     seed: int
     calls: list[tuple[str, int, str]] = field(default_factory=list)

@@ -154,7 +154,8 @@ templates = st.one_of(
     st.builds("{{{{ {} }}}}".format, expressions),
     st.builds("{{{{ {} }}}}!".format, expressions),
     st.builds(
-        "{{% for i in {} %}}{{{{ loop.index }}}}{{{{ i }}}}{{{{ i.a }}}}{{{{ i is mapping }}}}|{{% else %}}none{{% endfor %}}".format,
+        "{{% for i in {} %}}{{{{ loop.index }}}}{{{{ i }}}}{{{{ i.a }}}}{{{{ i is mapping }}}}|{{% else "
+        "%}}none{{% endfor %}}".format,
         expressions,
     ),
     st.builds(

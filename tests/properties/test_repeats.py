@@ -1,4 +1,5 @@
-"""Whatever interrupts the pages of a task, each call is made once for good, and the result is that of no interruption."""
+"""Whatever interrupts the pages of a task, each call is made once for good, and the result is that
+of no interruption."""
 
 from __future__ import annotations
 

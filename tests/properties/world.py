@@ -1,9 +1,10 @@
 """A whole deployment in one process, in which the test decides what happens next.
 
-Every scheduler turn, every delivery and every sweep is a process of its own: a thread that stops before and
-after each transaction, each message it sends and each tool call, and goes on only when it is told to. Between
-two such points it may die; the world then lives on with what was committed. Messages may be lost, doubled and
-overtaken, time may pass, leases may run out under a worker that is merely slow.
+Every scheduler turn, every delivery and every sweep is a process of its own: a thread that stops
+before and after each transaction, each message it sends and each tool call, and goes on only when
+it is told to. Between two such points it may die; the world then lives on with what was committed.
+Messages may be lost, doubled and overtaken, time may pass, leases may run out under a worker that
+is merely slow.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ _CURRENT = _Current()
 
 
 def stop_here() -> None:
-    """A point at which the process that calls may be overtaken, or die. Outside of processes: nothing."""
+    """A point at which the process that calls may be overtaken, or die. Outside of processes:
+    nothing."""
     process = _CURRENT.process
     if process is not None:
         process.stop_here()
@@ -204,7 +206,8 @@ class RememberedStates(Cache[str, State]):
         super().put(key, value)
 
 
-#: What may happen, as often as it stands here: going on is likelier than trouble. See `World._<name>`.
+#: What may happen, as often as it stands here: going on is likelier than trouble. See
+#: `World._<name>`.
 OPERATIONS = (
     *("step",) * 10,
     *("finish",) * 4,
@@ -227,7 +230,8 @@ OPERATIONS = (
 #: Processes at one time: with more of them each would hardly get on.
 MOST = 5
 
-#: What happens in turn: (operation, argument); the argument is taken modulo what there is to choose from.
+#: What happens in turn: (operation, argument); the argument is taken modulo what there is to choose
+#: from.
 Schedule = Sequence[tuple[str, int]]
 
 
@@ -268,7 +272,8 @@ class World:
         self.failures: list[BaseException] = []
         self.expired = False
         self.started: list[str] = []
-        #: Lanes that returned, by chord: the body follows the last one, as a broker's counter sees it.
+        #: Lanes that returned, by chord: the body follows the last one, as a broker's counter sees
+        #: it.
         self.arrived: Counter[str] = Counter()
         self._numbers = 0
 
@@ -288,7 +293,7 @@ class World:
         with self.store.read() as tx:
             return [row.execution_id for row in reversed(tx.executions.find(limit=1000))]
 
-    # --- what may happen ---------------------------------------------------------------------------
+    # --- what may happen -------------------------------------------------------------------------
 
     def play(self, schedule: Schedule) -> None:
         """Does what the schedule says."""
@@ -387,7 +392,7 @@ class World:
         }
         verbs[operation](self.sim.rt, run)
 
-    # --- processes ---------------------------------------------------------------------------------
+    # --- processes -------------------------------------------------------------------------------
 
     def _spawn(self, kind: str, work: Callable[[], object]) -> Process:
         self._numbers += 1
@@ -436,12 +441,13 @@ class World:
             if process in self.turns:
                 self.turns[self.turns.index(process)] = None
 
-    # --- the end -----------------------------------------------------------------------------------
+    # --- the end ---------------------------------------------------------------------------------
 
     def settle(self, rounds: int = 60) -> bool:
         """No more trouble: lets everything that runs and that is due come to its end.
 
-        False where some execution does not end (or, with outside input missing, does not come to rest).
+        False where some execution does not end (or, with outside input missing, does not come to
+        rest).
         """
         self.mailbox.away = False
         for _ in range(rounds):
@@ -489,7 +495,7 @@ class World:
             for row in rows
         )
 
-    # --- what can be seen ----------------------------------------------------------------------------
+    # --- what can be seen ------------------------------------------------------------------------
 
     def iterations_by_run(self) -> dict[tuple[str, str], list[int]]:
         """Iterations in the order in which their first task began."""

@@ -13,8 +13,8 @@ ROOT = Path(noetl.__file__).parent
 DOCUMENT_AND_NET = {"AdmitRule", "Arc", "Loop", "Repeat", "Rule"}
 #: What the API answers, what its client reads, and what both show.
 ON_THE_WIRE = {"BatchItem", "Event", "EventPage", "LogChunk", "LogPage", "Problem"}
-#: A task in a document; and the class that packages of others import, as they do the messages of `noetl.testing`, beside
-#: which the tool of that name is found by its own.
+#: A task in a document; and the class that packages of others import, as they do the messages of
+#: `noetl.testing`, beside which the tool of that name is found by its own.
 KEPT_FOR_PACKAGES_OF_OTHERS = {"Message", "Tool"}
 
 

@@ -45,7 +45,8 @@ def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
 
 
 def is_inherited(function: Function, within: ast.Module | ast.ClassDef) -> bool:
-    """Whether its docstring is that of the class it overrides a method of, as `inspect.getdoc` has it."""
+    """Whether its docstring is that of the class it overrides a method of, as `inspect.getdoc` has
+    it."""
     return isinstance(within, ast.ClassDef) and bool(within.bases) and ast.get_docstring(function) is None
 
 

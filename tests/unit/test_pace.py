@@ -11,7 +11,8 @@ from tests.pace import MOST, within
 
 
 def scripted(*instants: float) -> Callable[[], float]:
-    """A clock that shows these one after another: the body's begin and end, then the measurement's."""
+    """A clock that shows these one after another: the body's begin and end, then the
+    measurement's."""
     return iter(instants).__next__
 
 

@@ -1,4 +1,5 @@
-"""Python and SQL that tasks are handed: their syntax, the names in them, and templates that stand there."""
+"""Python and SQL that tasks are handed: their syntax, the names in them, and templates that stand
+there."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def _sql_fault(call: CompiledCall, text: Template, path: Path, file: str = "") -
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """Python code of a task, or of the script `file`; `given` are the names that the task itself gives it."""
+    """Python code of a task, or of the script `file`; `given` are the names that the task itself
+    gives it."""
 
     step: str
     path: Path

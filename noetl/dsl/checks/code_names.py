@@ -16,7 +16,8 @@ _DEFINE: Final = frozenset({"exec", "globals", "locals", "vars", "setattr", "eva
 
 
 _BUILT_IN: Final = frozenset(dir(builtins))
-#: What has a scope of its own, unbinds a name, or reads one that it binds: there more than names has to be looked at.
+#: What has a scope of its own, unbinds a name, or reads one that it binds: there more than names
+#: has to be looked at.
 _MAY_HIDE: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ExceptHandler, ast.Global),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.AugAssign),
@@ -48,7 +49,8 @@ class _Checker(Checker):  # type: ignore[misc] # pyflakes has no types
 
 
 def undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingName]:
-    """The names of the code whose syntax tree is `tree` that neither it nor Python nor `given` defines, each once."""
+    """The names of the code whose syntax tree is `tree` that neither it nor Python nor `given`
+    defines, each once."""
     nodes = list(ast.walk(tree))
     if any(isinstance(node, ast.Name) and node.id in _DEFINE for node in nodes) or _are_given(nodes, given):
         return []
@@ -70,7 +72,8 @@ def undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingNam
 
 
 def _are_given(nodes: Collection[ast.AST], given: Collection[str]) -> bool:
-    """Whether all that plain code reads is there before it runs. Most code is so, and pyflakes takes its time."""
+    """Whether all that plain code reads is there before it runs. Most code is so, and pyflakes
+    takes its time."""
     if any(isinstance(node, _MAY_HIDE) for node in nodes):
         return False
     names = [node for node in nodes if isinstance(node, ast.Name)]
@@ -89,7 +92,8 @@ def _loops(tree: ast.Module) -> Iterator[range]:
 
 
 def _tried(tree: ast.Module) -> Iterator[range]:
-    """The lines that stand in a `try` which takes whatever is raised; of NameErrors pyflakes knows itself."""
+    """The lines that stand in a `try` which takes whatever is raised; of NameErrors pyflakes knows
+    itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Try) and any(handler.type is None for handler in node.handlers):
             yield from map(_lines, node.body)

@@ -1,4 +1,5 @@
-"""Templates in python and SQL: those that are not rendered, and those whose text becomes part of the code."""
+"""Templates in python and SQL: those that are not rendered, and those whose text becomes part of
+the code."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def _is_within(place: int, spans: Iterable[tuple[int, int]]) -> bool:
 
 
 def check_rendered_code(subject: Subject) -> Iterator[Finding]:
-    """Python that is rendered because of what stands in it, and not because the task asks for it."""
+    """Python that is rendered because of what stands in it, and not because the task asks for
+    it."""
     for call, key, code in _rendered(subject):
         if key not in call.kind.python_keys or call.task.spec.get("render") is True:
             continue

@@ -1,4 +1,5 @@
-"""What of a tool's configuration its kind cannot take, as far as it is known before the tool runs."""
+"""What of a tool's configuration its kind cannot take, as far as it is known before the tool
+runs."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def _of_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
 
 
 def _unknown(faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]) -> set[str | int]:
-    """The keys of which templates are at fault. They may turn out to fit, and to be of another form than what is told
-    of the rest under that key."""
+    """The keys of which templates are at fault. They may turn out to fit, and to be of another form
+    than what is told of the rest under that key."""
     return {
         path[0]
         for path, errors in faults.items()
@@ -62,7 +63,8 @@ def _is_sure(errors: Iterable[ErrorDetails]) -> bool:
 
 
 def _is_around(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a part of what stands at `path` is at fault: of the forms that it may have this is the likelier one."""
+    """Whether a part of what stands at `path` is at fault: of the forms that it may have this is
+    the likelier one."""
     return bool(path) and any(other[: len(path)] == path and other != path for other in others)
 
 

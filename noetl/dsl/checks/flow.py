@@ -84,7 +84,10 @@ def _why(one: Unfilled) -> tuple[str, str]:
             message = f"the join of {shown(one.join)} waits for {steps}, which can only run after it"
             return message, "write spec.join: any, or leave join out"
         case "exclusive":
-            message = f"the join of {shown(one.join)} waits for {steps}, but {shown(one.router)} leads to one of them"
+            message = (
+                f"the join of {shown(one.join)} waits for {steps}, but {shown(one.router)} leads "
+                "to one of them"
+            )
             return message, f"write mode: inclusive in the router of {one.router}, or leave join out"
 
 

@@ -14,7 +14,8 @@ _SIMPLE: Final = re.compile(r"[^(|*%~]{1,60}")
 
 
 def always(when: Template) -> bool | None:
-    """Whether a guard holds or not, whatever the values are; None where it depends on them. No guard holds."""
+    """Whether a guard holds or not, whatever the values are; None where it depends on them. No
+    guard holds."""
     if when is None or isinstance(when, bool):
         return when is not False
     if not isinstance(when, str) or not _SIMPLE.fullmatch(when) or not when.strip():

@@ -1,4 +1,5 @@
-"""Keys that mean nothing where they stand: of every part but those whose keys depend on a kind of tool."""
+"""Keys that mean nothing where they stand: of every part but those whose keys depend on a kind of
+tool."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def _misplaced(subject: Subject, step: Step) -> frozenset[str]:
 
 
 def _elsewhere(subject: Subject, step: Step) -> Mapping[str, str]:
-    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong."""
+    """Keys that are written at a step one indentation too far out, or instead of an arc's, and
+    where they belong."""
     kind = step.tool.kind if isinstance(step.tool, Tool) else None
     info = subject.kinds.get(kind) if kind is not None else None
     of_tool = info.schema.get("properties", {}) if info is not None else {}

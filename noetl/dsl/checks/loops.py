@@ -21,7 +21,10 @@ def check_reducers(subject: Subject) -> Iterator[Finding]:
     """`reduce` of a loop whose iterations run one behind the other."""
     for loop, path in subject.parts_that_are(Loop):
         if loop.spec is not None and loop.spec.reduce and loop.spec.mode in (None, "sequential"):
-            message = "`reduce` has no effect: the loop is sequential, and its iterations see what earlier ones wrote"
+            message = (
+                "`reduce` has no effect: the loop is sequential, and its iterations see what "
+                "earlier ones wrote"
+            )
             hint, at = "remove it, or write mode: parallel", (*path, "spec", "reduce")
             yield Finding(Code.IGNORED, at, message, hint, at_key=True)
 

@@ -1,4 +1,5 @@
-"""Checks of what stands behind the dot of names that the language gives: `workload.x`, `ctx.x`, `outcome.x`."""
+"""Checks of what stands behind the dot of names that the language gives: `workload.x`, `ctx.x`,
+`outcome.x`."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Fault = tuple[Code, str, str]
 _OF_ERRORS: Final = frozenset(field.name for field in fields(ErrorInfo))
 #: Of every outcome. A secret that a server has to be asked for may fail as http does.
 _OF_OUTCOMES: Final = frozenset({"status", "result", "data", "error", "meta", "http"})
-#: What the values that the language itself makes have. Of outcomes, to which foreign tools add what nobody knows, only
-#: what is nearly one of these is told.
+#: What the values that the language itself makes have. Of outcomes, to which foreign tools add what
+#: nobody knows, only what is nearly one of these is told.
 _FIELDS: Final[Mapping[Chain, Set[str]]] = {
     ("outcome",): _OF_OUTCOMES,
     ("outcome", "error"): _OF_ERRORS,
@@ -42,8 +43,9 @@ class Members:
     ctx: frozenset[str]
 
     def faults(self, chain: Chain, sections: Set[str] | None = None) -> Iterator[Fault]:
-        """What is wrong behind the dots of `chain`, which begins with a name of the language. `sections` are what an
-        outcome has besides what all have, where that is known and the name is one there."""
+        """What is wrong behind the dots of `chain`, which begins with a name of the language.
+        `sections` are what an outcome has besides what all have, where that is known and the name
+        is one there."""
         if len(chain) < 2:
             return
         if chain[0] == "workload":
@@ -67,7 +69,8 @@ class Members:
         yield from self._of_workload(chain, 0)
 
     def _of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
-        """A playbook without a workload says nothing of what it is given; one that has some says it all."""
+        """A playbook without a workload says nothing of what it is given; one that has some says it
+        all."""
         known: Json = self.workload
         for at, key in enumerate(chain[head:], head):
             if not isinstance(known, Mapping) or not known:

@@ -1,4 +1,5 @@
-"""Which of the names that tell how something ended a template cannot see, by the place where it stands."""
+"""Which of the names that tell how something ended a template cannot see, by the place where it
+stands."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ def unseen(subject: Subject, name: str, path: Path) -> Fault | None:
 
 
 def is_in_task(subject: Subject, path: Path) -> bool:
-    """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it asks for then gets into
-    the log."""
+    """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it
+    asks for then gets into the log."""
     if path[2:4] == ("loop", "cursor") or path[-2:] == ("spec", "timeout"):
         return True
     if (rule := _in_rules(path)) is not None:
@@ -67,7 +68,8 @@ def _behind_tool(subject: Subject, path: Path) -> Path | None:
 
 def _missing(subject: Subject, path: Path) -> Set[str]:
     if path[0] == "workbook":
-        # What it is called behind is not known; the envelope has no name that says whose it is wherever that is.
+        # What it is called behind is not known; the envelope has no name that says whose it is
+        # wherever that is.
         return _missing_in_task(subject, path) & {"output", "outcome"}
     if path[0] != "workflow":
         return frozenset()
@@ -104,8 +106,8 @@ def _missing_in_task(subject: Subject, path: Path) -> Set[str]:
 
 
 def is_envelope(name: str, path: Path) -> bool:
-    """Whether `name` is how a step or task ended, with its `status`, in the template at `path`: `output` is what it yielded
-    in the `set` of a task."""
+    """Whether `name` is how a step or task ended, with its `status`, in the template at `path`:
+    `output` is what it yielded in the `set` of a task."""
     if name == "outcome":
         return True
     if name != "output" or path[0] != "workflow":

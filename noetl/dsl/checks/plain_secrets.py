@@ -1,4 +1,5 @@
-"""Secrets that stand in the text of a playbook: found by the names that people give them, never by how they look."""
+"""Secrets that stand in the text of a playbook: found by the names that people give them, never by
+how they look."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rules of tasks that say less than they seem to: errors that none covers, retries that do not try again, jumps that
-never end."""
+"""Rules of tasks that say less than they seem to: errors that none covers, retries that do not try
+again, jumps that never end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _OF_ERRORS: Final = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is 
 
 
 def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, Path]]]]:
-    """The rules that hold for some task: where they stand, and of each the guard and what follows."""
+    """The rules that hold for some task: where they stand, and of each the guard and what
+    follows."""
     used = {call.rules for call in subject.notes.calls}
     for policy, path in subject.parts_that_are(Policy):
         at = (*path, "rules")
@@ -49,7 +50,8 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
 
 
 def check_jumps(subject: Subject) -> Iterator[Finding]:
-    """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads elsewhere."""
+    """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads
+    elsewhere."""
     pipelines: dict[Path, list[CompiledCall]] = {}
     for call in subject.notes.calls:
         if call.step and not call.claims:
@@ -73,7 +75,8 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
 
 
 def _may_leave(task: Task) -> bool:
-    """Whether a rule may lead out of the row of tasks, other than by a failure that nobody planned."""
+    """Whether a rule may lead out of the row of tasks, other than by a failure that nobody
+    planned."""
     return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())
 
 

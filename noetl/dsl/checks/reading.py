@@ -1,4 +1,5 @@
-"""Checks of names that there are, in places where they mean nothing: other than misspelt ones, which `templates` finds."""
+"""Checks of names that there are, in places where they mean nothing: other than misspelt ones,
+which `templates` finds."""
 
 from __future__ import annotations
 
@@ -16,15 +17,17 @@ from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
 from noetl.net.model import Net, Transition
 
-#: Built-ins that win over every other name wherever a template stands. Of those that only some places know (`result`,
-#: `error`...) nothing is said: a step that handles errors may well be called `error`.
+#: Built-ins that win over every other name wherever a template stands. Of those that only some
+#: places know (`result`, `error`...) nothing is said: a step that handles errors may well be called
+#: `error`.
 EVERYWHERE: Final = frozenset(
     {
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
         "execution_id",
     }
 )
-#: Those that only what is rendered before the first step knows. In steps a workload value of that name is read.
+#: Those that only what is rendered before the first step knows. In steps a workload value of that
+#: name is read.
 AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
@@ -48,8 +51,8 @@ class Readings:
     _behind: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def faults(self, step: str, path: Path, chain: Chain, named: frozenset[str]) -> Iterator[Fault]:
-        """What is wrong with reading `chain` in a template of `step` at `path`. `named` are the names that something
-        else than a built-in or a step gives a value there."""
+        """What is wrong with reading `chain` in a template of `step` at `path`. `named` are the
+        names that something else than a built-in or a step gives a value there."""
         if chain[0] in named:
             return
         here = self.net.steps[step]
@@ -65,7 +68,8 @@ class Readings:
             yield from self._step(here, self.net.steps[chain[0]], chain)
 
     def unreadable(self, text: str, unknown: frozenset[str]) -> str | None:
-        """The step or task with `-`, blanks or the like in its name that a template with `unknown` names means."""
+        """The step or task with `-`, blanks or the like in its name that a template with `unknown`
+        names means."""
         for name in self._odd_names:
             begin = _IDENTIFIER.match(name)
             if begin is not None and begin[0] in unknown and name in text:
@@ -73,8 +77,8 @@ class Readings:
         return None
 
     def sections(self, step: str | None) -> frozenset[str] | None:
-        """What the outcomes of the tasks of `step`, and so its own, have besides what all have; None where a tool does
-        not tell."""
+        """What the outcomes of the tasks of `step`, and so its own, have besides what all have;
+        None where a tool does not tell."""
         if step is None or step not in self.net.steps:
             return None
         known = [self.subject.kinds[task.kind].sections for task in self.net.steps[step].tasks]
@@ -93,7 +97,10 @@ class Readings:
             if chain[0] in iterators(here) | {"loop_index"} or (
                 name is not None and name not in _OF_THE_CALLER
             ):
-                message = f"the loop of step {shown(here.name)} is over here: {shown('.'.join(chain[:2]))} is undefined"
+                message = (
+                    f"the loop of step {shown(here.name)} is over here: "
+                    f"{shown('.'.join(chain[:2]))} is undefined"
+                )
                 hint = f"read {here.name}.results, or assign to ctx in the loop"
                 yield Code.OUTSIDE_OF_LOOP, message, hint
         elif here.loop is not None:
@@ -130,7 +137,8 @@ class Readings:
             yield Code.TOO_EARLY, message, "read it in a step behind it"
         elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
             tasks = [task.name for task in there.tasks]
-            # A result may have a key `results` of its own: only what looks like a task was meant to be one.
+            # A result may have a key `results` of its own: only what looks like a task was meant to
+            # be one.
             close = None if chain[2] in tasks else nearest(chain[2], tasks)
             if close is not None:
                 message = f"step {shown(there.name)} has no task {shown(chain[2])}"
@@ -161,7 +169,9 @@ def iterators(step: Transition) -> frozenset[str]:
 def check_built_in_names(
     net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
 ) -> Iterator[Finding]:
-    """Steps and iterators that a built-in hides, and workload values that templates take for it. `read` has the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
+    """Steps and iterators that a built-in hides, and workload values that templates take for it.
+    `read` has the chains that the playbook's templates read, by their first name; `early` those
+    read before the first step."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
             message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"

@@ -25,7 +25,8 @@ from noetl.dsl.checks import (
 from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.problems import Finding
 
-#: What the document itself shows. These are asked first: what they find explains what compiling misses.
+#: What the document itself shows. These are asked first: what they find explains what compiling
+#: misses.
 OF_DOCUMENTS: Final[Sequence[Check]] = (
     keys.check_keys,
     keys.check_keys_of_tools_at_steps,

@@ -1,4 +1,5 @@
-"""The root of a document: its header, and what it requires to be installed (`executor.requires`)."""
+"""The root of a document: its header, and what it requires to be installed
+(`executor.requires`)."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
 
 
 def _release(version: str) -> _Release:
-    """The numbers that a version begins with, so many that all of them compare: `0.1` is `0.1.0`."""
+    """The numbers that a version begins with, so many that all of them compare: `0.1` is
+    `0.1.0`."""
     found = re.match(r"[0-9]+(?:\.[0-9]+)*", version)
     numbers = [int(part) for part in found[0].split(".")] if found else []
     return tuple([*numbers, 0, 0, 0, 0, 0, 0][:6])

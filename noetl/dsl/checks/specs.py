@@ -120,7 +120,8 @@ def check_keys_of_specs(subject: Subject) -> Iterator[Finding]:
     """Keys of a spec that neither its model nor a tool knows."""
     for spec in _specs(subject):
         keys, given = canonical_keys(spec.model), subject.raw(spec.path)
-        # What kinds have defaults for may be said around their tasks. Asking them imports all of them.
+        # What kinds have defaults for may be said around their tasks. Asking them imports all of
+        # them.
         if given.keys() <= {*keys, "after"} or spec.known is None:
             continue
         for key in given:

@@ -23,14 +23,16 @@ _Part = TypeVar("_Part", bound=Part)
 
 @dataclass(frozen=True)
 class Subject:
-    """A playbook: its document in the canonical form, and once it is compiled the net with the compiler's notes."""
+    """A playbook: its document in the canonical form, and once it is compiled the net with the
+    compiler's notes."""
 
     document: Document
     source: Source
     kinds: Mapping[str, KindInfo]
     #: Suggests names for those that are not known.
     names: DottedNames = field(default_factory=DottedNames)
-    #: Yields the text of a file that a task names, or raises NoetlError; None: such files are not read.
+    #: Yields the text of a file that a task names, or raises NoetlError; None: such files are not
+    #: read.
     files: Callable[[str], str] | None = None
     #: Whether SQL is parsed, whose parsers are slow to load.
     parse_sql: bool = False

@@ -134,7 +134,8 @@ class _Names:
         self._steps = frozenset(net.steps)
         assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
         self._members = Members(subject.names, net.workload, assigned)
-        #: The chains that were met, by their first name; and those of them that are read before the first step.
+        #: The chains that were met, by their first name; and those of them that are read before the
+        #: first step.
         self.read: dict[str, set[Chain]] = {}
         self.early: dict[str, set[Chain]] = {}
 
@@ -242,8 +243,8 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """`all` names that a template may use; `named` are those that are neither built-in nor a step, `own` those that only
-    this step has, `items` those that only its loops have."""
+    """`all` names that a template may use; `named` are those that are neither built-in nor a step,
+    `own` those that only this step has, `items` those that only its loops have."""
 
     all: frozenset[str]
     named: frozenset[str]
@@ -256,7 +257,8 @@ class _Scope:
 
 
 def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
-    """Step → the names that its templates may use; None → those of workload values. `shared` are those of all steps."""
+    """Step → the names that its templates may use; None → those of workload values. `shared` are
+    those of all steps."""
     named = shared | net.workload.keys()
     known = BUILTINS | _OF_JINJA | net.steps.keys()
     early = FOR_WORKLOAD | net.workload.keys()

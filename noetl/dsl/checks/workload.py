@@ -12,7 +12,8 @@ from noetl.dsl.problems import Code, Finding
 from noetl.expressions import names_used
 from noetl.facts.json import Json, JsonMap
 
-#: Where a value stands in the workload: keys of mappings. A list is one value, with all that is in it.
+#: Where a value stands in the workload: keys of mappings. A list is one value, with all that is in
+#: it.
 _Place: TypeAlias = tuple[str, ...]
 
 #: Circles that are told of one playbook.
@@ -71,7 +72,8 @@ def _named(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
 
 
 def _place(workload: JsonMap, chain: tuple[str, ...]) -> _Place:
-    """How far a chain leads through the workload's mappings; empty where one does not have its next name."""
+    """How far a chain leads through the workload's mappings; empty where one does not have its next
+    name."""
     value: Json = workload
     for depth, part in enumerate(chain):
         if not isinstance(value, Mapping):

@@ -1,4 +1,5 @@
-"""`spec.after`: tasks that run once the pipeline has ended. They stand last, and no jump leads in or out."""
+"""`spec.after`: tasks that run once the pipeline has ended. They stand last, and no jump leads in
+or out."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from noetl.net.model import Template
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The tasks of one step by name, in order, and those of them that run behind the end of the others."""
+    """The tasks of one step by name, in order, and those of them that run behind the end of the
+    others."""
 
     names: Collection[str]
     after: frozenset[str] = frozenset()
@@ -34,8 +36,8 @@ def siblings(entries: Iterable[ToolEntry]) -> Siblings:
 
 
 def said(entry: ToolEntry) -> tuple[Template, Path] | None:
-    """`true` or the guard, and where it stands; None for a task of the pipeline proper. Of a workbook's task and its
-    call the call wins."""
+    """`true` or the guard, and where it stands; None for a task of the pipeline proper. Of a
+    workbook's task and its call the call wins."""
     for tool, path in reversed(entry.parts):
         if tool.spec is not None and tool.spec.after is not None:
             return (tool.spec.after, (*path, "spec", "after")) if tool.spec.after is not False else None
@@ -52,7 +54,8 @@ def after(context: Context, entry: ToolEntry, step: str | None) -> Template:
 
 
 def check_order(context: Context, entries: Iterable[ToolEntry]) -> None:
-    """Adds a problem for each task of the pipeline proper that stands behind one that runs after it."""
+    """Adds a problem for each task of the pipeline proper that stands behind one that runs after
+    it."""
     behind: ToolEntry | None = None
     for entry in entries:
         if said(entry) is not None:
@@ -61,6 +64,7 @@ def check_order(context: Context, entries: Iterable[ToolEntry]) -> None:
             context.report.add(
                 Code.MISPLACED,
                 entry.path,
-                f"task {shown(entry.name)} stands behind {shown(behind.name)}, which runs once the pipeline has ended",
+                f"task {shown(entry.name)} stands behind {shown(behind.name)}, which runs once the "
+                "pipeline has ended",
                 "put tasks with spec.after last, or give this one an after: as well",
             )

@@ -49,7 +49,8 @@ def assignments(
 
 
 def assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
-    """The assignment of `value` to `target`, which stands at `at`; None where it cannot be assigned."""
+    """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
+    assigned."""
     head, dot, rest = target.partition(".")
     scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (level.bare, target)
     fault = _fault(target, head if dot else "", scope, name, level)

@@ -26,8 +26,8 @@ _REACHES_ALL = frozenset(
 
 
 def as_written(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
-    """The keys of `config` that are not rendered: code, and SQL that comes with `params`; none where `spec.render` is
-    true."""
+    """The keys of `config` that are not rendered: code, and SQL that comes with `params`; none
+    where `spec.render` is true."""
     if spec.get("render") is True:
         return ()
     params = kind.verbatim_with_params if config.get("params") is not None else ()
@@ -41,7 +41,8 @@ def as_written(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) ->
 
 
 def _is_rendered(kind: KindInfo, key: str, value: Template, spec: JsonMap) -> bool:
-    """Whether a template stands where python could never have it: the code is meant to be rendered."""
+    """Whether a template stands where python could never have it: the code is meant to be
+    rendered."""
     return (
         key in kind.python_keys
         and spec.get("render") is not False
@@ -66,7 +67,8 @@ def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
 def names_read(
     kind: KindInfo, config: Mapping[str, Template], verbatim: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The names that python code of the task may read; None where that cannot be told: then it is all of them."""
+    """The names that python code of the task may read; None where that cannot be told: then it is
+    all of them."""
     keys = [key for key in kind.python_keys if key in config]
     if not keys or not all(key in verbatim for key in keys):
         return None
@@ -104,7 +106,8 @@ def _names(code: str) -> set[str] | None:
 
 
 def _words(node: ast.AST) -> Iterator[str]:
-    """What a node names besides variables: attributes, modules, and other things that are called `main`."""
+    """What a node names besides variables: attributes, modules, and other things that are called
+    `main`."""
     match node:
         case ast.Attribute():
             yield node.attr

@@ -54,7 +54,8 @@ class Context:
         return self.report.source.raw(path)
 
     def may_share(self, paths: Iterable[Path], task: Path) -> bool:
-        """Whether one more task may have its own copy of the parts at `paths`; adds a problem where not."""
+        """Whether one more task may have its own copy of the parts at `paths`; adds a problem where
+        not."""
         within = self._shared <= MAX_SHARED
         self._shared += sum(self._size(path) for path in paths)
         if within and self._shared > MAX_SHARED:
@@ -81,7 +82,8 @@ class Context:
 class Site:
     """Where a pipeline stands. `specs` are those around its tasks, outermost first.
 
-    `reduced` are the ctx names that the reducers of a parallel loop fold; None outside of such loops.
+    `reduced` are the ctx names that the reducers of a parallel loop fold; None outside of such
+    loops.
     """
 
     step: str | None

@@ -19,7 +19,8 @@ from noetl.net.model import Directive, KindInfo, Rule, Task, Template
 
 #: The task's name: what errors and events call it.
 NAME: Final = "claim"
-#: The key of the kind that the claim is handed over as. Kinds that bind `params` into it can be cursors.
+#: The key of the kind that the claim is handed over as. Kinds that bind `params` into it can be
+#: cursors.
 _COMMAND: Final = "command"
 MAX_ROWS: Final = 100
 #: What `:max_rows` is called in the templates of a claim.
@@ -31,7 +32,8 @@ _BOUND: Final[Mapping[str, Template]] = {
     "worker": "{{ _worker }}",
 }
 _RETRYABLE: Final = "{{ outcome.status == 'error' and outcome.error.retryable }}"
-#: A claim that may go well the next time is made three times in all. It never leaves its worker for that.
+#: A claim that may go well the next time is made three times in all. It never leaves its worker for
+#: that.
 _RULES: Final = (
     Rule(_RETRYABLE, Directive("retry", attempts=3, backoff="exponential", delay=0.5)),
     Rule("{{ outcome.status == 'error' }}", Directive("fail")),
@@ -113,14 +115,16 @@ def _config(
 
 
 def _bound(claim: str, rows: Template) -> dict[str, Template]:
-    """What the claim asks for by name. A parameter that no statement uses would be an error of the tool."""
+    """What the claim asks for by name. A parameter that no statement uses would be an error of the
+    tool."""
     given: dict[str, Template] = {**_BOUND, "max_rows": rows}
     bare = NO_CODE.sub(" ", claim)
     return {name: value for name, value in given.items() if re.search(rf"(?<![\w:]):{name}\b", bare)}
 
 
 def _read(claim: str, rows: Template) -> dict[str, Template]:
-    """What the templates of a claim that is rendered may read besides: a number, whatever a template comes to."""
+    """What the templates of a claim that is rendered may read besides: a number, whatever a
+    template comes to."""
     if ROWS not in claim:
         return {}
     inner = inside(rows) if isinstance(rows, str) else None

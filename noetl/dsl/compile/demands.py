@@ -16,7 +16,8 @@ from noetl.net.model import Demand, ValueType
 
 @dataclass(frozen=True, slots=True)
 class Asserted:
-    """What a task says of its inputs and of its result; those of the workbook before that of the call."""
+    """What a task says of its inputs and of its result; those of the workbook before that of the
+    call."""
 
     expects: tuple[Demand, ...] = ()
     returns: tuple[Demand, ...] = ()
@@ -76,7 +77,8 @@ def _is_path(context: Context, text: str, path: Path) -> bool:
 
 
 def expecting(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
-    """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the caller to give."""
+    """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the
+    caller to give."""
     given: dict[str, bool] = {}
     booked: set[str] = set()
     for tool, path in entry.parts:

@@ -27,8 +27,8 @@ _EXECUTOR_SPEC: Path = ("executor", "spec")
 
 
 def compile_document(context: Context) -> Net | None:
-    """The net; None where there is no step to begin with. What prevents it is in the context's report, what the checks
-    need to know in its notes."""
+    """The net; None where there is no step to begin with. What prevents it is in the context's
+    report, what the checks need to know in its notes."""
     document = context.document
     if not document.workflow:
         hint = "add workflow: with a list of steps"

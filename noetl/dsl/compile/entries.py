@@ -15,7 +15,8 @@ from noetl.facts.json import JsonMap
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """A task before it is compiled. `parts` overlay each other: a workbook's task, then its call."""
+    """A task before it is compiled. `parts` overlay each other: a workbook's task, then its
+    call."""
 
     name: str
     name_path: Path
@@ -23,7 +24,8 @@ class ToolEntry:
 
     @property
     def path(self) -> Path:
-        """Where the task stands in the workflow; one of the workbook by itself, where it stands there."""
+        """Where the task stands in the workflow; one of the workbook by itself, where it stands
+        there."""
         path = self.parts[-1][1]
         # Whom a step calls by nothing but a name says nothing of its own.
         return self.name_path if path[0] == "workbook" else path
@@ -35,7 +37,8 @@ def inputs_of(tool: Tool) -> dict[str, JsonMap]:
 
 
 def entries_of(context: Context, form: Any, path: Path) -> Iterator[ToolEntry]:
-    """The tasks of `tool`, which stands at `path`: those whose names can be used and are given once."""
+    """The tasks of `tool`, which stands at `path`: those whose names can be used and are given
+    once."""
     seen: set[str] = set()
     for entry in _entries(context, form, path):
         if entry is None or not usable(context.report, entry.name, entry.name_path, "task"):
@@ -166,8 +169,8 @@ def workbook_entry(context: Context, name: str) -> ToolEntry | None:
 
 
 def _chain(context: Context, tool: Tool, path: Path) -> tuple[tuple[Tool, Path], ...]:
-    """A task of the workbook behind those that it calls, the innermost first: of another kind than workbook unless
-    that leads to nothing, or in a circle."""
+    """A task of the workbook behind those that it calls, the innermost first: of another kind than
+    workbook unless that leads to nothing, or in a circle."""
     chain = [(tool, path)]
     while chain[0][0].kind == "workbook":
         inner = context.workbook.get(_named(chain[0][0]))

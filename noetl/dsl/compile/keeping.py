@@ -1,4 +1,5 @@
-"""`spec.result`: how the results of tasks are kept, and which parts of them are read without a fetch."""
+"""`spec.result`: how the results of tasks are kept, and which parts of them are read without a
+fetch."""
 
 from __future__ import annotations
 

@@ -43,8 +43,9 @@ _LATER: Final = frozenset(
 
 
 def keychain(context: Context) -> tuple[JsonMap, ...]:
-    """The entries, each with `name`, its `kind` (credential, secret, token, or static, which nobody gets), and what that
-    kind needs. What an entry brings itself is its `data`: the fields of a credential of one execution alone."""
+    """The entries, each with `name`, its `kind` (credential, secret, token, or static, which nobody
+    gets), and what that kind needs. What an entry brings itself is its `data`: the fields of a
+    credential of one execution alone."""
     found: dict[str, JsonMap] = {}
     for path, name, entry in _given(context):
         if name in found:
@@ -75,8 +76,8 @@ def _given(context: Context) -> Iterator[tuple[Path, str, JsonMap]]:
 
 
 def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterable[JsonMap]:
-    """What one entry comes to: itself, and the secrets that it is made of. One that is faulty has its name all the same,
-    so that nobody is told of each use of it."""
+    """What one entry comes to: itself, and the secrets that it is made of. One that is faulty has
+    its name all the same, so that nobody is told of each use of it."""
     said = entry.get("kind", "secret" if "provider" in entry else "credential")
     kind = KINDS.get(said) if isinstance(said, str) else None
     if kind is None:

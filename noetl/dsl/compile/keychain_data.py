@@ -1,4 +1,5 @@
-"""Entries of the keychain that bring their own values: what is kept, encrypted, as a credential of one execution."""
+"""Entries of the keychain that bring their own values: what is kept, encrypted, as a credential of
+one execution."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_name
 
-#: What OAuth calls the parts of a client; whatever else is sent along is a parameter of its request.
+#: What OAuth calls the parts of a client; whatever else is sent along is a parameter of its
+#: request.
 _CLIENT: Final = ("client_id", "client_secret", "scope", "audience")
 _GRANT: Final = "client_credentials"
 #: What holds no secret of the playbook's: the environment, other entries, and the run itself.
@@ -20,8 +22,8 @@ _SAFE: Final = frozenset({"env", "keychain", "execution_id", "job", "now"})
 
 
 def brought(context: Context, path: Path, name: str, entry: JsonMap) -> dict[str, Json]:
-    """`kind`, and the `data` of the credential, of an entry that holds a `token`, a `map` of fields, or the `data` of a
-    request for tokens. Warns of what is plain text in it."""
+    """`kind`, and the `data` of the credential, of an entry that holds a `token`, a `map` of
+    fields, or the `data` of a request for tokens. Warns of what is plain text in it."""
     if "token" in entry:
         _warn_of_plain_text(context, path, name, {("token",): entry["token"]})
         return {"kind": "credential", "data": {"type": "bearer", "token": entry["token"]}}
@@ -41,7 +43,8 @@ def _client(context: Context, path: Path, name: str, entry: JsonMap) -> dict[str
             context.report.missing((*path, "data"), key, message, f"add {key}:")
     _check_only(context, (*path, "method"), entry.get("method", "POST"), "POST")
     _check_only(context, (*path, "data", "grant_type"), given.get("grant_type", _GRANT), _GRANT)
-    # Who writes the secret out is told; one that the workload has is told of where the workload is told of.
+    # Who writes the secret out is told; one that the workload has is told of where the workload is
+    # told of.
     written: dict[Path, Json] = {
         ("data", key): value for key, value in given.items() if is_secret_name(key) and not is_template(value)
     }
@@ -77,7 +80,8 @@ def _check_only(context: Context, path: Path, value: Json, only: str) -> None:
 
 
 def _warn_of_plain_text(context: Context, path: Path, name: str, values: Mapping[Path, Json]) -> None:
-    """One warning for an entry; what is written out is hidden from whoever is shown the playbook."""
+    """One warning for an entry; what is written out is hidden from whoever is shown the
+    playbook."""
     plain = {place: where for place, value in values.items() if (where := _where(context, value))}
     for place, where in plain.items():
         if where == "playbook":

@@ -158,8 +158,9 @@ def _max_in_flight(context: Context, value: int | str | None, at: Path, step: st
 
 
 def inputs_of_iterations(loop: NetLoop, args: Mapping[str, Template], *, inner: bool) -> frozenset[str]:
-    """Those of a step's `args` that read the item or its index: they are inputs of every iteration. What the loop itself
-    is told by is not among them. `inner` says that `iter` is another iteration where the step begins."""
+    """Those of a step's `args` that read the item or its index: they are inputs of every iteration.
+    What the loop itself is told by is not among them. `inner` says that `iter` is another iteration
+    where the step begins."""
     asked = names_used([loop.collection, loop.max_in_flight])
     kept = {chain[0] for chain in asked} | {
         chain[1] for chain in asked if chain[0] in _ARGS and len(chain) > 1

@@ -1,4 +1,5 @@
-"""What compiling notes for the checks: every template, call and arc, and where each stands in the document."""
+"""What compiling notes for the checks: every template, call and arc, and where each stands in the
+document."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ KEYCHAIN = "#keychain"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the workload."""
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the
+    workload."""
 
     path: Path
     template: Template
@@ -26,8 +28,8 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Expecting:
-    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null;
-    `own` are those among them that the workbook does not know."""
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value
+    or as null; `own` are those among them that the workbook does not know."""
 
     path: Path
     step: str
@@ -38,9 +40,9 @@ class Expecting:
 
 @dataclass(frozen=True, slots=True)
 class CompiledCall:
-    """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`. `parts` are where its mappings
-    stand, the outermost first; `paths` where each key of its configuration does; `rules` where its policy does, if it is
-    the document's."""
+    """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`.
+    `parts` are where its mappings stand, the outermost first; `paths` where each key of its
+    configuration does; `rules` where its policy does, if it is the document's."""
 
     step: str
     pipeline: Path
@@ -56,8 +58,8 @@ class CompiledCall:
 
 @dataclass(slots=True)
 class Notes:
-    """All that compiling one document notes. `is_whole`: no step and no arc was left out because of an error, so that
-    the net says what follows what."""
+    """All that compiling one document notes. `is_whole`: no step and no arc was left out because of
+    an error, so that the net says what follows what."""
 
     uses: list[Use] = field(default_factory=list)
     calls: list[CompiledCall] = field(default_factory=list)

@@ -37,7 +37,7 @@ def paged(context: Context, entry: ToolEntry, task: Task, site: Site) -> Repeat 
     return _paged(context, task, *given[-1], site) if given else None
 
 
-# --- checks -----------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------
 
 
 def _paged(context: Context, task: Task, given: Pagination, at: Path, site: Site) -> Repeat | None:
@@ -119,7 +119,8 @@ def _is_number(context: Context, value: Json, at: Path, low: int) -> bool:
 
 
 def _can_be_dropped(context: Context, params: Json, at: Path) -> bool:
-    """The link of the next page brings its own parameters, so those of the first one must be expressions."""
+    """The link of the next page brings its own parameters, so those of the first one must be
+    expressions."""
     if params is None or (isinstance(params, dict) and all(map(_is_simple, params.values()))):
         return True
     hint = "write params: as a mapping of plain values and of templates that are one expression each"

@@ -30,7 +30,8 @@ def branches_of(rules: Sequence[PolicyRule | AdmitRule], path: Path) -> Iterator
 def branches(
     context: Context, rules: Sequence[PolicyRule | AdmitRule], path: Path, step: str | None
 ) -> Iterator[tuple[Template, Part, Path]]:
-    """Those of `rules`, which stand at `path`; adds a problem for each that does not say what follows."""
+    """Those of `rules`, which stand at `path`; adds a problem for each that does not say what
+    follows."""
     for index, rule in enumerate(rules):
         at, other = (*path, index), rule.else_
         if rule.when is not None:
@@ -101,7 +102,10 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
         context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
         return None
     if then.to in tasks.names:
-        message = f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks with spec.after run"
+        message = (
+            f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
+            "with spec.after run"
+        )
         context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
         return None
     if then.to == "previous":

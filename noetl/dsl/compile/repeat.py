@@ -35,8 +35,8 @@ _UNNAMED: Final = re.compile(r"task_\d+")
 def repeated(
     context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: Site, compiled: Tasks
 ) -> tuple[Task, ...]:
-    """The pipeline: tasks with `repeat` or `pagination` say so, and those that run after every call of one stand behind
-    it. `compiled` yields the tasks of `each`."""
+    """The pipeline: tasks with `repeat` or `pagination` say so, and those that run after every call
+    of one stand behind it. `compiled` yields the tasks of `each`."""
     made: list[Task] = []
     names = {task.name for _, task in tasks}
     for entry, task in tasks:
@@ -189,8 +189,8 @@ class _Form:
     # --- each ---
 
     def _each(self, compiled: Tasks) -> tuple[Task, ...]:
-        """The tasks that run after every call. They stand where the task stands: in the pipeline proper, or behind it,
-        where its guard is theirs."""
+        """The tasks that run after every call. They stand where the task stands: in the pipeline
+        proper, or behind it, where its guard is theirs."""
         if self.part.each is None:
             return ()
         tasks = compiled(self.context, self.part.each, (*self.path, "each"), self.site)

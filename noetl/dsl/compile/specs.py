@@ -49,7 +49,8 @@ def use_timeouts(context: Context, site: Site, tools: Sequence[Path]) -> None:
 
 
 def timeout_around(context: Context, kind: KindInfo, site: Site) -> Path | None:
-    """Where the innermost spec around a task gives a tool that has them the parts of its timeout."""
+    """Where the innermost spec around a task gives a tool that has them the parts of its
+    timeout."""
     for path in reversed(site.specs):
         if (given := context.raw(path).get("timeout")) is not None:
             return (*path, "timeout") if takes_timeout(kind) and not _is_plain("timeout", given) else None
@@ -92,7 +93,8 @@ def _step_into(part: Any, key: str | int) -> Any:
 
 
 def queue_of(context: Context, site: Site, tool: Any) -> str | None:
-    """The queue that the first task of `tool`, or the innermost spec around the pipeline, asks for."""
+    """The queue that the first task of `tool`, or the innermost spec around the pipeline, asks
+    for."""
     first = tool[0] if isinstance(tool, list) and tool else tool
     if isinstance(first, dict):
         first = next(iter(first.values()))

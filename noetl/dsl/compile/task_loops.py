@@ -10,7 +10,8 @@ from noetl.net.model import Failure, Loop
 
 
 def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
-    """The loop of the task: the innermost one, since a call of the workbook may replace that of its task."""
+    """The loop of the task: the innermost one, since a call of the workbook may replace that of its
+    task."""
     given = [(tool.loop, (*path, "loop")) for tool, path in entry.parts if tool.loop is not None]
     if not given:
         return None

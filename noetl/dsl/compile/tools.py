@@ -189,8 +189,8 @@ def _args(context: Context, entry: ToolEntry, site: Site) -> tuple[dict[str, Tem
 
 
 def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:
-    """The inputs by the part of the entry that says them, the call first: what the workbook says may name what its
-    caller gives. One stage is as good where the workbook says no templates."""
+    """The inputs by the part of the entry that says them, the call first: what the workbook says
+    may name what its caller gives. One stage is as good where the workbook says no templates."""
     said: list[list[str]] = []
     for _, path in reversed(entry.parts):
         names = sorted(name for name, at in paths.items() if at[: len(path)] == path)
@@ -202,7 +202,8 @@ def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...
 
 
 def _declared(name: str, value: Template, path: Path) -> Template:
-    """An input that the workbook declares as null is for the caller to give: its step may do so as well."""
+    """An input that the workbook declares as null is for the caller to give: its step may do so as
+    well."""
     if value is not None or path[0] != "workbook" or "'" in name or "\\" in name:
         return value
     return f"{{{{ args['{name}'] | default(none) }}}}"

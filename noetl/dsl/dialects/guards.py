@@ -1,4 +1,5 @@
-"""Guards made of guards. Only what is one expression can be a part of another: `{{ (a) and (b) }}`."""
+"""Guards made of guards. Only what is one expression can be a part of another: `{{ (a) and (b)
+}}`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Guard: TypeAlias = Spot | Template
 
 
 class Guards:
-    """Joins guards. What comes out says where the first of them was written; one that cannot be joined is a problem."""
+    """Joins guards. What comes out says where the first of them was written; one that cannot be
+    joined is a problem."""
 
     def __init__(self, report: ProblemReport) -> None:
         self._report = report

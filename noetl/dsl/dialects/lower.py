@@ -16,7 +16,8 @@ from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 
-#: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
+#: Rewrites the data of a document, in which nothing is of the wrong type; None where there is
+#: nothing to rewrite.
 Pass = Callable[[Parts, dict[str, Json], ProblemReport], tuple[dict[str, Json], Origins] | None]
 
 
@@ -33,8 +34,9 @@ def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
 def lower(
     document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: ProblemReport
 ) -> Document | None:
-    """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
-    source is that form; problems still point at the text. Of `kinds` those are asked that the document names."""
+    """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here
+    on the report's source is that form; problems still point at the text. Of `kinds` those are
+    asked that the document names."""
     parts = parts_of(document)
     for rewrite in _passes(kinds):
         rewritten = rewrite(parts, data, report)

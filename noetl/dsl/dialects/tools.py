@@ -11,7 +11,8 @@ from noetl.dsl.read.origins import Moved, Tree
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One task of a `tool`, in any of its forms. `tool` is its mapping, or the name of a task of the workbook."""
+    """One task of a `tool`, in any of its forms. `tool` is its mapping, or the name of a task of
+    the workbook."""
 
     name: str
     label: str | None

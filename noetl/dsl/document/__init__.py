@@ -1,7 +1,7 @@
 """The document model: what a playbook may look like, before it means anything.
 
-Types only. Everything that must be there or must fit together is the compiler's business, so that one
-wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
+Types only. Everything that must be there or must fit together is the compiler's business, so that
+one wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ ChoiceForm = Annotated[
 
 
 class Router(Part):
-    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one choice."""
+    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one
+    choice."""
 
     # One with none of its keys was meant as an arc.
     rewritten: ClassVar[tuple[str, ...]] = known_keys(Arc)

@@ -14,13 +14,16 @@ from noetl.net.model import Spelling
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is declared of a key beside its type, default and docstring: `Annotated[<type>, Key(...)]`.
+    """What is declared of a key beside its type, default and docstring: `Annotated[<type>,
+    Key(...)]`.
 
-    Everything that needs to know of a key reads it here: the schema, the hints, the reference, the rewriting of older
-    spellings, and what of a spec is handed to a tool. What a key means is the compiler's business.
+    Everything that needs to know of a key reads it here: the schema, the hints, the reference, the
+    rewriting of older spellings, and what of a spec is handed to a tool. What a key means is the
+    compiler's business.
     """
 
-    #: Numbers and texts of that form, or a template: a length of time above zero, or a whole number from one.
+    #: Numbers and texts of that form, or a template: a length of time above zero, or a whole number
+    #: from one.
     unit: Literal["duration", "count"] | None = None
     #: Whether editors should demand it, though the reader only reports it.
     required: bool = False
@@ -61,7 +64,8 @@ class Part(BaseModel):
     #: Where those of its keys belong that stand in the wrong place.
     place: ClassVar[str] = ""
 
-    # Built when a document is first read, as one whole: each part by itself would cost every start 20 ms.
+    # Built when a document is first read, as one whole: each part by itself would cost every start
+    # 20 ms.
     model_config = ConfigDict(
         extra="allow", strict=True, frozen=True, use_attribute_docstrings=True, defer_build=True
     )
@@ -84,7 +88,8 @@ def expect(words: str) -> Discriminator:
 
 
 def older(alias: str | None = None) -> Any:
-    """A field that `noetl.dsl.dialects` rewrites: it is accepted, and the canonical form has another one for it."""
+    """A field that `noetl.dsl.dialects` rewrites: it is accepted, and the canonical form has
+    another one for it."""
     return Field(None, alias=alias, json_schema_extra={"deprecated": True})
 
 
@@ -112,8 +117,8 @@ def canonical_keys(model: type[Part]) -> tuple[str, ...]:
 
 @cache
 def spellings_of(model: type[Part]) -> Mapping[str, Spelling]:
-    """Its fields that are other spellings, and that no warning is given for: key → what it means. They are declared as
-    `Annotated[..., Spelling(...)]`."""
+    """Its fields that are other spellings, and that no warning is given for: key → what it means.
+    They are declared as `Annotated[..., Spelling(...)]`."""
     return {
         field.alias or name: one
         for name, field in model.model_fields.items()
@@ -124,7 +129,8 @@ def spellings_of(model: type[Part]) -> Mapping[str, Spelling]:
 
 @cache
 def declared(model: type[Part]) -> Mapping[str, Key]:
-    """What is declared of its keys, as documents write them; without those that have a type and no more."""
+    """What is declared of its keys, as documents write them; without those that have a type and no
+    more."""
     return {
         field.alias or name: one
         for name, field in model.model_fields.items()

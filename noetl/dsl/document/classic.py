@@ -1,4 +1,5 @@
-"""The keys of the classic dialect: `case`, `sink` and `retry`, which `noetl.dsl.dialects` rewrites."""
+"""The keys of the classic dialect: `case`, `sink` and `retry`, which `noetl.dsl.dialects`
+rewrites."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Classic(Part):
 
 
 class Sink(Part):
-    """A task that takes a result as `data`: the tool mapping itself, or below `tool`. Other keys are the tool's own."""
+    """A task that takes a result as `data`: the tool mapping itself, or below `tool`. Other keys
+    are the tool's own."""
 
     is_open: ClassVar[bool] = True
 

@@ -27,8 +27,8 @@ KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class KeychainForm:
-    """`needs` are groups of keys of which one must be there; `may` are further ones. Values at `own` are what the entry
-    brings itself, and may be made of other entries."""
+    """`needs` are groups of keys of which one must be there; `may` are further ones. Values at
+    `own` are what the entry brings itself, and may be made of other entries."""
 
     needs: tuple[tuple[str, ...], ...]
     may: tuple[str, ...] = ()

@@ -23,7 +23,8 @@ def examples() -> Mapping[str, str]:
 
 @cache
 def structure(model: type[Part]) -> frozenset[str]:
-    """The keys of specs made of `model` that are compiled into the net, and mean nothing to a tool."""
+    """The keys of specs made of `model` that are compiled into the net, and mean nothing to a
+    tool."""
     found = (declared(one).items() for one in models_below(model))
     return frozenset(key for keys in found for key, one in keys if one.is_structure)
 
@@ -36,7 +37,8 @@ def reserved(model: type[Part]) -> frozenset[str]:
 
 @cache
 def place_of(key: str) -> str:
-    """Where a key belongs that stands in the wrong part of a spec; empty where no part of one has it."""
+    """Where a key belongs that stands in the wrong part of a spec; empty where no part of one has
+    it."""
     models = (model for model in models_below(Part) if vars(model).get("place"))
     return next((model.place for model in models if key in canonical_keys(model)), "")
 

@@ -1,4 +1,5 @@
-"""Keys that mean nothing where they stand: slips for a key that means something there are errors, others warnings."""
+"""Keys that mean nothing where they stand: slips for a key that means something there are errors,
+others warnings."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ def is_free(key: str) -> bool:
 def unknown_key(
     path: Path, message: str, hint: str, known: Iterable[str], given: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """What is to be said of the key that `path` ends with: nothing where it is the author's own, an error where it is a
-    slip for one of the `known` keys, else a warning with `hint`. `given` are the keys that stand beside it."""
+    """What is to be said of the key that `path` ends with: nothing where it is the author's own, an
+    error where it is a slip for one of the `known` keys, else a warning with `hint`. `given` are
+    the keys that stand beside it."""
     key = str(path[-1])
     if is_free(key):
         return
@@ -63,7 +65,8 @@ def add_unknown_key(
 
 
 def slip_for(key: str, known: Iterable[str], given: Collection[str] = ()) -> str | None:
-    """The one of `known` that `key` is another form of (plural, case, `-`, `_`), or one letter away from."""
+    """The one of `known` that `key` is another form of (plural, case, `-`, `_`), or one letter away
+    from."""
     word = _plain(key)
     others = {one: _plain(one) for one in known if one != key}
     near = {one for one, plain in others.items() if _is_form_of(word, plain)}
@@ -100,7 +103,8 @@ def _plurals(word: str) -> tuple[str, ...]:
 
 
 def _is_one_edit(word: str, other: str) -> bool:
-    """Whether one letter is missing, too many or another one, or two neighbours have changed places."""
+    """Whether one letter is missing, too many or another one, or two neighbours have changed
+    places."""
     if abs(len(word) - len(other)) > 1 or not word:
         return False
     first = next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)

@@ -69,7 +69,8 @@ _OTHERWISE = Discriminator(_otherwise, custom_error_type="shape", custom_error_m
 
 
 class PolicyRule(Part):
-    """`{when, then}`, `{when, then, else}`, `{else: {then}}`, `{else: {do}}` or `{else: null, then}`."""
+    """`{when, then}`, `{when, then, else}`, `{else: {then}}`, `{else: {do}}` or `{else: null,
+    then}`."""
 
     when: bool | str | None = None
     then: Then | None = None

@@ -11,10 +11,11 @@ from noetl.dsl.document.base import Key, Part, declared, models_below, spellings
 _HEAD: Final = """\
 # Keys of the language
 
-This page is made from the models in `noetl/dsl/document` by `make docs`: every key of every part of a playbook, what it
-holds, and what it is for. [The language](reference/README.md) explains them with examples, [Dialects](dialects.md) those
-marked *older*. A duration is seconds above zero or a text like `500ms`, `10s`, `5m`, `2h` or `1d`; a count is a whole
-number from one; both may be templates. Any key that begins with `x-` is the author's own.
+This page is made from the models in `noetl/dsl/document` by `make docs`: every key of every part of a
+playbook, what it holds, and what it is for. [The language](reference/README.md) explains them with examples,
+[Dialects](dialects.md) those marked *older*. A duration is seconds above zero or a text like `500ms`, `10s`,
+`5m`, `2h` or `1d`; a count is a whole number from one; both may be templates. Any key that begins with `x-`
+is the author's own.
 """
 _TYPES: Final[Mapping[str, str]] = {
     "string": "text",

@@ -1,4 +1,5 @@
-"""The rules dialect: what it has beside the canonical keys. `noetl.dsl.dialects.rules` rewrites it."""
+"""The rules dialect: what it has beside the canonical keys. `noetl.dsl.dialects.rules` rewrites
+it."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ Branch = Annotated[
     Discriminator(
         _branch,
         custom_error_type="shape",
-        custom_error_message="the name of a step or task, a mapping with step, or an action (a mapping with kind)",
+        custom_error_message="the name of a step or task, a mapping with step, or an action (a mapping "
+        "with kind)",
     ),
 ]
 

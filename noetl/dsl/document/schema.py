@@ -1,4 +1,5 @@
-"""The JSON Schema of playbooks, for editors: what the document model accepts, and the keys of each kind of tool."""
+"""The JSON Schema of playbooks, for editors: what the document model accepts, and the keys of each
+kind of tool."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _ANY_MORE: Final = ("additionalProperties", True)
 
 
 def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
-    """A draft 2020-12 schema of the whole document. Unknown keys are refused but for `x-...`, and so are kinds of tools
-    other than `kinds`; what is at fault is found where it stands."""
+    """A draft 2020-12 schema of the whole document. Unknown keys are refused but for `x-...`, and
+    so are kinds of tools other than `kinds`; what is at fault is found where it stands."""
     schema = Document.model_json_schema(by_alias=True)
     parts = {"Document": schema, **schema["$defs"]}
     for name, part in parts.items():
@@ -78,7 +79,8 @@ def _close(part: dict[str, Any], *, is_open: bool) -> None:
 
 
 def _add_spellings(model: type[Part], part: dict[str, Any]) -> None:
-    """Keys that are rewritten before the model reads them. A router's are none: they are those of arcs."""
+    """Keys that are rewritten before the model reads them. A router's are none: they are those of
+    arcs."""
     for key in sorted(keys_near(model)) if model is not Router else ():
         part["properties"].setdefault(key, {})
 
@@ -90,8 +92,8 @@ def _without_null(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(node: Any, unit: str | None) -> Any:
-    """Without what pydantic says of its own models, and no author of a playbook needs; numbers and texts have to be of
-    the `unit`."""
+    """Without what pydantic says of its own models, and no author of a playbook needs; numbers and
+    texts have to be of the `unit`."""
     if isinstance(node, list):
         return [_tidy(inner, unit) for inner in node]
     if not isinstance(node, dict):

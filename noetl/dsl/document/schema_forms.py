@@ -1,7 +1,9 @@
-"""Forms of one key, told apart by what stands there: so that a fault is found in the form that was meant.
+"""Forms of one key, told apart by what stands there: so that a fault is found in the form that was
+meant.
 
-`anyOf` says of a wrong arc no more than that `next` is neither a text nor a list nor an arc nor a router. Here the type of
-what stands there decides, of mappings the keys that they have, and the form that was meant says what is wrong.
+`anyOf` says of a wrong arc no more than that `next` is neither a text nor a list nor an arc nor a
+router. Here the type of what stands there decides, of mappings the keys that they have, and the
+form that was meant says what is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ def _has(*keys: str) -> Schema:
 
 #: The label of a task, with the task below it.
 _LABEL: Final[Schema] = {"maxProperties": 1, "minProperties": 1, "additionalProperties": {"type": "object"}}
-#: Of several forms that are mappings: by which keys each is known. One may have none, and is what the others are not.
+#: Of several forms that are mappings: by which keys each is known. One may have none, and is what
+#: the others are not.
 _KNOWN_BY: Final[Mapping[str, Schema]] = {
     "Arc": {**_has("step", "then", "else"), "not": _has("arcs", "spec")},
     "Destination": _has("step"),
@@ -58,7 +61,8 @@ def _flat(union: list[Any]) -> list[Any]:
 
 
 def _conditions(branches: list[Schema], parts: Mapping[str, Schema]) -> Schema:
-    """What is to hold for each type of what stands there; any of `branches` where no type tells them apart."""
+    """What is to hold for each type of what stands there; any of `branches` where no type tells
+    them apart."""
     by_type: dict[str, list[Schema]] = {}
     for branch in branches:
         for name in _types(branch):

@@ -1,4 +1,5 @@
-"""What the schema says of the keychain: the keys of each kind of entry, and which of them must be there."""
+"""What the schema says of the keychain: the keys of each kind of entry, and which of them must be
+there."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def _of_form(name: str) -> Schema:
 
 
 def _keys(form: KeychainForm) -> list[str]:
-    """`scope` has no effect. A secret that is written out is told of by `noetl validate`, which knows what to do."""
+    """`scope` has no effect. A secret that is written out is told of by `noetl validate`, which
+    knows what to do."""
     written_out = () if form.own else SECRET
     return sorted({*form.keys, *written_out, "scope"})
 

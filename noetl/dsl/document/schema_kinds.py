@@ -1,4 +1,5 @@
-"""What each kind of tool adds to the schema of a task: its keys, which of them must be there, and what they may hold."""
+"""What each kind of tool adds to the schema of a task: its keys, which of them must be there, and
+what they may hold."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _OF_WORKBOOKS: Final = "#/$defs/WorkbookTool"
 
 
 def add_kinds(parts: dict[str, Schema], kinds: Mapping[str, KindInfo]) -> None:
-    """Makes `parts` know the tools of `kinds` and no others. In the workbook a task may lack what its callers say."""
+    """Makes `parts` know the tools of `kinds` and no others. In the workbook a task may lack what
+    its callers say."""
     _add_tools(parts, kinds)
     parts["NamedTask"]["properties"]["tool"] = of_workbook(parts["NamedTask"]["properties"]["tool"])
     _add_cursors(parts["Cursor"], kinds)

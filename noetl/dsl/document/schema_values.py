@@ -1,6 +1,8 @@
-"""What the schema says of the values in a tool's configuration: what the kind's own schema says, and templates anywhere.
+"""What the schema says of the values in a tool's configuration: what the kind's own schema says,
+and templates anywhere.
 
-A kind says what its tool takes once templates are rendered. An editor sees them unrendered, and in other spellings.
+A kind says what its tool takes once templates are rendered. An editor sees them unrendered, and in
+other spellings.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ _REF: Final = "#/$defs/"
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Reads the schemas of one kind; `defs` are their parts, `spelled` other spellings of keys in them (`source/type`) → the
-    canonical one (`source/kind`)."""
+    """Reads the schemas of one kind; `defs` are their parts, `spelled` other spellings of keys in
+    them (`source/type`) → the canonical one (`source/kind`)."""
 
     defs: Mapping[str, Schema]
     spelled: Mapping[str, str]

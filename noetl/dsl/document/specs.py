@@ -37,7 +37,8 @@ def _bytes_of(kilobytes: Json) -> Json:
 
 
 class SizeThreshold(Part):
-    """`output_select: {strategy: size_threshold, threshold_kb: 100}`: another way to write `spec.result.inline_bytes`."""
+    """`output_select: {strategy: size_threshold, threshold_kb: 100}`: another way to write
+    `spec.result.inline_bytes`."""
 
     strategy: Annotated[Literal["size_threshold"] | None, Spelling()] = None
     threshold_kb: Annotated[
@@ -48,7 +49,8 @@ class SizeThreshold(Part):
             convert=_bytes_of,
         ),
     ] = None
-    """Results whose JSON has more kilobytes (of 1,024 bytes) are kept by reference; at most 1,024 count."""
+    """Results whose JSON has more kilobytes (of 1,024 bytes) are kept by reference; at most 1,024
+    count."""
 
 
 class ResultSpec(Part):
@@ -61,9 +63,11 @@ class ResultSpec(Part):
     select: list[SelectForm] | None = None
     """Parts that are kept with the reference, and read without a fetch."""
     on_large: OnLarge | None = None
-    """What becomes of a selected part of more than 4,096 bytes: the task fails (default), or it is read by a fetch."""
+    """What becomes of a selected part of more than 4,096 bytes: the task fails (default), or it is
+    read by a fetch."""
     scope: Literal["step", "execution", "permanent"] | None = None
-    """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
+    """How long it is kept: while its execution runs, as long as the execution is kept, or for
+    good."""
     ttl: Duration = None
     """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
     inline_max_bytes: Annotated[int | None, Spelling("inline_bytes", unless=("inline",))] = None
@@ -182,7 +186,8 @@ class LoopSpec(TaskSpec):
     place: ClassVar[str] = "the spec of the loop"
 
     mode: Annotated[Literal["sequential", "parallel", "cursor"] | None, Key(is_structure=True)] = None
-    """`cursor`, beside `cursor`: `sequential` where `max_in_flight` is 1 or comes to 1, else `parallel`."""
+    """`cursor`, beside `cursor`: `sequential` where `max_in_flight` is 1 or comes to 1, else
+    `parallel`."""
     max_in_flight: Annotated[int | str | None, Key("count", is_structure=True)] = None
     reduce: Annotated[
         dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None, Key(is_structure=True)

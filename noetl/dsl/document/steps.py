@@ -15,7 +15,8 @@ from noetl.dsl.document.tools import ToolForm
 
 
 class Cursor(Part):
-    """Where rows are claimed. Keys that are not named here are those of the kind: `auth`, `database`..."""
+    """Where rows are claimed. Keys that are not named here are those of the kind: `auth`,
+    `database`..."""
 
     is_open: ClassVar[bool] = True
 
@@ -23,7 +24,8 @@ class Cursor(Part):
     claim: str | None = None
     """The statement: it marks rows as taken and returns them."""
     params: Inputs = None
-    """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and `:worker`."""
+    """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and
+    `:worker`."""
     spec: ClaimSpec | None = None
 
 
@@ -56,7 +58,8 @@ class Step(Part):
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
     iteration: str | None = None
-    """The name in ctx of the scope of the iteration that the step is a part of: `iter` in its templates."""
+    """The name in ctx of the scope of the iteration that the step is a part of: `iter` in its
+    templates."""
     vars: Names | None = older()
     case: list[CaseRule] | None = older()
     sink: SinkForm | None = older()

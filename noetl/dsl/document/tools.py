@@ -29,7 +29,8 @@ class Pagination(Part):
     """Calls an http task again for every page of an answer, and collects their items."""
 
     type: Literal["page", "offset", "cursor", "link"] | None = None
-    """How the next page is asked for: by its number, by what was seen, by a mark in the body, by the Link header."""
+    """How the next page is asked for: by its number, by what was seen, by a mark in the body, by
+    the Link header."""
     param: str | None = None
     """The query parameter: `page`, `offset` or `cursor` unless given."""
     start: int | str | None = None
@@ -64,7 +65,8 @@ class TaskLoop(Part):
 
 
 class NextCall(Part):
-    """What differs in the request of the call that follows: mappings are merged deeply, everything else replaces."""
+    """What differs in the request of the call that follows: mappings are merged deeply, everything
+    else replaces."""
 
     when: bool | str | None = None
     """Over the names that the rules of a policy see; always unless given."""
@@ -81,9 +83,11 @@ class Collect(Part):
     """What is kept of every call."""
 
     path: str | None = None
-    """Where it stands in the response, for http in its body, such as `data.rows`; all of it unless given."""
+    """Where it stands in the response, for http in its body, such as `data.rows`; all of it unless
+    given."""
     strategy: Literal["append", "replace", "merge"] | None = None
-    """A list of all (default), the last one, or all merged: mappings deeply, lists one behind the other."""
+    """A list of all (default), the last one, or all merged: mappings deeply, lists one behind the
+    other."""
     into: str | None = None
     """The name in ctx that it is assigned to; the `data` of the result unless given."""
 
@@ -101,7 +105,8 @@ class Repeat(Part):
     ] = None
     """The first one that holds is merged into the last request."""
     max: Count = None
-    """All calls together, the first included: 100 unless given; or a template. Then the result is `truncated`."""
+    """All calls together, the first included: 100 unless given; or a template. Then the result is
+    `truncated`."""
     delay: Duration = None
     """Between calls: seconds, `500ms`, `10s`, or a template."""
     backoff: Literal["none", "fixed", "linear", "exponential"] | None = None

@@ -1,5 +1,5 @@
-"""Plain data to the document model. Type faults become problems; what is faulty is taken out and the
-rest is still read, so that everything is reported at once."""
+"""Plain data to the document model. Type faults become problems; what is faulty is taken out and
+the rest is still read, so that everything is reported at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class TypeFault:
 
 
 def to_document(data: dict[str, Json], report: ProblemReport) -> tuple[Document, dict[str, Json]] | None:
-    """The document without its faulty parts, and the data that it was made of; None where nothing could be made."""
+    """The document without its faulty parts, and the data that it was made of; None where nothing
+    could be made."""
     for _ in range(_MAX_ROUNDS):
         try:
             return Document.model_validate(data), data
@@ -74,8 +75,8 @@ def unknown_keys(
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Finding]:
-    """The keys that mean nothing in this part. `elsewhere` are keys that belong to another part, with the hint that says
-    to which."""
+    """The keys that mean nothing in this part. `elsewhere` are keys that belong to another part,
+    with the hint that says to which."""
     model = type(part)
     known = canonical_keys(model)
     for key in (*(part.model_extra or {}), *_meaningless(part)):
@@ -97,7 +98,8 @@ def _keys_of(part: Part) -> frozenset[str]:
 
 
 def _meaningless(part: Part) -> Iterator[str]:
-    """The keys that mean something with other values than this one: those that do were rewritten."""
+    """The keys that mean something with other values than this one: those that do were
+    rewritten."""
     spelled = spellings_of(type(part))
     for name in part.model_fields_set & type(part).model_fields.keys():
         key = type(part).model_fields[name].alias or name
@@ -140,7 +142,8 @@ def real_path(loc: tuple[int | str, ...], data: Json) -> Path:
 def fault_of(
     path: Path, fault: TypeFault, value: Json, names: DottedNames, *, may_be_secret: bool = False
 ) -> Finding:
-    """What is wrong with `value`, which stands at `path`. Of what may be a secret only the type is said."""
+    """What is wrong with `value`, which stands at `path`. Of what may be a secret only the type is
+    said."""
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
     if fault.choices and isinstance(value, str):
         choices = _choices(fault.choices)
@@ -194,7 +197,8 @@ def value_at(data: Json, path: Path) -> Json:
 
 
 def _without(data: Any, path: Path) -> Any:
-    """A copy without what is at `path`; in lists an empty mapping takes its place, so that paths stay true."""
+    """A copy without what is at `path`; in lists an empty mapping takes its place, so that paths
+    stay true."""
     if not path:
         return {}
     head, rest = path[0], path[1:]

@@ -1,4 +1,5 @@
-"""The text form of problems: one line that programs can search, below it the line of the source and a caret."""
+"""The text form of problems: one line that programs can search, below it the line of the source and
+a caret."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _INDENT = "    "
 
 
 def listed(problems: Iterable[Problem], source_text: str | None = None) -> Iterator[str]:
-    """The problems of one file; of many with the same code the first ones, and how many more there are."""
+    """The problems of one file; of many with the same code the first ones, and how many more there
+    are."""
     seen: Counter[Code] = Counter()
     file = ""
     for problem in problems:
@@ -32,7 +34,8 @@ def listed(problems: Iterable[Problem], source_text: str | None = None) -> Itera
 
 
 def render(problem: Problem, source_text: str | None = None) -> str:
-    """The text form; with `source_text` also the line of the source and a caret below the column."""
+    """The text form; with `source_text` also the line of the source and a caret below the
+    column."""
     lines = [] if source_text is None else source_text.splitlines()
     if not 1 <= problem.line <= len(lines):
         return str(problem)

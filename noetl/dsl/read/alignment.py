@@ -1,4 +1,5 @@
-"""Where a character of a text's value stands in the document: behind indentation, folds and escapes."""
+"""Where a character of a text's value stands in the document: behind indentation, folds and
+escapes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from itertools import accumulate
 
 from noetl.dsl.read.compose import Mark
 
-#: Characters of a folded or escaped text that are followed one by one; of what lies behind only the text is named.
+#: Characters of a folded or escaped text that are followed one by one; of what lies behind only the
+#: text is named.
 _MAX_FOLLOWED = 10_000
 # Anchor and tag before a scalar.
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
@@ -19,7 +21,8 @@ _BLANKS = " \t\r\n"
 
 
 def position(document: str, mark: Mark, value: str, offset: int) -> tuple[int, int] | None:
-    """Line and column (from 1) of the character `offset` of the scalar `value` at `mark`; None where it cannot be told."""
+    """Line and column (from 1) of the character `offset` of the scalar `value` at `mark`; None
+    where it cannot be told."""
     if not mark.scalar or not 0 <= offset <= len(value):
         return None
     if mark.content_line > mark.line and (found := _in_block(document, mark, value, offset)) is not None:
@@ -36,7 +39,8 @@ def position(document: str, mark: Mark, value: str, offset: int) -> tuple[int, i
 
 
 def masked(document: str, marks: Iterable[Mark]) -> str:
-    """The document with `*` in the place of what stands in the scalars at `marks`; lines and columns stay."""
+    """The document with `*` in the place of what stands in the scalars at `marks`; lines and
+    columns stay."""
     starts = _line_starts(document)
     characters = list(document)
     for mark in marks:

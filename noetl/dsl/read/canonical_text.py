@@ -1,6 +1,8 @@
-"""The canonical form of a document as YAML: what was not rewritten stays as it was written, comments included.
+"""The canonical form of a document as YAML: what was not rewritten stays as it was written,
+comments included.
 
-Uses ruamel.yaml (the extra `migrate`), whose round-trip tree knows comments, quotes, anchors and styles.
+Uses ruamel.yaml (the extra `migrate`), whose round-trip tree knows comments, quotes, anchors and
+styles.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _MAPPING: Final = re.compile(r"^\w+:[ \t]*(?:#.*)?\n( +)[^\s#-]", re.MULTILINE)
 
 
 def canonical_text(source: Source) -> str:
-    """`source`, which was rewritten, as text; as it was written where it was not. Lines end as they did.
+    """`source`, which was rewritten, as text; as it was written where it was not. Lines end as they
+    did.
 
     Raises PlaybookInvalid where the text cannot be read with its comments.
     """
@@ -58,8 +61,8 @@ def canonical_text(source: Source) -> str:
 
 
 def _texts(yaml: Any, source: Source) -> Iterator[str]:
-    """The text with all its comments; without those whose places had to move, where the printer trips over them; with
-    nothing of what was read."""
+    """The text with all its comments; without those whose places had to move, where the printer
+    trips over them; with nothing of what was read."""
     for moving in (True, False):
         tree = yaml.load(source.text)
         yield _printed(yaml, _Printer(source, tree, moving=moving).node((), source.data))
@@ -180,7 +183,8 @@ class _Printer:
 
 
 def _of_its_line(comments: list[Any]) -> list[Any]:
-    """What stands behind an entry in its own line: the lines below are about what came next there."""
+    """What stands behind an entry in its own line: the lines below are about what came next
+    there."""
     token = comments[2]
     if not isinstance(token, CommentToken) or "\n" not in token.value.rstrip("\n"):
         return comments
@@ -196,7 +200,8 @@ def _fits(made: Any) -> bool:
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """The collections of a tree, without those that have an anchor: they may stand more than once."""
+    """The collections of a tree, without those that have an anchor: they may stand more than
+    once."""
     if isinstance(node, CommentedMap | CommentedSeq) and node.anchor.value is None:
         yield node
         for inner in node.values() if isinstance(node, CommentedMap) else node:
@@ -204,7 +209,8 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _at(data: Any, path: Path) -> Any:
-    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own: keys are texts elsewhere."""
+    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own:
+    keys are texts elsewhere."""
     for part in path:
         key = plain(str(part)) if isinstance(data, dict) and part not in data else part
         if isinstance(data, dict) and key not in data:

@@ -1,4 +1,5 @@
-"""Where templates stand in python code: in string literals, in comments, or where python could never have them."""
+"""Where templates stand in python code: in string literals, in comments, or where python could
+never have them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Templates:
 
 @lru_cache(maxsize=32)
 def templates_between(code: str) -> Templates:
-    """The templates of `code` that are neither in a literal nor in a comment, and where comments stand."""
+    """The templates of `code` that are neither in a literal nor in a comment, and where comments
+    stand."""
     if "{{" not in code and "{%" not in code:
         return Templates((), ())
     literals, comments = _spans(code)

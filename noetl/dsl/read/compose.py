@@ -66,7 +66,8 @@ class Listing:
 
 @dataclass(slots=True)
 class MappingNode:
-    """A mapping. `children` are keys and values in turn; `entries` are made of them when it closes."""
+    """A mapping. `children` are keys and values in turn; `entries` are made of them when it
+    closes."""
 
     mark: Mark
     children: list[Node] = field(default_factory=list)

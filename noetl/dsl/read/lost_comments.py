@@ -1,4 +1,5 @@
-"""Comments that a rewritten text has no place for any more: they come before the step that they were in."""
+"""Comments that a rewritten text has no place for any more: they come before the step that they
+were in."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _ITEM: Final = re.compile(r"( *)- *\Z")
 
 
 def with_lost(before: str, after: str) -> str:
-    """`after` with the comments of `before` that it lacks: before their step, or first of all where that cannot be."""
+    """`after` with the comments of `before` that it lacks: before their step, or first of all where
+    that cannot be."""
     lost = _lost(before, after)
     if not lost:
         return after
@@ -78,7 +80,8 @@ def _step_at(source: Source, line: int) -> Any:
 
 
 def _starts(source: Source, lines: Sequence[str]) -> Mapping[Any, tuple[int, int]]:
-    """Name of a step → the line that it begins, and how far that is indented; only steps that have a line of their own."""
+    """Name of a step → the line that it begins, and how far that is indented; only steps that have
+    a line of their own."""
     found = {}
     for index, (line, name) in enumerate(_steps(source)):
         item = _ITEM.match(lines[line - 1][: source.marks["workflow", index].column - 1])

@@ -47,8 +47,8 @@ def _texts(stream: Stream) -> Iterator[tuple[str, str]]:
 
 
 def _entries(stream: Stream) -> Iterator[tuple[str, events.Event]]:
-    """Of a mapping that has begun, each key with the first event of its value; the rest of the value is left to
-    whoever asks."""
+    """Of a mapping that has begun, each key with the first event of its value; the rest of the
+    value is left to whoever asks."""
     for key in stream:
         if isinstance(key, events.MappingEndEvent | events.StreamEndEvent):
             return

@@ -11,8 +11,8 @@ from noetl.facts.json import Json
 
 #: JSON in which any part may be `Moved`.
 Tree: TypeAlias = Any
-#: Path of a part in its rewritten form → path of what it says again. What is not named stands as far below
-#: one that is as before, or where it always stood.
+#: Path of a part in its rewritten form → path of what it says again. What is not named stands as
+#: far below one that is as before, or where it always stood.
 Origins: TypeAlias = Mapping[Path, Path]
 
 

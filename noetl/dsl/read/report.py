@@ -8,12 +8,14 @@ from noetl.dsl.problems import NEWER, Code, Finding, Path, Problem, Severity, do
 from noetl.dsl.read.source import Source
 from noetl.facts.nearest import ALIKE, nearest
 
-#: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
+#: Characters compared at most in search of nearest names: a document full of unknown names gets few
+#: hints.
 _MAX_COMPARED = 200_000
 
 
 class DottedNames:
-    """Suggests names for those that nobody knows, with a bound on how much of a document it compares."""
+    """Suggests names for those that nobody knows, with a bound on how much of a document it
+    compares."""
 
     def __init__(self) -> None:
         self._compared = 0
@@ -31,8 +33,8 @@ class DottedNames:
 
 
 class ProblemReport:
-    """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document was accepted
-    before: what older versions let pass stays a warning."""
+    """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document
+    was accepted before: what older versions let pass stays a warning."""
 
     def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
         self.source = source
@@ -56,11 +58,13 @@ class ProblemReport:
         within: tuple[str, int] | None = None,
         at_key: bool = False,
     ) -> None:
-        """Adds a problem of the part at `path`; `within` says at which character of the text there."""
+        """Adds a problem of the part at `path`; `within` says at which character of the text
+        there."""
         self.keep(Finding(code, path, message, hint, within, at_key))
 
     def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
-        """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
+        """Adds that `key` is missing in the part at `path`, unless one of the two is known to be
+        faulty."""
         self.keep(Finding(Code.MISSING, path, message, hint, lacks=key))
 
     def keep(self, finding: Finding) -> None:
@@ -90,7 +94,8 @@ class ProblemReport:
         return mark.line, mark.column
 
     def respell(self, path: Path) -> None:
-        """Says that the canonical form has the part at `path` in another way, and that no warning says so."""
+        """Says that the canonical form has the part at `path` in another way, and that no warning
+        says so."""
         self._respelled.add(self.source.written(path))
 
     @property

@@ -1,4 +1,5 @@
-"""Text to plain data with positions. Every input is answered with data or problems, never an exception.
+"""Text to plain data with positions. Every input is answered with data or problems, never an
+exception.
 
 The parser's *events* are consumed one by one: unlike its `compose`, which recurses in C and dies on
 100,000 nested brackets, they let every limit be checked before anything is built.
@@ -34,8 +35,9 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class Source:
     """A document as data. `marks` says where each value is, `keys` where each mapping key is.
 
-    `data` is None where nothing could be read; `problems` then says why. Where it was rewritten since it was read,
-    `origins` say what each of its parts was before, the last rewriting first: places are found by paths of `data`.
+    `data` is None where nothing could be read; `problems` then says why. Where it was rewritten
+    since it was read, `origins` say what each of its parts was before, the last rewriting first:
+    places are found by paths of `data`.
     """
 
     file: str
@@ -64,8 +66,8 @@ class Source:
         return path
 
     def mark(self, path: Path) -> Mark:
-        """Where problems of `path` point: at a scalar, at the key of a collection, else at the nearest
-        part around it."""
+        """Where problems of `path` point: at a scalar, at the key of a collection, else at the
+        nearest part around it."""
         path = self.written(path)
         while path:
             value = self.marks.get(path)
@@ -79,7 +81,8 @@ class Source:
         return self.keys.get(self.written(path)) or self.mark(path)
 
     def position(self, path: Path, text: str, offset: int) -> tuple[int, int] | None:
-        """Line and column of the character `offset` of `text`, where that is what stands at `path`."""
+        """Line and column of the character `offset` of `text`, where that is what stands at
+        `path`."""
         path = self.written(path)
         if path not in self.marks or self._as_read(path) != text:
             return None

@@ -52,7 +52,8 @@ def _hint(what: str, around: tuple[str, str], began: Any) -> str:
         return "indent with spaces"
     if "mapping values are not allowed" in what:
         return (
-            "the line before goes on here: indent this one like the keys beside it, and write a blank behind every colon"
+            "the line before goes on here: indent this one like the keys beside it, and write a blank "
+            "behind every colon"
             if _ONLY_A_KEY.match(before)
             else "quote texts that contain ': '"
         )

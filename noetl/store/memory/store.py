@@ -1,7 +1,7 @@
 """The store in memory: as strict as the databases, serial, and gone with the process.
 
-Transactions run one at a time under one lock; a rollback undoes what was written, step by step. JSON goes
-through text both ways, so that nothing is read that a database would not return.
+Transactions run one at a time under one lock; a rollback undoes what was written, step by step.
+JSON goes through text both ways, so that nothing is read that a database would not return.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The tables of the store in memory: dictionaries with groups, and an undo log in the place of copies."""
+"""The tables of the store in memory: dictionaries with groups, and an undo log in the place of
+copies."""
 
 from __future__ import annotations
 
@@ -147,7 +148,8 @@ class Journal:
 
     @property
     def locked(self) -> Tables:
-        """For reading what the transaction is about to change. Raises NoetlError in one for reads."""
+        """For reading what the transaction is about to change. Raises NoetlError in one for
+        reads."""
         if not self.writable:
             raise refused_write()
         return self.tables

@@ -81,8 +81,8 @@ class DuckDbLoader(Loader):
         if found is not None:
             return mark_of(str(found[0]))
         self._connection.execute(
-            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES "  # noqa: S608 - a constant
-            "(?, ?, ?, ?, ?)",
+            f"INSERT INTO {LEDGER} "  # noqa: S608 - a constant
+            "(idempotency_key, result, execution_id, step, task) VALUES (?, ?, ?, ?, ?)",
             [key, mark.text(), where.execution_id, where.step, self.call.task],
         )
         return None

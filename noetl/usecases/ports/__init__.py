@@ -1,7 +1,7 @@
 """What the use cases need of the world: a store, a dispatcher, a result store, tools, a clock.
 
-A store is a set of small ports, one for each table, that share a transaction. Every port has one contract suite in
-`tests/contract` that all its implementations pass.
+A store is a set of small ports, one for each table, that share a transaction. Every port has one
+contract suite in `tests/contract` that all its implementations pass.
 """
 
 from __future__ import annotations

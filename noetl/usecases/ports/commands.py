@@ -13,12 +13,13 @@ from noetl.usecases.ports.executions import ExecutionRow
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """An order on its way: outbox entry, pending index and lease in one row. What executions tell one another
-    (`answer`, `waits`, `cancel`: to the execution `part`) travels in the same way, and is claimed by nobody; nor is `abandon`, the
-    order to end what a step that was called off has begun elsewhere.
+    """An order on its way: outbox entry, pending index and lease in one row. What executions tell
+    one another (`answer`, `waits`, `cancel`: to the execution `part`) travels in the same way, and
+    is claimed by nobody; nor is `abandon`, the order to end what a step that was called off has
+    begun elsewhere.
 
-    `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts the
-    deliveries that were claimed and is the fencing token of the lease: a report must name it.
+    `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts
+    the deliveries that were claimed and is the fencing token of the lease: a report must name it.
     `chord_id`, `chord_index`, `chord_size` place a lane in its loop's fan-in.
     """
 
@@ -26,7 +27,8 @@ class CommandRow:
     execution_id: str
     run_id: str
     step: str
-    #: What it is for: see `usecases.purposes`. A later release may have written one that this one does not know.
+    #: What it is for: see `usecases.purposes`. A later release may have written one that this one
+    #: does not know.
     purpose: str
     part: str
     queue: str
@@ -68,7 +70,8 @@ class Commands(Protocol):
         """
 
     def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
-        """Gives the lease back and un-counts the delivery: the holder itself sends the command on."""
+        """Gives the lease back and un-counts the delivery: the holder itself sends the command
+        on."""
 
     def reopen(self, command_id: str, attempt: int) -> None:
         """Ends a lease that ran out: open and unsent again; the delivery stays counted."""

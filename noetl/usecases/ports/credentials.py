@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
-#: Who may use a credential: everybody, playbooks whose path is its place or below, or one execution.
+#: Who may use a credential: everybody, playbooks whose path is its place or below, or one
+#: execution.
 CredentialScope: TypeAlias = Literal["global", "path", "execution"]
 
 
@@ -17,7 +18,8 @@ def credential_key(name: str, scope: CredentialScope = "global", place: str = ""
 
 @dataclass(frozen=True, slots=True)
 class CredentialRow:
-    """A credential, encrypted. `data` is the ciphertext. `place` is the path, or the execution, that it is kept for."""
+    """A credential, encrypted. `data` is the ciphertext. `place` is the path, or the execution,
+    that it is kept for."""
 
     name: str
     type: str

@@ -27,13 +27,15 @@ class Events(Protocol):
         """Events with `version > after`, in order."""
 
     def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
-        """What the scheduler has not decided on yet: for each execution that has any, its events behind
-        `decided_version`, in order, at most `limit` of each."""
+        """What the scheduler has not decided on yet: for each execution that has any, its events
+        behind `decided_version`, in order, at most `limit` of each."""
 
     def of_run(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
-        """Events of one step run and of one iteration of it (None: those of no iteration), in order."""
+        """Events of one step run and of one iteration of it (None: those of no iteration), in
+        order."""
 
     def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
-        """Of a loop over a cursor: the `loop.claimed` that holds the row of that index, or would, were it longer."""
+        """Of a loop over a cursor: the `loop.claimed` that holds the row of that index, or would,
+        were it longer."""
 
     def recorded(self, execution_id: str, dedup_key: str) -> bool: ...

@@ -23,8 +23,8 @@ ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"
 class ExecutionRow:
     """One execution. The scheduler owes it a turn while `head_version > decided_version`.
 
-    `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at` is
-    when the scheduler wants a turn even if nothing is appended.
+    `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at`
+    is when the scheduler wants a turn even if nothing is appended.
     """
 
     execution_id: str
@@ -44,15 +44,16 @@ class ExecutionRow:
     shard: str = ""
     #: The execution that called it; None where somebody from outside asked for it.
     parent_id: str | None = None
-    #: Errors that it went on after, and names that nothing defined and other warnings, as of the last turn.
+    #: Errors that it went on after, and names that nothing defined and other warnings, as of the
+    #: last turn.
     errors_passed_over: int = 0
     warnings_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Owing:
-    """Executions that owe a turn: those that were locked, at most as many as asked for, and the ids of some
-    of those that were not."""
+    """Executions that owe a turn: those that were locked, at most as many as asked for, and the ids
+    of some of those that were not."""
 
     rows: list[ExecutionRow]
     passed_over: list[str]
@@ -76,14 +77,16 @@ class Executions(Protocol):
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        """Newest first; `parent` is the execution that called them, `before` an id to page on from (exclusive)."""
+        """Newest first; `parent` is the execution that called them, `before` an id to page on from
+        (exclusive)."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""
 
     def lock_owing(self, now: datetime, limit: int) -> Owing:
         """Locks, in id order, executions that owe a turn (`head_version > decided_version`, or
-        `next_wake_at <= now`), and names those that it passed over because another transaction holds them."""
+        `next_wake_at <= now`), and names those that it passed over because another transaction
+        holds them."""
 
     def save_turn(
         self,
@@ -99,7 +102,8 @@ class Executions(Protocol):
         errors_passed_over: int | None = None,
         warnings_count: int | None = None,
     ) -> None:
-        """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they are. Needs the lock."""
+        """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they
+        are. Needs the lock."""
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         """Tells workers and lanes to take nothing more (or, with an empty string, to go on)."""
@@ -108,8 +112,10 @@ class Executions(Protocol):
         """Ids of executions that owe a turn, without locking."""
 
     def notify(self, execution_id: str) -> None:
-        """Wakes those who watch the execution (`Store.watch`), once this is committed. `append`, `save_turn` and `add_log` do
-        so themselves; what else is shown of an execution is told here, and is part of its mark."""
+        """Wakes those who watch the execution (`Store.watch`), once this is committed. `append`,
+        `save_turn` and `add_log` do so themselves; what else is shown of an execution is told here,
+        and is part of its mark."""
 
     def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
-        """What two moments of an execution differ in where clients can tell them apart; of those that there are."""
+        """What two moments of an execution differ in where clients can tell them apart; of those
+        that there are."""

@@ -10,7 +10,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class KeyOwner:
-    """The request that an idempotency key belongs to, by the digest of what it asked for, and its execution."""
+    """The request that an idempotency key belongs to, by the digest of what it asked for, and its
+    execution."""
 
     request_sha256: str
     execution_id: str
@@ -20,5 +21,6 @@ class IdempotencyKeys(Protocol):
     """Which request an idempotency key belongs to."""
 
     def claim(self, claims: Mapping[str, KeyOwner], now: datetime) -> Mapping[str, KeyOwner]:
-        """Claims idempotency keys, in their order, each for the owner that is given. Returns whose each of them is
-        now: where it was taken, the earlier owner. Waits for transactions that claim the same."""
+        """Claims idempotency keys, in their order, each for the owner that is given. Returns whose
+        each of them is now: where it was taken, the earlier owner. Waits for transactions that
+        claim the same."""

@@ -41,11 +41,13 @@ class Loops(Protocol):
     def get(self, execution_id: str, run_id: str) -> LoopRow | None: ...
 
     def take(self, execution_id: str, run_id: str, generation: int, count: int) -> tuple[int, ...]:
-        """The next indices, at most `count`; none where the loop is closed or of another generation."""
+        """The next indices, at most `count`; none where the loop is closed or of another
+        generation."""
 
     def extend(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
-        """Adds so many items, and their indices to those that are still to be handed out; also to a loop that is
-        closed. The row as it is then. Raises Conflict where the loop is not of that generation."""
+        """Adds so many items, and their indices to those that are still to be handed out; also to a
+        loop that is closed. The row as it is then. Raises Conflict where the loop is not of that
+        generation."""
 
     def close(self, execution_id: str, run_id: str) -> None: ...
 

@@ -15,30 +15,34 @@ class Results(Protocol):
     """Results that are too large for the log, by content (see `noetl.facts.reference`)."""
 
     def put(self, value: Json, keep: Keep) -> JsonMap:
-        """Keeps `value` and returns its reference. The same value twice in one place is one object. Raises
-        BadRequest where it is no JSON, Unavailable where the store takes nothing."""
+        """Keeps `value` and returns its reference. The same value twice in one place is one object.
+        Raises BadRequest where it is no JSON, Unavailable where the store takes nothing."""
 
     def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
-        """Keeps the bytes of a file as they are; its reference loads to a list of mappings where it is a table
-        (Parquet, NDJSON), to the value of JSON, to a text, else to base64. Never reads all of it at once."""
+        """Keeps the bytes of a file as they are; its reference loads to a list of mappings where it
+        is a table (Parquet, NDJSON), to the value of JSON, to a text, else to base64. Never reads
+        all of it at once."""
 
     def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
-        """Keeps a table that was written as text as Parquet; its reference tells `meta.rows`, and its preview columns
-        and the first rows. Never reads all of it at once. Raises BadRequest where it is no such table.
+        """Keeps a table that was written as text as Parquet; its reference tells `meta.rows`, and
+        its preview columns and the first rows. Never reads all of it at once. Raises BadRequest
+        where it is no such table.
 
-        `text/csv` is as PostgreSQL's COPY writes it: UTF-8, an empty field is null and `""` the empty text, bytes are
-        `\\x` and hexadecimal digits; fields are in the order of `columns`. Its first line is a row, unless the content type
-        says `text/csv; header=present` (RFC 4180). `application/x-ndjson` is a mapping on each line, its keys the
-        columns' names in any order; a key that is missing is null, others are passed over, bytes are base64.
+        `text/csv` is as PostgreSQL's COPY writes it: UTF-8, an empty field is null and `""` the
+        empty text, bytes are `\\x` and hexadecimal digits; fields are in the order of `columns`.
+        Its first line is a row, unless the content type says `text/csv; header=present` (RFC 4180).
+        `application/x-ndjson` is a mapping on each line, its keys the columns' names in any order;
+        a key that is missing is null, others are passed over, bytes are base64.
         """
 
     def load(self, reference: Mapping[str, Json], /) -> Json:
-        """What the reference stands for, not to be changed: others share it. Raises NotFound where it is gone,
-        BadRequest where it is no reference to a result."""
+        """What the reference stands for, not to be changed: others share it. Raises NotFound where
+        it is gone, BadRequest where it is no reference to a result."""
 
     def file(self, reference: Mapping[str, Json], /) -> AbstractContextManager[Path]:
-        """A local file, for reading, that holds the bytes of the object (uncompressed); there while the block runs.
-        Of a store on this machine it is the object itself where that is possible."""
+        """A local file, for reading, that holds the bytes of the object (uncompressed); there while
+        the block runs. Of a store on this machine it is the object itself where that is
+        possible."""
 
     def places(self) -> Iterator[str]:
         """Every place (see `Keep.place`) that holds anything."""

@@ -23,8 +23,8 @@ from noetl.usecases.ports.workers import Workers
 class Transaction(Protocol):
     """One atomic unit over all tables. Everything read under a lock stays true until its end.
 
-    A write that fails raises at once, at the next use, or at the end of the transaction: writes whose
-    answer nobody needs may travel together.
+    A write that fails raises at once, at the next use, or at the end of the transaction: writes
+    whose answer nobody needs may travel together.
     """
 
     @property
@@ -71,8 +71,9 @@ class Watch(Protocol):
     """Somebody who waits for news of one execution. For one thread at a time."""
 
     def wait(self, seconds: float) -> bool:
-        """Blocks until something of the execution may have changed since this was called last (at first: since the watch
-        began), or the time is over: False. Whoever was woken looks; there may be nothing new."""
+        """Blocks until something of the execution may have changed since this was called last (at
+        first: since the watch began), or the time is over: False. Whoever was woken looks; there
+        may be nothing new."""
 
 
 class Store(Protocol):
@@ -85,10 +86,12 @@ class Store(Protocol):
         """The same, where losing the commit in a crash is harmless (claims, heartbeats)."""
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """A transaction for reads only, which sees one moment; writes in it are an error of the caller."""
+        """A transaction for reads only, which sees one moment; writes in it are an error of the
+        caller."""
 
     def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
-        """Watches an execution, for as long as the block runs. No change that is committed in it is missed, by
-        whatever process, but where the database was out of reach and `NOETL_WATCH_S` is off."""
+        """Watches an execution, for as long as the block runs. No change that is committed in it is
+        missed, by whatever process, but where the database was out of reach and `NOETL_WATCH_S` is
+        off."""
 
     def close(self) -> None: ...

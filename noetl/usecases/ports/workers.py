@@ -9,8 +9,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A process that serves queues, as of its last heartbeat. `skew_s`: how far its clock is ahead of the database's,
-    where that has one."""
+    """A process that serves queues, as of its last heartbeat. `skew_s`: how far its clock is ahead
+    of the database's, where that has one."""
 
     name: str
     role: str

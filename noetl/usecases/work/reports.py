@@ -47,8 +47,8 @@ def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]
 def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
     """Appends `drafts` and, if told so, closes the command, in one transaction.
 
-    Raises LeaseLost where the report no longer counts; after the end of the execution that is recorded
-    as `result.discarded`.
+    Raises LeaseLost where the report no longer counts; after the end of the execution that is
+    recorded as `result.discarded`.
     """
     with output_of(rt, claimed) as printed, rt.store.begin() as tx:
         at = lock_lease(tx, claimed)
@@ -68,7 +68,8 @@ _NOTHING = nullcontext(ReportLog())
 
 
 def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[ReportLog]:
-    """What the command's calls have printed, for the transaction of a report inside of the block."""
+    """What the command's calls have printed, for the transaction of a report inside of the
+    block."""
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 

@@ -1,4 +1,5 @@
-"""The API over a simulated runtime: real use cases, the store in memory, messages delivered on demand."""
+"""The API over a simulated runtime: real use cases, the store in memory, messages delivered on
+demand."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def vault() -> FernetVault:
 
 
 def as_documented(answer: Any, responses: dict[int, Any]) -> Any:
-    """Holds every JSON answer of every test against the model that documents it, where there is one."""
+    """Holds every JSON answer of every test against the model that documents it, where there is
+    one."""
     models = {status: model for status, model in responses.items() if isinstance(model, type)}
     return run_validate_response(answer, models)
 

@@ -19,7 +19,8 @@ PATIENCE = 15.0
 
 
 class Served:
-    """An application whose requests stay until they are let go, and how many of them were inside at once."""
+    """An application whose requests stay until they are let go, and how many of them were inside at
+    once."""
 
     def __init__(self) -> None:
         self.places = WaitingPlaces(1)

@@ -202,7 +202,7 @@ def test_a_method_that_a_route_lacks_is_answered_with_those_it_has(client: Flask
     assert answer.mimetype == "application/problem+json"
 
 
-# --- templates --------------------------------------------------------------------------------------
+# --- templates -----------------------------------------------------------------------------------
 
 
 def render(client: FlaskClient, template: Any, **context: Any) -> Any:
@@ -235,7 +235,7 @@ def test_a_template_sees_nothing_but_its_context(client: FlaskClient) -> None:
     assert render(client, "{{ env }}|{{ workload }}|{{ config }}").json["result"] == "||"
 
 
-# --- strangers --------------------------------------------------------------------------------------
+# --- strangers -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://[::1"])
@@ -291,7 +291,7 @@ def test_cors_is_off_unless_a_setting_names_the_origin(
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
-# --- defects ----------------------------------------------------------------------------------------
+# --- defects -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [RuntimeError("secret inside"), NoetlError("secret inside")])

@@ -46,7 +46,8 @@ def document(client: FlaskClient) -> dict[str, Any]:
 
 
 def bodies(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where a body of a request or of a good answer is described, and its description with a schema and an example."""
+    """Where a body of a request or of a good answer is described, and its description with a schema
+    and an example."""
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             described = [("sent", operation.get("requestBody", {}))]

@@ -134,7 +134,8 @@ def later(work: Callable[[], object], seconds: float = 0.05) -> threading.Timer:
 
 
 def test_a_stream_tells_news_as_they_are_committed(sim: Simulation) -> None:
-    """Nobody looks at intervals here: without the commit the stream would wait for its heartbeat."""
+    """Nobody looks at intervals here: without the commit the stream would wait for its
+    heartbeat."""
     execution_id = sim.start()
     settling = later(sim.settle)
     told = frames("".join(stream(sim.rt, execution_id, 0, heartbeat_s=60)))
@@ -189,7 +190,7 @@ def test_streams_and_long_polls_have_places_of_their_own(
     assert frames(client.get(f"{where}/events", headers=STREAM).text)[-1]["event"] == "end"
 
 
-# --- pages that wait --------------------------------------------------------------------------------
+# --- pages that wait -----------------------------------------------------------------------------
 
 
 def test_a_page_that_waits_comes_with_the_next_event(
@@ -218,7 +219,8 @@ def test_a_page_waits_for_an_idle_execution_unless_it_is_asked_about_that(
 def test_a_page_says_whether_anything_happens_by_itself(
     client: FlaskClient, sim: Simulation, started: Started
 ) -> None:
-    """The status is that of the last turn: between a patch and the next turn it alone would mislead."""
+    """The status is that of the last turn: between a patch and the next turn it alone would
+    mislead."""
     execution_id = started(wait_for_go=True)
     where = f"/api/executions/{execution_id}/events"
 

@@ -197,7 +197,7 @@ def test_an_unknown_version_is_answered_with_those_there_are(client: FlaskClient
     assert "no version 7" in answer.json["detail"]
 
 
-# --- idempotency ------------------------------------------------------------------------------------
+# --- idempotency ---------------------------------------------------------------------------------
 
 
 def test_the_same_key_and_body_is_the_same_execution(client: FlaskClient) -> None:
@@ -238,7 +238,7 @@ def test_a_key_that_cannot_be_kept_is_refused(client: FlaskClient, key: str) -> 
     assert "Idempotency-Key" in answer.json["detail"]
 
 
-# --- lists ------------------------------------------------------------------------------------------
+# --- lists ---------------------------------------------------------------------------------------
 
 
 def test_executions_are_listed_newest_first_in_pages(client: FlaskClient, started: Started) -> None:
@@ -267,7 +267,7 @@ def test_executions_are_filtered_by_status_and_path(
     assert listed("path=examples/other") == []
 
 
-# --- control ----------------------------------------------------------------------------------------
+# --- control -------------------------------------------------------------------------------------
 
 
 def test_cancelling_ends_an_execution_and_twice_is_fine(
@@ -349,7 +349,7 @@ def test_if_match_must_be_a_version(client: FlaskClient, started: Started, versi
     assert "If-Match" in answer.json["detail"]
 
 
-# --- looking ----------------------------------------------------------------------------------------
+# --- looking -------------------------------------------------------------------------------------
 
 
 def test_the_state_of_any_version_can_be_seen(client: FlaskClient, sim: Simulation, started: Started) -> None:

@@ -1,4 +1,5 @@
-"""The command line follows an execution over HTTP by asking and waiting, not by asking again and again."""
+"""The command line follows an execution over HTTP by asking and waiting, not by asking again and
+again."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_who_does_not_wait_leaves_as_soon_as_the_execution_is_idle(
 def test_a_turn_that_writes_nothing_ends_the_waiting_of_who_does_not_wait(
     make: Callable[..., Flask], sim: Simulation
 ) -> None:
-    """A patch that opens no gate: its event comes before the turn after which the execution is idle again."""
+    """A patch that opens no gate: its event comes before the turn after which the execution is idle
+    again."""
     execution_id = sim.start({"wait_for_go": True})
     sim.settle()
     with served(make()) as (url, _), Client(url) as client:

@@ -97,7 +97,7 @@ def test_the_runtime_shows_kinds_queues_and_living_workers(client: FlaskClient, 
     assert [one["name"] for one in found["workers"]] == ["alive"]
 
 
-# --- the document -----------------------------------------------------------------------------------
+# --- the document --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any
     assert found <= known
 
 
-# --- the page ---------------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

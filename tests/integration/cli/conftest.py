@@ -95,7 +95,8 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """`program("run", ...)` as a process of its own, its streams piped. Where the test fails, it is killed."""
+    """`program("run", ...)` as a process of its own, its streams piped. Where the test fails, it is
+    killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*argv: str, **options: Any) -> subprocess.Popen[str]:

@@ -1,4 +1,5 @@
-"""Playbooks as people write them who come from elsewhere: they run as a user runs them, and have a canonical form."""
+"""Playbooks as people write them who come from elsewhere: they run as a user runs them, and have a
+canonical form."""
 
 from __future__ import annotations
 

@@ -44,7 +44,10 @@ def caller() -> Path:
 
 
 def child(body: str = "result = n * 2", folder: str = "parts", name: str = "child") -> Path:
-    text = f"workload: {{n: 1}}\nworkflow: [{{step: work, tool: {{kind: python, input: {{n: '{{{{ n }}}}'}}, code: {body!r}}}}}]\n"
+    text = (
+        f"workload: {{n: 1}}\nworkflow: [{{step: work, tool: {{kind: python, input: {{n: '{{{{ n "
+        f"}}}}'}}, code: {body!r}}}}}]\n"
+    )
     return write(name, text, folder)
 
 
@@ -100,7 +103,8 @@ def test_a_path_that_is_nowhere_fails_with_the_nearest_one_of_the_files(cli: Cli
     ended = cli("run", "caller.yaml")
     assert ended.code == 1
     assert (
-        "There is no playbook 'tests/child' in the catalog, nor among the files below the playbook's directory."
+        "There is no playbook 'tests/child' in the catalog, nor among the files below the playbook's "
+        "directory."
         " Did you mean 'tests/childe'?"
     ) in ended.err
 
@@ -259,7 +263,8 @@ def test_who_does_not_wait_leaves_a_caller_whose_child_waits_for_input(cli: Cli)
     body = "{kind: playbook, path: 'tests/{{ iter.x }}'}"
     write(
         "caller",
-        f"workflow: [{{step: s, loop: {{in: [middle, gated], iterator: x, mode: parallel}}, tool: {body}}}]\n",
+        f"workflow: [{{step: s, loop: {{in: [middle, gated], iterator: x, mode: parallel}}, tool: "
+        f"{body}}}]\n",
     )
     left = cli("run", "caller.yaml", "--no-wait")
     assert left.code == 3

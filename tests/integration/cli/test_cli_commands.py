@@ -100,7 +100,7 @@ def test_what_was_typed_wrongly_is_said_in_a_sentence_and_exits_2(
     assert (ended.code, ended.out) == (2, "")
 
 
-# --- validate, graph, schema ----------------------------------------------------------------------------
+# --- validate, graph, schema ---------------------------------------------------------------------
 
 
 def test_validate_answers_in_the_documented_shape(cli: Cli) -> None:
@@ -170,7 +170,7 @@ def test_graph_and_schema(cli: Cli) -> None:
     assert json.loads(cli("schema").out)["type"] == "object"
 
 
-# --- catalog --------------------------------------------------------------------------------------------
+# --- catalog -------------------------------------------------------------------------------------
 
 
 def test_the_catalog_keeps_versions(cli: Cli) -> None:
@@ -193,7 +193,7 @@ def test_the_catalog_keeps_versions(cli: Cli) -> None:
     assert "has no version 9" in cli("catalog", "show", "tests/sum", "--version", "9").err
 
 
-# --- executions -----------------------------------------------------------------------------------------
+# --- executions ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_a_waiting_execution_can_be_cancelled(cli: Cli) -> None:
     assert json.loads(cli("execution", "show", waiting, "--json").out)["status"] == "cancelled"
 
 
-# --- credentials ----------------------------------------------------------------------------------------
+# --- credentials ---------------------------------------------------------------------------------
 
 
 def test_a_credential_is_kept_for_a_path_beside_the_one_for_all_and_keys_rotate(cli: Cli, home: Path) -> None:
@@ -313,7 +313,7 @@ def test_credentials_are_kept_listed_and_forgotten_and_never_shown(cli: Cli, hom
     assert cli("credential", "delete", "api").out == "Credential api is gone.\n"
 
 
-# --- settings, homes, databases -------------------------------------------------------------------------
+# --- settings, homes, databases ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, hom
     assert [letter["body"] for letter in letters] == ["garbage 1", "garbage 0"]
 
 
-# --- tables ---------------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------
 
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:

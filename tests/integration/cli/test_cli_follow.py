@@ -1,4 +1,5 @@
-"""Following an execution, here or on a server: one loop, which neither leaves early nor leaves twice."""
+"""Following an execution, here or on a server: one loop, which neither leaves early nor leaves
+twice."""
 
 from __future__ import annotations
 

@@ -201,8 +201,8 @@ workflow:
 """
 
 
-#: Runs its arguments and prints the most memory that they had, in kB. A process that pytest starts itself counts what
-#: pytest has: its peak includes the moment between fork and exec.
+#: Runs its arguments and prints the most memory that they had, in kB. A process that pytest starts
+#: itself counts what pytest has: its peak includes the moment between fork and exec.
 PEAK = (
     "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

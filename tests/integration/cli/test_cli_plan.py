@@ -118,7 +118,8 @@ def test_a_plan_tells_how_often_tasks_are_called_and_when(cli: Cli) -> None:
         "fetch http GET https://a.example/mon",
         "again while {{ output.data.next }}: at most 7 calls, later ones with other params",
         "after every call of fetch",
-        "again while there are more pages (by link) until {{ output.data.done }}: at most 100 calls, later ones with other url, params",
+        "again while there are more pages (by link) until {{ output.data.done }}: at most 100 calls, "
+        "later ones with other url, params",
         "for each n in [1, 2]: 2 items, one after another in its worker",
         "expects k (integer)",
         "has to return a",
@@ -255,7 +256,10 @@ def test_variables_are_given_where_the_settings_let_templates_read_them(
     monkeypatch.setenv("TIER", "blue")
     monkeypatch.setenv("CLOSED", "x")
     monkeypatch.delenv("UNSET", raising=False)
-    text = 'workload: {a: "{{ env.TIER }}/{{ env.UNSET }}/{{ env.CLOSED }}"}\nworkflow: [{step: start, tool: {kind: noop}}]\n'
+    text = (
+        'workload: {a: "{{ env.TIER }}/{{ env.UNSET }}/{{ env.CLOSED }}"}\nworkflow: [{step: start, '
+        "tool: {kind: noop}}]\n"
+    )
     found = json.loads(cli("plan", write(Path.cwd(), "env", text), "--json").out)
     assert found["workload"] == {"a": "blue//"}
     assert {one["name"]: one["given"] for one in found["environment"]} == {

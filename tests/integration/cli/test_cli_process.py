@@ -237,7 +237,8 @@ def test_a_file_without_an_end_is_refused_before_memory_is_full(program: Program
 
 
 def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
-    """Runs `noetl` with a pseudo-terminal as its streams; returns the exit code and what it wrote."""
+    """Runs `noetl` with a pseudo-terminal as its streams; returns the exit code and what it
+    wrote."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "noetl", *argv],
@@ -276,7 +277,8 @@ def test_ids_are_whole_in_narrow_terminals(cli: Cli) -> None:
 
 
 def test_a_run_imports_nothing_that_it_does_not_need() -> None:
-    """What makes `noetl run` start slowly: the stack's frameworks, migrations, drawing, other databases."""
+    """What makes `noetl run` start slowly: the stack's frameworks, migrations, drawing, other
+    databases."""
     code = (
         "import sys\nfrom noetl.cli.main import main\n"
         "try: main(['run', 'sum.yaml', '-q'])\nexcept SystemExit as ended: assert not ended.code\n"
@@ -334,7 +336,8 @@ def test_a_run_ends_without_collecting_what_it_imported() -> None:
     """Looking through everything that was imported costs a short run a quarter of its time."""
     code = (
         "import atexit, gc, sys\nfrom noetl.cli.main import main\n"
-        "atexit.register(lambda: print(gc.get_count() < (9999,), gc.get_freeze_count() > 50_000, gc.isenabled(), file=sys.stderr))\n"
+        "atexit.register(lambda: print(gc.get_count() < (9999,), gc.get_freeze_count() > 50_000, "
+        "gc.isenabled(), file=sys.stderr))\n"
         "main(['run', 'sum.yaml', '-q'])"
     )
     ended = subprocess.run(

@@ -107,9 +107,12 @@ def test_a_run_that_ends_partial_exits_1(cli: Cli) -> None:
 
 def test_a_retry_that_is_due_later_is_no_wait_for_input(cli: Cli) -> None:
     Path("retry.yaml").write_text(
-        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: r, path: tests/r}\nworkflow:\n- step: start\n"
-        "  tool: {kind: python, code: \"assert attempt > 1; result = attempt\", input: {attempt: '{{ _attempt }}'},\n"
-        "    spec: {policy: {rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, delay: 1.2}}]}}}\n"
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: r, path: tests/r}\nworkflow:\n- step: "
+        "start\n"
+        '  tool: {kind: python, code: "assert attempt > 1; result = attempt", input: {attempt: \'{{ '
+        "_attempt }}'},\n"
+        "    spec: {policy: {rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, "
+        "delay: 1.2}}]}}}\n"
     )
     ended = cli("run", "retry.yaml", "--no-wait", "--quiet")
     assert (ended.code, ended.out) == (0, "2\n")
@@ -167,10 +170,13 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "payload that is no JSON": (["run", "sum.yaml", "--payload", "{a"], "--payload is not JSON"),
     "payload that is a list": (["run", "sum.yaml", "--payload", "[1]"], "--payload must hold a mapping"),
     "payload with nan": (["run", "sum.yaml", "--payload", '{"a": NaN}'], "NaN is no number of JSON"),
-    "payload that is deep": (["run", "sum.yaml", "--payload", '{"a":' + "[" * 50_000], "--payload is not JSON"),
+    "payload that is deep": (["run", "sum.yaml", "--payload", '{"a":' + "[" * 50_000], "--payload is not "
+                                                                                       "JSON"),
     "payload of 5,000 digits": (["run", "sum.yaml", "--payload", '{"a": ' + "9" * 5_000 + "}"], "--payload is not JSON"),
-    "payload without its file": (["run", "sum.yaml", "--payload", "nothing.json"], "There is no file 'nothing.json'."),
-    "payload from a binary file": (["run", "sum.yaml", "--payload", "binary"], "'binary' is not text in UTF-8"),
+    "payload without its file": (["run", "sum.yaml", "--payload", "nothing.json"], "There is no file "
+                                                                                   "'nothing.json'."),
+    "payload from a binary file": (["run", "sum.yaml", "--payload", "binary"], "'binary' is not text in "
+                                                                               "UTF-8"),
     "payload that refers to itself": (["run", "sum.yaml", "--payload", "circle.yaml"], "circle.yaml:1:"),
     "payload with a tag": (["run", "sum.yaml", "--payload", "tag.yaml"], "tag.yaml:1:"),
     "a server that is none": (["run", "sum.yaml", "--server", "127.0.0.1:1"], "127.0.0.1:1"),
@@ -258,14 +264,18 @@ workflow:
 
 
 def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> None:
-    """Names that nothing defined, errors that a policy or a loop went on after, a payload that nothing reads."""
+    """Names that nothing defined, errors that a policy or a loop went on after, a payload that
+    nothing reads."""
     Path("quiet.yaml").write_text(QUIET)
     ran = cli("run", "quiet.yaml", "--payload", '{"nmae": 1}')
     assert ran.code == 0
     assert "start: done, 1 error passed over, in " in ran.err
     assert "rows: done, 1 of 2, 1 failed, in " in ran.err
     assert "2 errors passed over)" in ran.err
-    null = "The template `{{ workload.totl }}` of `input.total` is undefined and became null. (step start, task risky)"
+    null = (
+        "The template `{{ workload.totl }}` of `input.total` is undefined and became null. (step "
+        "start, task risky)"
+    )
     assert f"quiet.yaml:10: warning: {null}" in ran.err
     assert "warning: The workload has no 'nmae', and no template reads it" in ran.err
 

@@ -1,4 +1,5 @@
-"""User code in a sandbox, through `noetl run`: what it can reach, and what is said where there is none."""
+"""User code in a sandbox, through `noetl run`: what it can reach, and what is said where there is
+none."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Program = Callable[..., subprocess.Popen[str]]
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
-#: Everything that row 28 of the bad inputs is about; each attempt yields what it got, or the type of the error.
+#: Everything that row 28 of the bad inputs is about; each attempt yields what it got, or the type
+#: of the error.
 ATTEMPTS = """\
 import ctypes, glob, os, socket, subprocess
 
@@ -81,7 +83,8 @@ workflow:
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot tell that they are hidden."""
+    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot
+    tell that they are hidden."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
@@ -100,7 +103,8 @@ def ran(program: Program, file: Path, *more: str, **env: str) -> dict[str, Any]:
 def test_code_in_a_sandbox_reaches_no_secret_no_server_and_no_file_of_the_machine(
     program: Program, home: Path, redis_url: str, empty_postgres_url: str, tmp_path: Path
 ) -> None:
-    # The home lies below the playbook's directory, which code may read: its secrets must not come along.
+    # The home lies below the playbook's directory, which code may read: its secrets must not come
+    # along.
     folder = tmp_path / "folder"
     home = folder / ".noetl"
     home.mkdir()
@@ -155,7 +159,8 @@ def test_a_home_is_hidden_although_only_a_link_leads_into_the_playbooks_director
     file.write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: boxed, path: tests/boxed}\n"
         "executor: {spec: {isolation: sandbox}}\n"
-        "workflow:\n  - step: start\n    tool: {kind: shell, command: ls -A hidden; cat hidden/secret.key || true}\n"
+        "workflow:\n  - step: start\n    tool: {kind: shell, command: ls -A hidden; cat "
+        "hidden/secret.key || true}\n"
     )
     report = ran(program, file, NOETL_HOME=str(tmp_path / "link"))
     assert report["status"] == "completed", report["error"]

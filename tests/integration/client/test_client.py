@@ -284,7 +284,8 @@ def test_every_method_of_the_client_is_documented() -> None:
 def test_the_client_needs_no_other_part_of_noetl() -> None:
     code = (
         "import json, sys, noetl.client\n"
-        "print(json.dumps([m for m in sys.modules if m.startswith(('noetl', 'sqlalchemy', 'celery', 'flask'))]))"
+        "print(json.dumps([m for m in sys.modules if m.startswith(('noetl', 'sqlalchemy', 'celery', "
+        "'flask'))]))"
     )
 
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

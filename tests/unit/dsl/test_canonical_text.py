@@ -43,7 +43,10 @@ def test_mappings_of_one_entry_keep_their_braces(migrated: Migrate) -> None:
 
 
 def test_keys_that_are_numbers_are_texts_as_elsewhere(migrated: Migrate) -> None:
-    written = 'workflow: [{step: start, vars: {1: "a", 007: [b], 0x10: c, 1_000: {d: 1}, 1.50: e}, next: end}, {step: end}]'
+    written = (
+        'workflow: [{step: start, vars: {1: "a", 007: [b], 0x10: c, 1_000: {d: 1}, 1.50: e}, next: '
+        "end}, {step: end}]"
+    )
     found = migrated(written)
     for said in ('ctx.1: "a"', "ctx.007: [b]", "ctx.0x10: c", "ctx.1_000: {d: 1}", "ctx.1.50: e"):
         assert said in found, found
@@ -238,6 +241,7 @@ def test_a_word_that_means_nothing_in_a_rule_of_case_does_not_become_one_that_me
 ) -> None:
     text = (
         "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow:\n- step: start\n  tool: {kind: noop}\n  case:\n"
-        f"  - when: '{{{{ true }}}}'\n    then: {{set: {{ctx.x: 1}}, next: {{step: end, {word}: []}}}}\n- step: end\n"
+        f"  - when: '{{{{ true }}}}'\n    then: {{set: {{ctx.x: 1}}, next: {{step: end, {word}: "
+        f"[]}}}}\n- step: end\n"
     )
     assert f"{word}:" not in migrated(text)

@@ -46,7 +46,8 @@ SPECS = {
         'mode: parallel, max_in_flight: "{{ n }}", reduce: {ctx.x: append}',
     ),
     "keys of frames without effect": (
-        "mode: cursor, frame: {max_seconds: 30, max_bytes: 65536, lease_seconds: '{{ n }}', heartbeat_seconds: 3.5, max_rows: 5}",
+        "mode: cursor, frame: {max_seconds: 30, max_bytes: 65536, lease_seconds: '{{ n }}', "
+        "heartbeat_seconds: 3.5, max_rows: 5}",
         "mode: parallel, frame: {max_rows: 5}",
     ),
     "a frame of nothing else": ("frame: {max_seconds: 30}", "mode: sequential"),
@@ -112,7 +113,10 @@ def test_what_cannot_be_meant_is_told(spec: str, word: str) -> None:
 
 @pytest.mark.parametrize("spec", ["mode: cursor", "mode: parallel, frame: {row_concurrency: 2}"])
 def test_without_a_cursor_these_mean_nothing(spec: str) -> None:
-    text = f"{HEADER}workflow: [{{step: a, loop: {{in: [1], iterator: n, spec: {{{spec}}}}}, tool: {{kind: noop}}}}]"
+    text = (
+        f"{HEADER}workflow: [{{step: a, loop: {{in: [1], iterator: n, spec: {{{spec}}}}}, tool: "
+        f"{{kind: noop}}}}]"
+    )
     problems = compile_playbook(text, file="sample.yaml", kinds=kinds()).problems
     assert [problem.code for problem in problems] == ([Code.VALUE] if spec == "mode: cursor" else [])
 

@@ -27,7 +27,8 @@ REWRITTEN = {
 """,
     ),
     "names of sinks are new": (
-        "- {step: a, tool: [{name: sink, kind: noop}, w], sink: [{kind: noop}, {tool: {name: w, kind: noop}}]}",
+        "- {step: a, tool: [{name: sink, kind: noop}, w], sink: [{kind: noop}, {tool: {name: w, kind: "
+        "noop}}]}",
         """
 - step: a
   tool:
@@ -48,20 +49,27 @@ REWRITTEN = {
 """,
     ),
     "rules that only route are an exclusive router": (
-        "- {step: a, case: [{when: x, then: {next: b}}, {when: true, then: [{next: [c, {step: d, when: '{{ y }}', with: {n: 1}}]}]}], next: e}",
-        "- {step: a, next: {arcs: [{step: b, when: x}, [{step: c}, {step: d, when: '{{ y }}', args: {n: 1}}], {step: e}]}}",
+        "- {step: a, case: [{when: x, then: {next: b}}, {when: true, then: [{next: [c, {step: d, when: "
+        "'{{ y }}', with: {n: 1}}]}]}], next: e}",
+        "- {step: a, next: {arcs: [{step: b, when: x}, [{step: c}, {step: d, when: '{{ y }}', args: {n: "
+        "1}}], {step: e}]}}",
     ),
     "guards of a rule and its target are joined": (
-        "- {step: a, case: [{when: x, then: {next: [{step: b, when: '{{ y or z }}'}, {step: c, when: true}, {step: d, when: false}]}}]}",
-        "- {step: a, next: {arcs: [[{step: b, when: '{{ (x) and (y or z) }}'}, {step: c, when: x}, {step: d, when: false}]]}}",
+        "- {step: a, case: [{when: x, then: {next: [{step: b, when: '{{ y or z }}'}, {step: c, when: "
+        "true}, {step: d, when: false}]}}]}",
+        "- {step: a, next: {arcs: [[{step: b, when: '{{ (x) and (y or z) }}'}, {step: c, when: x}, "
+        "{step: d, when: false}]]}}",
     ),
     "rules that assign are all asked": (
-        "- {step: a, case: [{when: x, then: {set: {n: 1}}}, {when: y, then: {set: {m: 2}, next: {step: b, set: {o: 3}}}}], next: {spec: {no_next_is_error: true}, arcs: [c]}}",
-        "- {step: a, next: {spec: {no_next_is_error: true, mode: first}, arcs: [{when: x, set: {n: 1}}, {step: b, when: y, set: {m: 2, o: 3}}, {step: c}]}}",
+        "- {step: a, case: [{when: x, then: {set: {n: 1}}}, {when: y, then: {set: {m: 2}, next: {step: "
+        "b, set: {o: 3}}}}], next: {spec: {no_next_is_error: true}, arcs: [c]}}",
+        "- {step: a, next: {spec: {no_next_is_error: true, mode: first}, arcs: [{when: x, set: {n: 1}}, "
+        "{step: b, when: y, set: {m: 2, o: 3}}, {step: c}]}}",
     ),
     "what a rule assigns comes last where its guard reads it": (
         "- {step: a, case: [{when: n < 3, then: {set: {n: 4}, next: [b, c]}}]}",
-        "- {step: a, next: {spec: {mode: first}, arcs: [[{step: b, when: n < 3}, {step: c, when: n < 3}], {when: n < 3, set: {n: 4}}]}}",
+        "- {step: a, next: {spec: {mode: first}, arcs: [[{step: b, when: n < 3}, {step: c, when: n < "
+        "3}], {when: n < 3, set: {n: 4}}]}}",
     ),
     "a default that assigns asks what was taken": (
         "- {step: a, case: [{when: x, then: {next: b}}], next: {step: c, set: {n: 1}}}",
@@ -75,7 +83,8 @@ REWRITTEN = {
 """,
     ),
     "all arcs of an inclusive default are one choice": (
-        "- {step: a, case: [{when: x, then: {next: b}}], next: {spec: {mode: inclusive}, arcs: [c, {step: d, when: y}]}}",
+        "- {step: a, case: [{when: x, then: {next: b}}], next: {spec: {mode: inclusive}, arcs: [c, "
+        "{step: d, when: y}]}}",
         "- {step: a, next: {arcs: [{step: b, when: x}, [{step: c}, {step: d, when: y}]]}}",
     ),
     "the sink of a case runs where its guard holds": (
@@ -117,7 +126,8 @@ REWRITTEN = {
 """,
     ),
     "errors are tried again by a policy": (
-        "- {step: a, tool: {kind: http, url: u, spec: {timeout: 3}}, retry: [{when: e, stop_when: f, then: {max_attempts: 4, backoff: linear, jitter: 2}}, {then: {attempts: 2, initial_delay: 5s}}]}",
+        "- {step: a, tool: {kind: http, url: u, spec: {timeout: 3}}, retry: [{when: e, stop_when: f, "
+        "then: {max_attempts: 4, backoff: linear, jitter: 2}}, {then: {attempts: 2, initial_delay: 5s}}]}",
         """
 - step: a
   tool:
@@ -160,7 +170,8 @@ REWRITTEN = {
 """,
     ),
     "both kinds of retries stand in one list": (
-        "- {step: a, tool: [{x: {kind: noop}}, y], retry: [{when: e, then: {delay: 2}}, {when: a, then: {next_call: {args: {n: 1}}}}, {then: {next_call: {args: {n: 2}}, backoff: fixed, delay: 3}}]}",
+        "- {step: a, tool: [{x: {kind: noop}}, y], retry: [{when: e, then: {delay: 2}}, {when: a, then: "
+        "{next_call: {args: {n: 1}}}}, {then: {next_call: {args: {n: 2}}, backoff: fixed, delay: 3}}]}",
         """
 - step: a
   tool:
@@ -276,7 +287,8 @@ def test_a_fault_is_told_where_it_was_written(
 
 def test_the_page_that_follows_is_at_fault_where_it_was_written(body: Callable[[str], Compiled]) -> None:
     found = body(
-        "workflow:\n- step: a\n  tool:\n    kind: http\n    url: u\n    retry:\n      when: '{{ 1 | nope }}'\n"
+        "workflow:\n- step: a\n  tool:\n    kind: http\n    url: u\n    retry:\n      when: '{{ 1 | nope "
+        "}}'\n"
         "      next_call:\n        params:\n          p: '{{ 2 | nopes }}'\n"
     )
     assert [(one.line, one.path) for one in found.errors] == [
@@ -295,7 +307,8 @@ def test_what_belongs_to_steps_is_refused_at_tools(body: Callable[[str], Compile
 
 def test_a_task_alone_has_no_label_and_what_stands_in_it_is_its_own(body: Callable[[str], Compiled]) -> None:
     found = body(
-        "workflow:\n- step: start\n  tool: {fetch: {kind: noop, sink: [[1]]}}\n  case: [{then: {next: end}}]\n- step: end\n"
+        "workflow:\n- step: start\n  tool: {fetch: {kind: noop, sink: [[1]]}}\n  case: [{then: {next: "
+        "end}}]\n- step: end\n"
     )
     assert [problem.code for problem in found.errors] == [Code.MISSING]
 
@@ -303,7 +316,8 @@ def test_a_task_alone_has_no_label_and_what_stands_in_it_is_its_own(body: Callab
 @pytest.mark.parametrize("key", ["sink: {x: 1}", "retry: {max_attempts: 2}"])
 def test_tasks_of_each_are_written_in_the_canonical_form(body: Callable[[str], Compiled], key: str) -> None:
     found = body(
-        "workflow:\n- step: start\n  tool:\n    kind: http\n    url: /\n    repeat:\n      next: [{when: '{{ page.x }}'}]\n"
+        "workflow:\n- step: start\n  tool:\n    kind: http\n    url: /\n    repeat:\n      next: [{when: "
+        "'{{ page.x }}'}]\n"
         f"      each: [{{kind: noop, {key}}}]\n"
     )
     assert [(problem.code, problem.line) for problem in found.errors] == [(Code.MISPLACED, 11)]

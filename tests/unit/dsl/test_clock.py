@@ -18,23 +18,32 @@ REFUSED = [
     f"workflow: [{{step: start, tool: [{{b: {{kind: noop, args: {{at: {NOW}}}}}}}]}}]",
     f"workflow: [{{step: start, tool: {{kind: noop, loop: {{in: {NOW}, iterator: n}}}}}}]",
     f"workbook: {{w: {{kind: noop, input: {{at: {NOW}}}}}}}\nworkflow: [{{step: start, tool: w}}]",
-    "workflow: [{step: start, loop: {in: [1], iterator: n}, input: {at: '{{ now() }}{{ n }}'}, tool: {kind: noop}}]",
-    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{when: '{{ now() }}', then: {do: continue}}]}}}}]",
-    "workflow: [{step: start, spec: {policy: {rules: [{when: '{{ now() }}', then: {do: continue}}]}}, tool: {kind: noop}}]",
-    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{when: '{{ error }}', then: {do: retry, "
+    "workflow: [{step: start, loop: {in: [1], iterator: n}, input: {at: '{{ now() }}{{ n }}'}, tool: "
+    "{kind: noop}}]",
+    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{when: '{{ now() }}', then: "
+    "{do: continue}}]}}}}]",
+    "workflow: [{step: start, spec: {policy: {rules: [{when: '{{ now() }}', then: {do: continue}}]}}, "
+    "tool: {kind: noop}}]",
+    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{when: '{{ error }}', then: "
+    "{do: retry, "
     "delay: '{{ 1 if now() else 2 }}'}}, {else: {do: continue}}]}}}}]",
     "workflow: [{step: start, tool: {kind: noop, spec: {timeout: '{{ 1 if now() else 2 }}'}}}]",
-    "workflow: [{step: start, spec: {timeout: '{{ 1 if now() else 2 }}'}, tool: [{kind: noop}, {kind: noop}]}]",
+    "workflow: [{step: start, spec: {timeout: '{{ 1 if now() else 2 }}'}, tool: [{kind: noop}, {kind: "
+    "noop}]}]",
     "executor: {spec: {timeout: '{{ 1 if now() else 2 }}'}}\nworkflow: [{step: start, tool: {kind: noop}}]",
 ]
 RIGHT = [
     f"workload: {{at: {NOW}}}\nctx: {{at: {NOW}}}\nworkflow: [{{step: start}}]",
     f"workflow: [{{step: start, input: {{at: {NOW}}}, tool: {{kind: noop, input: {{x: '{{{{ at }}}}'}}}}}}]",
     f"workflow: [{{step: start, tool: {{kind: noop, set: {{ctx.at: {NOW}}}}}, set: {{ctx.b: {NOW}}}}}]",
-    f"workflow: [{{step: start, tool: {{kind: noop}}, next: [{{step: end, args: {{at: {NOW}}}}}]}}, {{step: end}}]",
-    "workflow: [{step: start, loop: {in: '{{ [now()] }}', iterator: n}, input: {at: '{{ now() }}'}, tool: {kind: noop}}]",
-    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{else: {do: continue, set: {ctx.x: '{{ now() }}'}}}]}}}}]",
-    "workflow: [{step: start, spec: {policy: {admit: {rules: [{when: '{{ now() }}', then: {allow: true}}]}}}, tool: {kind: noop}}]",
+    f"workflow: [{{step: start, tool: {{kind: noop}}, next: [{{step: end, args: {{at: {NOW}}}}}]}}, "
+    f"{{step: end}}]",
+    "workflow: [{step: start, loop: {in: '{{ [now()] }}', iterator: n}, input: {at: '{{ now() }}'}, "
+    "tool: {kind: noop}}]",
+    "workflow: [{step: start, tool: {kind: noop, spec: {policy: {rules: [{else: {do: continue, set: "
+    "{ctx.x: '{{ now() }}'}}}]}}}}]",
+    "workflow: [{step: start, spec: {policy: {admit: {rules: [{when: '{{ now() }}', then: {allow: "
+    "true}}]}}}, tool: {kind: noop}}]",
     "workload: {now: 5}\nworkflow: [{step: start, tool: {kind: noop, input: {at: '{{ now }}'}}}]",
 ]
 

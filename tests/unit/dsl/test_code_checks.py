@@ -30,7 +30,8 @@ NAMES = {
     "for i in range(3):\n    pass\nresult = i": [],
     "if (n := 3) and n:\n    result = n": [],
     "with open(__name__) as f, g() as h:\n    result = f, h": [("g", 1)],
-    "match given:\n    case {'a': q, **rest}:\n        result = q, rest\n    case [a, *b]:\n        result = a, b": [],
+    "match given:\n    case {'a': q, **rest}:\n        result = q, rest\n    case [a, *b]:\n        "
+    "result = a, b": [],
     "result = f'{given} {nobody}'": [("nobody", 1)],
     "def main(a, *b, c=other, **d):\n    return a, b, c, d": [("other", 1)],
     "return given + nothing": [("nothing", 1)],

@@ -1,4 +1,5 @@
-"""Values that a tool cannot take are told where they stand; what is rendered, and whatever hangs on it, is let through."""
+"""Values that a tool cannot take are told where they stand; what is rendered, and whatever hangs on
+it, is let through."""
 
 from __future__ import annotations
 

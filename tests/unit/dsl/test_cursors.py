@@ -14,7 +14,10 @@ from noetl.net.model import Net, Task, Transition
 NetOf = Callable[[str], Net]
 Body = Callable[[str], Compiled]
 
-CLAIM = "UPDATE jobs SET s = 1 WHERE id IN (SELECT id FROM jobs FOR UPDATE SKIP LOCKED LIMIT :max_rows) RETURNING *"
+CLAIM = (
+    "UPDATE jobs SET s = 1 WHERE id IN (SELECT id FROM jobs FOR UPDATE SKIP LOCKED LIMIT :max_rows) "
+    "RETURNING *"
+)
 
 
 def looped(
@@ -163,5 +166,8 @@ def test_claims_that_mark_and_return_rows_are_no_problem(body: Body, claim: str)
 
 
 def test_a_frame_without_a_cursor_has_no_effect(body: Body) -> None:
-    text = "workflow:\n- {step: a, loop: {in: [1], iterator: i, spec: {frame: {max_rows: 2}}}, tool: {kind: noop}}"
+    text = (
+        "workflow:\n- {step: a, loop: {in: [1], iterator: i, spec: {frame: {max_rows: 2}}}, tool: "
+        "{kind: noop}}"
+    )
     assert [(p.code, p.line) for p in body(text).problems] == [(Code.IGNORED, 5)]

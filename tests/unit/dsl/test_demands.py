@@ -48,8 +48,10 @@ def test_names_and_types_are_taken_from_every_form(
 
 def test_a_call_adds_its_own_demands_to_those_of_the_workbook(net_of: Callable[[str], Net]) -> None:
     net = net_of(
-        BOOK % "[who]"
-        + "- step: start\n  tool: {kind: workbook, name: greet, input: {who: a, b: 1}, assert: {expects: [b]}}\n"
+        BOOK
+        % "[who]"
+        + "- step: start\n  tool: {kind: workbook, name: greet, input: {who: a, b: 1}, assert: {expects: "
+        "[b]}}\n"
     )
     assert net.steps["start"].tasks[0].expects == (Demand("who", of="greet"), Demand("b"))
 
@@ -63,7 +65,8 @@ def test_a_call_adds_its_own_demands_to_those_of_the_workbook(net_of: Callable[[
         "{step: start, input: {who: a}, tool: greet}",
         "{step: start, args: {who: a}, tool: [greet]}",
         "{step: start, next: {arcs: [{step: b, args: {who: a}}]}}\n- {step: b, tool: greet}",
-        "{step: start, next: {arcs: [{step: b, input: {who: a}}]}}\n- {step: b, tool: {kind: workbook, name: greet}}",
+        "{step: start, next: {arcs: [{step: b, input: {who: a}}]}}\n- {step: b, tool: {kind: workbook, "
+        "name: greet}}",
     ],
 )
 def test_an_input_is_given_by_the_call_its_step_or_an_arc(body: Compile, step: str) -> None:

@@ -45,7 +45,8 @@ def _input(template: str, *, more: str = "") -> str:
 
 def _loop(template: str, more: str = "") -> str:
     return (
-        "- step: start\n  loop: {in: [1], iterator: n}\n  tool:\n  - {name: first, kind: noop, set: {iter.size.b: 1}}\n"
+        "- step: start\n  loop: {in: [1], iterator: n}\n  tool:\n  - {name: first, kind: noop, set: "
+        "{iter.size.b: 1}}\n"
         f"  - {{name: last, kind: noop, input: {{x: '{template}'}}{more}}}\n"
     )
 
@@ -67,11 +68,13 @@ BAD = [
     ),
     (Code.JOIN_UNFILLED, "- step: start\n  next: j\n" + _JOIN.replace("JOIN", "all") + "  next: c\n"
      "- step: c\n  next:\n    arcs: [{step: j, when: '{{ ctx.x }}'}]\n", "j\n  spec"),
-    (Code.SELF_LOOP, "- step: start\n  tool: {kind: noop}\n  next: {step: start, when: '{{ true }}'}\n", "start\n"),
+    (Code.SELF_LOOP, "- step: start\n  tool: {kind: noop}\n  next: {step: start, when: '{{ true "
+                     "}}'}\n", "start\n"),
     (Code.SELF_LOOP, _arcs("{step: start}", "{step: a}", "{step: b}", mode="inclusive"), "start\n"),
     (Code.ENDLESS, "- step: start\n  next: {step: c, when: 'true'}\n- step: c\n  next: start\n", "start\n"),
     (Code.ENDLESS_JUMP, _tasks("{else: {do: continue}}", "{else: {do: jump, to: one}}"), "{name: two"),
-    (Code.ENDLESS_JUMP, _tasks("{else: {do: continue}}", "{when: true, then: {do: jump, to: two}}"), "{name: two"),
+    (Code.ENDLESS_JUMP, _tasks("{else: {do: continue}}", "{when: true, then: {do: jump, to: "
+                                                         "two}}"), "{name: two"),
     (Code.RETRY_ONCE, _tasks("{else: {do: retry, attempts: 1}}", "{else: {do: fail}}"), "1}}"),
     (Code.OUTSIDE_OF_LOOP, _input("{{ iter.n }}", more=_LOAD), "iter.n"),
     (Code.OUTSIDE_OF_LOOP, _input("{{ loop_index }}", more=_LOAD), "loop_index"),
@@ -92,7 +95,8 @@ BAD = [
     ),
     (
         Code.UNREADABLE,
-        "- step: get-it\n  tool: {kind: noop}\n  next: e\n- step: e\n  tool: {kind: noop, input: {x: '{{ get-it.n }}'}}\n",
+        "- step: get-it\n  tool: {kind: noop}\n  next: e\n- step: e\n  tool: {kind: noop, input: {x: '{{ "
+        "get-it.n }}'}}\n",
         "get-it.n",
     ),
     (
@@ -102,7 +106,8 @@ BAD = [
     ),
     (Code.BUILT_IN, "- step: start\n  next: ctx\n- step: ctx\n  tool: {kind: noop}\n", "ctx\n  tool"),
     (Code.UNDEFINED, _loop("{{ iter.m }}"), "iter.m"),
-    (Code.UNDEFINED, _loop("{{ 1 }}", ", spec: {policy: {rules: [{when: '{{ iter.m }}', then: {do: fail}}, {else: {do: fail}}]}}"), "iter.m"),
+    (Code.UNDEFINED, _loop("{{ 1 }}", ", spec: {policy: {rules: [{when: '{{ iter.m }}', then: {do: "
+                                      "fail}}, {else: {do: fail}}]}}"), "iter.m"),
     (Code.UNDEFINED, _input("a {% if b %}{{ x }}{% endif %}", more=_LOAD), "b %}"),
 ]  # fmt: skip
 
@@ -119,17 +124,21 @@ GOOD = [
     _join(_CHOICE, "{count: 1}"),
     # The router runs once for each of two tokens, and may take another arc each time.
     _join(
-        "- step: start\n  next: [p, q]\n- step: p\n  next: r\n- step: q\n  next: r\n- step: r\n  spec: {join: any}\n"
-        "  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n- step: a\n  next: j\n- step: b\n  next: j\n"
+        "- step: start\n  next: [p, q]\n- step: p\n  next: r\n- step: q\n  next: r\n- step: r\n  spec: "
+        "{join: any}\n"
+        "  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n- step: a\n  next: j\n- step: "
+        "b\n  next: j\n"
     ),
     # In a cycle, too.
     _join(
         "- step: start\n  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n"
-        "- step: a\n  next: [j, back]\n- step: b\n  next: j\n- step: back\n  next: {step: start, when: '{{ ctx.y }}'}\n"
+        "- step: a\n  next: [j, back]\n- step: b\n  next: j\n- step: back\n  next: {step: start, when: "
+        "'{{ ctx.y }}'}\n"
     ),
     # Behind each arc of one choice stand both branches.
     _join(
-        "- step: start\n  next:\n    arcs: [{step: x, when: '{{ ctx.x }}'}, {step: y}]\n- step: x\n  next: [a, b]\n"
+        "- step: start\n  next:\n    arcs: [{step: x, when: '{{ ctx.x }}'}, {step: y}]\n- step: x\n  "
+        "next: [a, b]\n"
         "- step: y\n  next: [a, b]\n- step: a\n  next: j\n- step: b\n  next: j\n"
     ),
     _tasks(
@@ -139,7 +148,8 @@ GOOD = [
     _tasks("{else: {do: jump, to: two}}", "{else: {do: fail}}"),
     _tasks("{else: {do: retry, attempts: 2}}", "{else: {do: retry, attempts: '{{ ctx.n }}'}}"),
     _input("{{ iter.parent.index }}{{ iter.n | default(1) }}", more=_LOAD),
-    "- step: start\n  loop: {in: [1], iterator: n}\n  tool: {kind: noop, input: {x: '{{ iter.n }}{{ loop_index }}'}}\n",
+    "- step: start\n  loop: {in: [1], iterator: n}\n  tool: {kind: noop, input: {x: '{{ iter.n }}{{ "
+    "loop_index }}'}}\n",
     _loop("{{ iter.n }}{{ iter.index }}{{ iter.parent.n }}{{ iter.size.b }}{{ iter.m | default(1) }}"),
     _loop("{{ iter.m }}{{ iter.parent.n }}", ", loop: {in: [2], iterator: m}"),
     _loop("{{ iter.t }}", ", spec: {policy: {rules: [{else: {do: continue, set: {iter.t: 1}}}]}}"),
@@ -182,7 +192,8 @@ def test_what_goes_wrong_is_told_at_its_place(body: Compile, code: Code, steps: 
 def test_what_only_the_start_knows_hides_no_value_that_steps_read(body: Compile) -> None:
     text = (
         "workload: {payload: 1}\nworkflow:\n- step: payload\n  tool: {kind: noop}\n  next: each\n"
-        "- step: each\n  loop: {in: [1], iterator: payload}\n  tool: {kind: noop, input: {x: '{{ payload }}'}}\n"
+        "- step: each\n  loop: {in: [1], iterator: payload}\n  tool: {kind: noop, input: {x: '{{ payload "
+        "}}'}}\n"
     )
     assert [problem for problem in body(text).problems if problem.code is Code.BUILT_IN] == []
 
@@ -216,7 +227,7 @@ def test_a_workload_value_that_a_built_in_hides_is_warned_of_where_it_is_read(
     assert (Code.BUILT_IN in {problem.code for problem in body(text).problems}) == warned
 
 
-# --- secrets ---------------------------------------------------------------------------------------
+# --- secrets -------------------------------------------------------------------------------------
 
 SECRETS = [
     "auth: {password: hunter2!}",
@@ -291,7 +302,7 @@ def test_a_secret_of_the_keychain_is_not_shown(body: Compile) -> None:
     assert "name: k, kind: static" in render(result.problems[0], result.shown)
 
 
-# --- columns ---------------------------------------------------------------------------------------
+# --- columns -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -330,7 +341,7 @@ def test_python_is_pointed_at_where_it_cannot_be_read(body: Compile, code: str, 
     assert (problem.code, problem.column) == (Code.PYTHON, column)
 
 
-# --- time ------------------------------------------------------------------------------------------
+# --- time ----------------------------------------------------------------------------------------
 
 
 def _thousand(step: Callable[[int], str]) -> str:
@@ -343,14 +354,17 @@ def _thousand(step: Callable[[int], str]) -> str:
     [
         _thousand(
             lambda n: (
-                f"- step: s{n}\n  spec: {{join: all}}\n  tool: {{kind: noop, input: {{x: '{{{{ s{max(n - 1, 0)}.y }}}}'}}}}\n"
-                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: s{min(n + 2, 999)}}}]}}\n"
+                f"- step: s{n}\n  spec: {{join: all}}\n  tool: {{kind: noop, input: {{x: '{{{{ "
+                f"s{max(n - 1, 0)}.y }}}}'}}}}\n"
+                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: "
+                f"s{min(n + 2, 999)}}}]}}\n"
             )
         ),
         _thousand(
             lambda n: (
                 f"- step: s{n}\n  tool: {{kind: noop, input: {{x: '{{{{ s{999 - n}.y }}}}'}}}}\n"
-                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: s{n // 2}}}]}}\n"
+                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: "
+                f"s{n // 2}}}]}}\n"
             )
         ),
         "workflow:\n- step: a\n  tool: {kind: noop, input: {x: '" + "a.b.c-d+" * 20_000 + "'}}\n",

@@ -11,7 +11,8 @@ import pytest
 import noetl
 
 ROOT = Path(noetl.__file__).parent
-#: Keys of dialects, as far as the canonical form does not have the same word for something of its own.
+#: Keys of dialects, as far as the canonical form does not have the same word for something of its
+#: own.
 WORDS = frozenset(
     {
         *("case", "sink", "next_call", "per_iteration", "retry_when", "max_attempts", "backoff_multiplier"),
@@ -37,7 +38,8 @@ def modules() -> Iterator[Path]:
 
 
 def words(tree: ast.AST) -> Iterator[str]:
-    """Texts, attributes, fields and keywords of a module: what a key of a document could be read or named by."""
+    """Texts, attributes, fields and keywords of a module: what a key of a document could be read or
+    named by."""
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)):

@@ -148,6 +148,7 @@ def test_what_a_router_says_itself_stands_with_the_step(
     net_of: NetOf, spec: str, strict: bool | None
 ) -> None:
     net = net_of(
-        f"workflow:\n- {{step: start, next: {{spec: {spec}, arcs: [{{step: end, when: false}}]}}}}\n- step: end\n"
+        f"workflow:\n- {{step: start, next: {{spec: {spec}, arcs: [{{step: end, when: false}}]}}}}\n- "
+        "step: end\n"
     )
     assert net.steps["start"].no_next_is_error is strict

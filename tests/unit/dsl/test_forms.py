@@ -69,7 +69,8 @@ def test_input_args_and_with_are_synonyms(net_of: NetOf) -> None:
 def test_what_a_tool_does_not_share_is_its_configuration(net_of: NetOf) -> None:
     task = (
         net_of(
-            "workflow:\n- step: a\n  tool:\n    kind: shell\n    desc: d\n    command: ls\n    env: {A: '1'}\n"
+            "workflow:\n- step: a\n  tool:\n    kind: shell\n    desc: d\n    command: ls\n    env: {A: "
+            "'1'}\n"
             "    input: {x: 1}\n    set: {y: 2}\n    spec: {timeout: 5}\n"
         )
         .steps["a"]
@@ -85,7 +86,8 @@ def test_what_a_tool_does_not_share_is_its_configuration(net_of: NetOf) -> None:
 def test_configuration_may_stand_under_spec(net_of: NetOf) -> None:
     task = (
         net_of(
-            "workflow:\n- step: a\n  tool: {kind: http, spec: {url: 'http://x', timeout: 3, pool: 1}, method: GET}\n"
+            "workflow:\n- step: a\n  tool: {kind: http, spec: {url: 'http://x', timeout: 3, pool: 1}, "
+            "method: GET}\n"
         )
         .steps["a"]
         .tasks[0]
@@ -210,7 +212,8 @@ def test_guards_that_mention_the_boundary_are_marked(net_of: NetOf, when: str, b
 def test_arcs_carry_args_and_assignments(net_of: NetOf) -> None:
     net = net_of(
         "workflow:\n- step: start\n  next:\n    arcs:\n"
-        "    - {step: end, args: {x: 1, y: 1}, input: {y: 2}, set: {n: 3, ctx.m: 4, step.k: 5}}\n- step: end\n"
+        "    - {step: end, args: {x: 1, y: 1}, input: {y: 2}, set: {n: 3, ctx.m: 4, step.k: 5}}\n- step: "
+        "end\n"
     )
     [arc] = net.steps["start"].arcs
     assert arc.args == {"x": 1, "y": 2}
@@ -220,8 +223,10 @@ def test_arcs_carry_args_and_assignments(net_of: NetOf) -> None:
 
 def test_names_without_a_scope_are_local_to_tasks_and_ctx_on_steps(net_of: NetOf) -> None:
     net = net_of(
-        "workflow:\n- step: a\n  loop: {in: [1], iterator: i}\n  set: {x: 1, vars.y: 2}\n  tool:\n    kind: noop\n"
-        "    set: {x: 1, ctx.y: 2, iter.z: 3, step.s: 4, vars.v: 5}\n    set_ctx: {m: 6}\n    set_iter: {n: 7}\n"
+        "workflow:\n- step: a\n  loop: {in: [1], iterator: i}\n  set: {x: 1, vars.y: 2}\n  tool:\n    "
+        "kind: noop\n"
+        "    set: {x: 1, ctx.y: 2, iter.z: 3, step.s: 4, vars.v: 5}\n    set_ctx: {m: 6}\n    set_iter: "
+        "{n: 7}\n"
     )
     step = net.steps["a"]
     assert step.set == (Assignment("ctx", "x", 1), Assignment("ctx", "y", 2))
@@ -273,7 +278,8 @@ def test_a_loop_over_null_is_a_loop(net_of: NetOf) -> None:
 
 def test_reducers_are_named_without_their_scope(net_of: NetOf) -> None:
     net = net_of(
-        "workflow:\n- step: a\n  loop: {in: [1], iterator: i, spec: {mode: parallel, commit: each, reduce: {ctx.t: sum}}}\n"
+        "workflow:\n- step: a\n  loop: {in: [1], iterator: i, spec: {mode: parallel, commit: each, "
+        "reduce: {ctx.t: sum}}}\n"
         "  tool: {kind: noop, set: {ctx.t: 1}}\n"
     )
     made = net.steps["a"].loop
@@ -313,7 +319,8 @@ def test_admission_takes_the_forms_of_rules(net_of: NetOf) -> None:
 
 def test_a_list_among_the_arcs_is_one_choice_and_an_arc_without_a_step_only_assigns(net_of: NetOf) -> None:
     net = net_of(
-        "workflow:\n- step: a\n  next:\n    spec: {mode: first}\n    arcs:\n    - b\n    - [{set: {x: 1}}, b, {step: c, when: true}]\n"
+        "workflow:\n- step: a\n  next:\n    spec: {mode: first}\n    arcs:\n    - b\n    - [{set: {x: "
+        "1}}, b, {step: c, when: true}]\n"
         "    - {set: {x: 2}}\n- {step: b, tool: {kind: noop}}\n- {step: c, tool: {kind: noop}}\n"
     )
     made = net.steps["a"]
@@ -330,7 +337,8 @@ def test_a_list_among_the_arcs_is_one_choice_and_an_arc_without_a_step_only_assi
 
 def test_ctx_is_part_of_the_net_and_its_names_are_known_to_steps(body: Callable[[str], Compiled]) -> None:
     found = body(
-        "ctx: {n: 1, m: '{{ nowhere }}'}\nworkflow:\n- {step: a, tool: {kind: noop, input: {x: '{{ n + m }}'}}}\n"
+        "ctx: {n: 1, m: '{{ nowhere }}'}\nworkflow:\n- {step: a, tool: {kind: noop, input: {x: '{{ n + m "
+        "}}'}}}\n"
     )
     assert [(problem.code, problem.path) for problem in found.problems] == [(Code.UNDEFINED, "ctx.m")]
     assert found.net is not None
@@ -367,7 +375,8 @@ def test_without_a_step_called_start_the_first_is_the_entry(net_of: NetOf) -> No
 
 def test_the_executor_names_the_final_step_and_what_failure_means(net_of: NetOf) -> None:
     net = net_of(
-        "executor: {spec: {final_step: end, no_next_is_error: true, policy: {failure: {mode: best_effort}}}}\n"
+        "executor: {spec: {final_step: end, no_next_is_error: true, policy: {failure: {mode: "
+        "best_effort}}}}\n"
         "workflow:\n- {step: start, tool: {kind: noop}}\n- step: end\n"
         "- {step: x, tool: {kind: noop}, spec: {policy: {failure: {mode: fail_fast}}}}\n"
     )
@@ -430,7 +439,8 @@ def test_values_in_commands_are_quoted_unless_the_spec_says_otherwise(net_of: Ne
 
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:
     net = net_of(
-        "keychain: {api: {kind: token, auth: idp}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
+        "keychain: {api: {kind: token, auth: idp}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: "
+        "start}]\n"
     )
     assert net.workload == {"a": 1, "b": "{{ a }}"}
     assert net.keychain == ({"name": "api", "kind": "token", "auth": "idp"},)

@@ -1,4 +1,5 @@
-"""Somebody without a manual: what is wrong is told at its place, with a hint that leads to the cure."""
+"""Somebody without a manual: what is wrong is told at its place, with a hint that leads to the
+cure."""
 
 from __future__ import annotations
 
@@ -115,8 +116,10 @@ def test_a_name_that_means_nothing_is_told_with_the_one_that_was_meant(
 #: A step whose rule, `set`, guard and arc can be given a template.
 _OUTCOMES = (
     'workflow:\n- step: start\n  tool: {{kind: {kind}, command: x, set: {{b: "{task}"}}, '
-    'spec: {{policy: {{rules: [{{when: "{rule}", then: {{do: break}}}}, {{else: {{then: {{do: fail}}}}}}]}}}}}}\n'
-    '  set: {{ctx.c: "{step}"}}\n  next: {{arcs: [{{step: end, when: "{arc}", args: {{a: "{args}"}}}}]}}\n- step: end\n'
+    'spec: {{policy: {{rules: [{{when: "{rule}", then: {{do: break}}}}, {{else: {{then: {{do: '
+    "fail}}}}}}]}}}}}}\n"
+    '  set: {{ctx.c: "{step}"}}\n  next: {{arcs: [{{step: end, when: "{arc}", args: {{a: '
+    '"{args}"}}}}]}}\n- step: end\n'
 )
 _WELL = {
     "kind": "shell",
@@ -184,7 +187,8 @@ def test_a_name_that_hides_a_value_of_the_workload_is_read_as_itself(body: Compi
     [
         "- {step: start, tool: {kind: noop, input: {result: 1}, set: {x: '{{ result.a }}'}}}",
         "- {step: start, input: {error: 1}, tool: {kind: noop, input: {x: '{{ error.mesage }}'}}}",
-        "- {step: start, tool: [{kind: noop}, {kind: noop, input: {x: '{{ error.message }}'}, spec: {after: true}}]}",
+        "- {step: start, tool: [{kind: noop}, {kind: noop, input: {x: '{{ error.message }}'}, spec: "
+        "{after: true}}]}",
         "- {step: start, tool: {kind: noop, repeat: {next: {args: {n: '{{ result.n }}'}}, max: 2}}}",
         "- {step: start, next: error}\n- {step: error, tool: {kind: noop}, next: e}\n"
         "- {step: e, tool: {kind: noop, input: {x: '{{ error.mesage }}'}}}",
@@ -278,7 +282,8 @@ def test_a_task_without_kind_is_told_which_key_was_meant(body: Compile, tool: st
 
 def test_another_line_that_python_names_is_that_of_the_playbook(body: Compile) -> None:
     found = body(
-        "workflow:\n- step: start\n  tool:\n    kind: python\n    code: |\n      x = 1\n      def f():\n      return 1\n"
+        "workflow:\n- step: start\n  tool:\n    kind: python\n    code: |\n      x = 1\n      def f():\n "
+        "     return 1\n"
     )
     assert [(problem.line, problem.message) for problem in found.problems] == [
         (11, "python: expected an indented block after function definition on line 10")

@@ -40,7 +40,8 @@ CLIENT = "endpoint: 'http://x', data: {client_id: a, client_secret: '{{ env.S }}
         ),
         (
             "[{name: db, kind: oauth2, endpoint: 'http://id', method: post, headers: {a: b}, ttl: 1m, "
-            "data: {grant_type: client_credentials, client_id: '{{ workload.i }}', client_secret: '{{ workload.s }}', scope: a, tenant: 7}}]",
+            "data: {grant_type: client_credentials, client_id: '{{ workload.i }}', client_secret: '{{ "
+            "workload.s }}', scope: a, tenant: 7}}]",
             {
                 "kind": "token",
                 "ttl": 60.0,
@@ -94,7 +95,8 @@ def test_entries_have_one_form_in_the_net(body: Compile, keychain: str, entry: d
         ),
         ("[{name: db, kind: bearer, token: '{{ keychain.db.token }}'}]", Code.VALUE, "in a circle: db → db"),
         (
-            "{db: {kind: static, map: {x: '{{ keychain.b.token }}'}}, b: {kind: bearer, token: '{{ keychain.db.x }}'}}",
+            "{db: {kind: static, map: {x: '{{ keychain.b.token }}'}}, b: {kind: bearer, token: '{{ "
+            "keychain.db.x }}'}}",
             Code.VALUE,
             "in a circle: db → b → db",
         ),
@@ -134,7 +136,8 @@ def test_what_is_wrong_is_told_with_the_next_move(
 
 def test_a_map_of_secrets_is_one_for_each_field(body: Compile) -> None:
     result = body(
-        f"keychain: [{{name: db, kind: secrets, provider: vault, auth: r, ttl: 5m, map: {{x: kv/x, y: {{path: kv/y, field: f}}}}}}]\n{STEP}"
+        f"keychain: [{{name: db, kind: secrets, provider: vault, auth: r, ttl: 5m, map: {{x: kv/x, y: "
+        f"{{path: kv/y, field: f}}}}}}]\n{STEP}"
     )
 
     assert result.problems == ()
@@ -175,7 +178,8 @@ def test_an_entry_that_is_at_fault_is_told_of_once_and_not_at_each_use(body: Com
         ("{name: db, kind: bearer, token: s3cret-value}", "the secret 'db' is plain text in the playbook"),
         ("{name: db, kind: data, map: {x: s3cret-value}}", "the secret 'db' is plain text in the playbook"),
         (
-            "{name: db, kind: oauth2, endpoint: 'http://x', data: {client_id: i, client_secret: s3cret-value}}",
+            "{name: db, kind: oauth2, endpoint: 'http://x', data: {client_id: i, client_secret: "
+            "s3cret-value}}",
             "the secret 'db' is plain text in the playbook",
         ),
     ],
@@ -209,7 +213,8 @@ def test_entries_may_hold_templates_over_what_is_known_before_the_first_step(
 ) -> None:
     # `start` is a step as well: before it runs, the name is the workload's.
     result = body(
-        f"workload: {{stage: dev, start: x}}\nkeychain: [{{name: db, provider: env, path: 'db/{template}', ttl: '{template}'}}]\n{STEP}"
+        f"workload: {{stage: dev, start: x}}\nkeychain: [{{name: db, provider: env, path: "
+        f"'db/{template}', ttl: '{template}'}}]\n{STEP}"
     )
 
     assert result.problems == ()

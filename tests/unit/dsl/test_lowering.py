@@ -23,21 +23,27 @@ SPELLINGS = {
         "workbook: {w: {kind: noop, input: {x: 1}}}\nworkflow: [{step: a, tool: w}]",
     ),
     "set_ctx of steps, arcs, tasks and rules": (
-        "workflow:\n- step: a\n  tool:\n  - x: {kind: noop, set_ctx: {n: 1}, set: {y: 2}, spec: {policy: {rules: [{else: {do: continue, set_ctx: {m: 3}}}]}}}\n"
+        "workflow:\n- step: a\n  tool:\n  - x: {kind: noop, set_ctx: {n: 1}, set: {y: 2}, spec: {policy: "
+        "{rules: [{else: {do: continue, set_ctx: {m: 3}}}]}}}\n"
         "  set_ctx: {o: 4}\n  next: {arcs: [{step: b, set_ctx: {p: 5}}]}\n- {step: b, tool: {kind: noop}}",
-        "workflow:\n- step: a\n  tool:\n  - x: {kind: noop, set: {ctx.n: 1, y: 2}, spec: {policy: {rules: [{else: {do: continue, set: {ctx.m: 3}}}]}}}\n"
+        "workflow:\n- step: a\n  tool:\n  - x: {kind: noop, set: {ctx.n: 1, y: 2}, spec: {policy: "
+        "{rules: [{else: {do: continue, set: {ctx.m: 3}}}]}}}\n"
         "  set: {ctx.o: 4}\n  next: {arcs: [{step: b, set: {ctx.p: 5}}]}\n- {step: b, tool: {kind: noop}}",
     ),
     "set_iter": (
-        "workflow: [{step: a, loop: {in: [1], iterator: i}, tool: {kind: noop, set_iter: {x: 1}, set: {iter.x: 2}}}]",
+        "workflow: [{step: a, loop: {in: [1], iterator: i}, tool: {kind: noop, set_iter: {x: 1}, set: "
+        "{iter.x: 2}}}]",
         "workflow: [{step: a, loop: {in: [1], iterator: i}, tool: {kind: noop, set: {iter.x: 1}}}]",
     ),
     "mode beside in": (
-        "workflow: [{step: a, loop: {in: [1], iterator: i, mode: parallel, spec: {max_in_flight: 2}}, tool: {kind: noop}}]",
-        "workflow: [{step: a, loop: {in: [1], iterator: i, spec: {mode: parallel, max_in_flight: 2}}, tool: {kind: noop}}]",
+        "workflow: [{step: a, loop: {in: [1], iterator: i, mode: parallel, spec: {max_in_flight: 2}}, "
+        "tool: {kind: noop}}]",
+        "workflow: [{step: a, loop: {in: [1], iterator: i, spec: {mode: parallel, max_in_flight: 2}}, "
+        "tool: {kind: noop}}]",
     ),
     "spec.mode over mode": (
-        "workflow: [{step: a, loop: {in: [1], iterator: i, mode: parallel, spec: {mode: sequential}}, tool: {kind: noop}}]",
+        "workflow: [{step: a, loop: {in: [1], iterator: i, mode: parallel, spec: {mode: sequential}}, "
+        "tool: {kind: noop}}]",
         "workflow: [{step: a, loop: {in: [1], iterator: i, spec: {mode: sequential}}, tool: {kind: noop}}]",
     ),
 }

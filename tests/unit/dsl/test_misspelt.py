@@ -1,4 +1,5 @@
-"""A key that is a slip for one that means something is an error, wherever it stands; no other key is."""
+"""A key that is a slip for one that means something is an error, wherever it stands; no other key
+is."""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ workflow:
 """,
 )
 
-#: Keys whose absence or other place says more than the slip itself: they have an error of their own.
+#: Keys whose absence or other place says more than the slip itself: they have an error of their
+#: own.
 ELSEWHERE = {"step", "kind", "url", "actions", "action", "claim"}
 
 

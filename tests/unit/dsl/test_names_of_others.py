@@ -1,4 +1,5 @@
-"""Names that authors from elsewhere read: each means what the canonical form says, in what runs and in what is migrated."""
+"""Names that authors from elsewhere read: each means what the canonical form says, in what runs and
+in what is migrated."""
 
 from __future__ import annotations
 
@@ -35,16 +36,21 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
     ),
     "the response at the end of a step, and at its arcs": (
         'workflow: [{step: a, tool: {kind: noop}, set: {ctx.n: "{{ output.response.n }}"}, '
-        'next: [{step: b, when: "{{ outcome.response.n == 1 }}", args: {m: "{{ output.response }}"}}]}, {step: b, tool: {kind: noop}}]',
+        'next: [{step: b, when: "{{ outcome.response.n == 1 }}", args: {m: "{{ output.response }}"}}]}, '
+        "{step: b, tool: {kind: noop}}]",
         'workflow: [{step: a, tool: {kind: noop}, set: {ctx.n: "{{ output.data.n }}"}, '
-        'next: [{step: b, when: "{{ outcome.data.n == 1 }}", args: {m: "{{ output.data }}"}}]}, {step: b, tool: {kind: noop}}]',
+        'next: [{step: b, when: "{{ outcome.data.n == 1 }}", args: {m: "{{ output.data }}"}}]}, {step: '
+        "b, tool: {kind: noop}}]",
         [],
     ),
     "the response in rules of a step, of the executor and of the workbook": (
-        "executor: {spec: {policy: {rules: [{when: '{{ output.response }}', then: {do: fail}}, {else: {do: continue}}]}}}\n"
-        "workbook: {w: {kind: noop, spec: {policy: {rules: [{else: {set: {x: '{{ output.response }}'}}}]}}}}\n"
+        "executor: {spec: {policy: {rules: [{when: '{{ output.response }}', then: {do: fail}}, {else: "
+        "{do: continue}}]}}}\n"
+        "workbook: {w: {kind: noop, spec: {policy: {rules: [{else: {set: {x: '{{ output.response "
+        "}}'}}}]}}}}\n"
         "workflow: [{step: a, tool: w}]",
-        "executor: {spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: fail}}, {else: {do: continue}}]}}}\n"
+        "executor: {spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: fail}}, {else: {do: "
+        "continue}}]}}}\n"
         "workbook: {w: {kind: noop, spec: {policy: {rules: [{else: {set: {x: '{{ output.data }}'}}}]}}}}\n"
         "workflow: [{step: a, tool: w}]",
         [],
@@ -55,37 +61,50 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
         [],
     ),
     "inputs of the workload": (
-        "workload: {berth: \"{{ input.berth | default('A1') }}\", all: '{{ dict(input=args.n) }}', deep: {x: ['{{ args }}']}}\n"
+        "workload: {berth: \"{{ input.berth | default('A1') }}\", all: '{{ dict(input=args.n) }}', deep: "
+        "{x: ['{{ args }}']}}\n"
         "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ args.y }}'}}, input: {y: 1}}]",
-        "workload: {berth: \"{{ payload.berth | default('A1') }}\", all: '{{ dict(input=payload.n) }}', deep: {x: ['{{ payload }}']}}\n"
+        "workload: {berth: \"{{ payload.berth | default('A1') }}\", all: '{{ dict(input=payload.n) }}', "
+        "deep: {x: ['{{ payload }}']}}\n"
         "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ args.y }}'}}, input: {y: 1}}]",
         [],
     ),
     "iter in a step without a loop": (
-        'workflow: [{step: a, tool: [{name: b, kind: noop, set: {iter.n: 1}}, {name: c, kind: noop, input: {n: "{{ iter.n }}"}, '
-        'spec: {policy: {rules: [{when: iter.n < 3, then: {do: jump, to: c, set: {iter.n: "{{ iter.n + 1 }}"}}}, '
+        "workflow: [{step: a, tool: [{name: b, kind: noop, set: {iter.n: 1}}, {name: c, kind: noop, "
+        'input: {n: "{{ iter.n }}"}, '
+        'spec: {policy: {rules: [{when: iter.n < 3, then: {do: jump, to: c, set: {iter.n: "{{ iter.n + 1 '
+        '}}"}}}, '
         "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]}}}], "
-        'set: {ctx.n: "{{ iter.n }}"}, next: [{step: d, args: {n: "{{ iter.n }}", p: "{{ [iter.parent, iter.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
-        'workflow: [{step: a, tool: [{name: b, kind: noop, set: {step.n: 1}}, {name: c, kind: noop, input: {n: "{{ step.n }}"}, '
-        'spec: {policy: {rules: [{when: step.n < 3, then: {do: jump, to: c, set: {step.n: "{{ step.n + 1 }}"}}}, '
+        'set: {ctx.n: "{{ iter.n }}"}, next: [{step: d, args: {n: "{{ iter.n }}", p: "{{ [iter.parent, '
+        'iter.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
+        "workflow: [{step: a, tool: [{name: b, kind: noop, set: {step.n: 1}}, {name: c, kind: noop, "
+        'input: {n: "{{ step.n }}"}, '
+        'spec: {policy: {rules: [{when: step.n < 3, then: {do: jump, to: c, set: {step.n: "{{ step.n + 1 '
+        '}}"}}}, '
         "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]}}}], "
-        'set: {ctx.n: "{{ step.n }}"}, next: [{step: d, args: {n: "{{ step.n }}", p: "{{ [iter.parent, step.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
+        'set: {ctx.n: "{{ step.n }}"}, next: [{step: d, args: {n: "{{ step.n }}", p: "{{ [iter.parent, '
+        'step.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
         [Code.OUTSIDE_OF_LOOP],
     ),
     "iter in a task of the workbook": (
-        "workbook: {w: {kind: noop, set: {iter.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, name: v, input: {n: '{{ iter.n }}'}}]}]",
-        "workbook: {w: {kind: noop, set: {step.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, name: v, input: {n: '{{ step.n }}'}}]}]",
+        "workbook: {w: {kind: noop, set: {iter.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, "
+        "name: v, input: {n: '{{ iter.n }}'}}]}]",
+        "workbook: {w: {kind: noop, set: {step.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, "
+        "name: v, input: {n: '{{ step.n }}'}}]}]",
         [Code.OUTSIDE_OF_LOOP],
     ),
     "the step's own name in its rules and in the set of its task": (
         "workflow: [{step: weigh, tool: {kind: noop, set: {k: '{{ weigh.kilos }}'}, spec: {policy: {rules: "
-        "[{when: weigh.kilos > 3, then: {do: continue, set: {ctx.total: '{{ weigh.kilos + (ctx.total or 0) }}'}}}, {else: {do: fail}}]}}}}]",
+        "[{when: weigh.kilos > 3, then: {do: continue, set: {ctx.total: '{{ weigh.kilos + (ctx.total or "
+        "0) }}'}}}, {else: {do: fail}}]}}}}]",
         "workflow: [{step: weigh, tool: {kind: noop, set: {k: '{{ output.kilos }}'}, spec: {policy: {rules: "
-        "[{when: output.data.kilos > 3, then: {do: continue, set: {ctx.total: '{{ output.data.kilos + (ctx.total or 0) }}'}}}, {else: {do: fail}}]}}}}]",
+        "[{when: output.data.kilos > 3, then: {do: continue, set: {ctx.total: '{{ output.data.kilos + "
+        "(ctx.total or 0) }}'}}}, {else: {do: fail}}]}}}}]",
         [Code.UNNAMED_RESULT],
     ),
     "a bare result of the step before": (
-        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, tool: {kind: noop, input: {k: '{{ result.k }}'}}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, tool: {kind: noop, input: {k: '{{ "
+        "result.k }}'}}}]",
         "workflow: [{step: a, tool: {kind: noop}, next: {step: b, args: {result: '{{ result }}'}}}, "
         "{step: b, tool: {kind: noop, input: {k: '{{ result.k }}'}}}]",
         [Code.UNNAMED_RESULT],
@@ -93,10 +112,14 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
     "a bare response in the input and the loop of a step, over all forms of arcs": (
         "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, args: {x: 1}}, c]}, "
         "{step: b, tool: {kind: noop}, next: {arcs: [[{step: c, when: '{{ true }}'}], b]}}, "
-        "{step: c, input: {n: '{{ response.n }}'}, loop: {in: '{{ result }}', iterator: i}, tool: {kind: noop}}]",
-        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, args: {x: 1}}, {step: c, args: {response: '{{ response }}', result: '{{ result }}'}}]}, "
-        "{step: b, tool: {kind: noop}, next: {arcs: [[{step: c, when: '{{ true }}', args: {response: '{{ response }}', result: '{{ result }}'}}], b]}}, "
-        "{step: c, input: {n: '{{ response.n }}'}, loop: {in: '{{ result }}', iterator: i}, tool: {kind: noop}}]",
+        "{step: c, input: {n: '{{ response.n }}'}, loop: {in: '{{ result }}', iterator: i}, tool: {kind: "
+        "noop}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, args: {x: 1}}, {step: c, args: "
+        "{response: '{{ response }}', result: '{{ result }}'}}]}, "
+        "{step: b, tool: {kind: noop}, next: {arcs: [[{step: c, when: '{{ true }}', args: {response: '{{ "
+        "response }}', result: '{{ result }}'}}], b]}}, "
+        "{step: c, input: {n: '{{ response.n }}'}, loop: {in: '{{ result }}', iterator: i}, tool: {kind: "
+        "noop}}]",
         [Code.UNNAMED_RESULT],
     ),
     "a bare result of the task before": (
@@ -111,7 +134,8 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
     "the result in how the task before ended": (
         STEP.replace(
             "BODY",
-            "tool: [{kind: noop, name: b}, {kind: noop, name: c, input: {k: '{{ output.data.k + outcome.result.n }}'}}]",
+            "tool: [{kind: noop, name: b}, {kind: noop, name: c, input: {k: '{{ output.data.k + "
+            "outcome.result.n }}'}}]",
         ),
         STEP.replace(
             "BODY",
@@ -135,14 +159,16 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
         [Code.UNNAMED_RESULT],
     ),
     "whose an entry of the keychain is": (
-        "keychain: [{name: a, kind: credential, credential: x, scope: global}, {name: b, kind: oauth2, auth: y, scope: global}]\n"
+        "keychain: [{name: a, kind: credential, credential: x, scope: global}, {name: b, kind: oauth2, "
+        "auth: y, scope: global}]\n"
         "workflow: [{step: a, tool: {kind: noop}}]",
         "keychain: [{name: a, kind: credential, credential: x}, {name: b, kind: oauth2, auth: y}]\n"
         "workflow: [{step: a, tool: {kind: noop}}]",
         [],
     ),
     "whose an entry of a keychain in the mapping form is": (
-        "keychain: {a: {provider: vault, path: kv/x, scope: global}}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        "keychain: {a: {provider: vault, path: kv/x, scope: global}}\nworkflow: [{step: a, tool: {kind: "
+        "noop}}]",
         "keychain: {a: {provider: vault, path: kv/x}}\nworkflow: [{step: a, tool: {kind: noop}}]",
         [],
     ),
@@ -175,7 +201,8 @@ STAYS = {
         [Code.BUILT_IN],
     ),
     "iter at arcs": (
-        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, set: {iter.n: 1}}]}, {step: b, tool: {kind: noop}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, set: {iter.n: 1}}]}, {step: b, tool: "
+        "{kind: noop}}]",
         [Code.SCOPE],
     ),
     "iter.index": (
@@ -201,24 +228,29 @@ STAYS = {
         [Code.UNDEFINED],
     ),
     "a result that something else is called": (
-        "workload: {result: 1}\nworkflow: [{step: a, tool: [{kind: noop, name: t}, {kind: noop, name: u, input: {k: '{{ result }}'}}], next: b}, "
+        "workload: {result: 1}\nworkflow: [{step: a, tool: [{kind: noop, name: t}, {kind: noop, name: u, "
+        "input: {k: '{{ result }}'}}], next: b}, "
         "{step: b, tool: {kind: noop, input: {k: '{{ result }}'}}}]",
         [],
     ),
     "a result that an input is called": (
-        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, input: {result: 1}, tool: {kind: http, url: '{{ result }}'}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, input: {result: 1}, tool: {kind: "
+        "http, url: '{{ result }}'}}]",
         [],
     ),
     "a result that an arc hands over already": (
-        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, args: {result: 1}}]}, {step: b, tool: {kind: http, url: '{{ result }}'}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, args: {result: 1}}]}, {step: b, tool: "
+        "{kind: http, url: '{{ result }}'}}]",
         [],
     ),
     "a result in code, which is handed over as written": (
-        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, tool: {kind: python, code: 'result = \"{{ result.k }}\"'}}]",
+        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, tool: {kind: python, code: 'result "
+        '= "{{ result.k }}"\'}}]',
         [Code.TEMPLATE_IN_CODE],
     ),
     "an end that is the final step": (
-        "executor: {spec: {final_step: end}}\nworkflow: [{step: a, tool: {kind: noop}}, {step: end, tool: {kind: noop}}]",
+        "executor: {spec: {final_step: end}}\nworkflow: [{step: a, tool: {kind: noop}}, {step: end, "
+        "tool: {kind: noop}}]",
         [],
     ),
     "another scope of an entry": (

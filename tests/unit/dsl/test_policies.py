@@ -100,5 +100,8 @@ def test_a_jump_to_the_nearest_task_is_suggested(body: Body) -> None:
 
 
 def test_a_jump_to_previous_from_the_first_task_is_an_error(body: Body) -> None:
-    text = "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}\n"
+    text = (
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: "
+        "previous}}]}}}\n"
+    )
     assert [problem.code for problem in body(text).problems] == [Code.NO_PREVIOUS]

@@ -86,7 +86,8 @@ SAMPLES = [
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
     (
         Code.CLAIM,
-        f"workflow:\n- {{step: a, loop: {{cursor: {{kind: postgres, claim: SELECT 1}}, iterator: i}}, {_TOOL}}}",
+        f"workflow:\n- {{step: a, loop: {{cursor: {{kind: postgres, claim: SELECT 1}}, iterator: i}}, "
+        f"{_TOOL}}}",
         5,
         "for ever",
     ),
@@ -103,7 +104,8 @@ SAMPLES = [
     (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{ctx.: 1}}", 7, "nothing to assign"),
     (
         Code.UNREDUCED,
-        "workflow:\n- step: a\n  loop: {in: [], iterator: i, mode: parallel}\n  tool: {kind: noop, set: {ctx.n: 1}}",
+        "workflow:\n- step: a\n  loop: {in: [], iterator: i, mode: parallel}\n  tool: {kind: noop, set: "
+        "{ctx.n: 1}}",
         7,
         "reduce",
     ),
@@ -143,7 +145,8 @@ SAMPLES = [
     ),
     (
         Code.UNKNOWN_KEYCHAIN,
-        "keychain: {db: {credential: c}}\nworkflow: [{step: a, tool: {kind: shell, command: '{{ keychain.dbb }}'}}]",
+        "keychain: {db: {credential: c}}\nworkflow: [{step: a, tool: {kind: shell, command: '{{ "
+        "keychain.dbb }}'}}]",
         5,
         "'db'",
     ),
@@ -187,34 +190,39 @@ SAMPLES = [
     ),
     (
         Code.TEMPLATE_IN_CODE,
-        "workflow:\n- step: a\n  tool:\n    kind: duckdb\n    params: {n: 1}\n    command: |\n      select 1\n"
+        "workflow:\n- step: a\n  tool:\n    kind: duckdb\n    params: {n: 1}\n    command: |\n      "
+        "select 1\n"
         "      from {{ a.b }} where n = :n\n",
         11,
         "bind it in params:",
     ),
     (
         Code.TEMPLATE_IN_CODE,
-        "workflow:\n- step: a\n  loop:\n    iterator: row\n    cursor:\n      kind: duckdb\n      params: {n: 1}\n"
+        "workflow:\n- step: a\n  loop:\n    iterator: row\n    cursor:\n      kind: duckdb\n      "
+        "params: {n: 1}\n"
         "      claim: delete from {{ a.b }} where n = :n returning n\n  tool: {kind: noop}\n",
         11,
         "bind it in params:",
     ),
     (
         Code.UNDEFINED_IN_CODE,
-        "workflow:\n- step: a\n  tool:\n    kind: python\n    input: {price: 1}\n    code: |\n      n = 1\n      result = prize * n\n",
+        "workflow:\n- step: a\n  tool:\n    kind: python\n    input: {price: 1}\n    code: |\n      n = "
+        "1\n      result = prize * n\n",
         11,
         "price",
     ),
     (
         Code.SQL_INTERPOLATION,
-        "workload: {n: 1}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: |\n      select 1\n"
+        "workload: {n: 1}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: |\n      "
+        "select 1\n"
         "      where a = '{{ n }}'\n",
         11,
         "params",
     ),
     (
         Code.GUARD_IS_TEXT,
-        'workload: {n: 1}\nworkflow:\n- step: a\n  next:\n    arcs:\n    - step: b\n      when: "{{ n }} == 1"\n'
+        'workload: {n: 1}\nworkflow:\n- step: a\n  next:\n    arcs:\n    - step: b\n      when: "{{ n }} '
+        '== 1"\n'
         "- step: b\n  tool: {kind: noop}\n",
         10,
         "inside",
@@ -227,19 +235,22 @@ SAMPLES = [
     ),
     (
         Code.LOOP_OVER_NAME,
-        "workload: {rows: [1]}\nworkflow:\n- step: start\n  loop: {in: rows, iterator: row}\n  tool: {kind: noop}\n",
+        "workload: {rows: [1]}\nworkflow:\n- step: start\n  loop: {in: rows, iterator: row}\n  tool: "
+        "{kind: noop}\n",
         7,
         'write in: "{{ rows }}"',
     ),
     (
         Code.UNNAMED_RESULT,
-        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {set: {ctx.n: '{{ a.n }}'}}}]}}}\n",
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {set: {ctx.n: '{{ a.n "
+        "}}'}}}]}}}\n",
         6,
         "write output.data.n",
     ),
     (
         Code.NO_PREVIOUS,
-        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}",
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: "
+        "previous}}]}}}",
         6,
         "first",
     ),
@@ -248,7 +259,8 @@ SAMPLES = [
     (Code.ENDLESS, "workflow:\n- {step: a, next: b}\n- {step: b, next: a}", 5, "a, b"),
     (
         Code.ERRORS_UNCOVERED,
-        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{when: '{{ result.x }}', then: {do: break}}]}}}",
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{when: '{{ result.x }}', "
+        "then: {do: break}}]}}}",
         6,
         "else",
     ),
@@ -395,7 +407,8 @@ workflow:
         "select * from {{ whole }}",
         "select a = {{ whole | int }}",
         """insert into t values ('{{ whole | tojson | replace("'", "''") }}')""",
-        "select a from t where run = {{ execution_id }} or run = '{{ job.uuid }}' or run in ({{ job.execution_id | string }})",
+        "select a from t where run = {{ execution_id }} or run = '{{ job.uuid }}' or run in ({{ "
+        "job.execution_id | string }})",
     ],
 )
 def test_sql_in_which_templates_are_no_values_is_not_warned_of(body: Compile, sql: str) -> None:

@@ -35,7 +35,8 @@ def problems(keys: str, kind: str = "http") -> list[tuple[int, str, str]]:
         ("{next: {}, each: {kind: nop}}", "no tool of kind 'nop'"),
         ("{next: {}, each: {kind: http, url: u, repeat: {next: {}}}}", "cannot be repeated itself"),
         (
-            "{next: {}, each: {kind: noop, name: task_0, spec: {policy: {rules: [{else: {do: jump, to: up}}]}}}}",
+            "{next: {}, each: {kind: noop, name: task_0, spec: {policy: {rules: [{else: {do: jump, to: "
+            "up}}]}}}}",
             "no task 'up'",
         ),
     ],

@@ -1,4 +1,5 @@
-"""Problems of the rules dialect point at what was written, and every key of it is told with its canonical spelling."""
+"""Problems of the rules dialect point at what was written, and every key of it is told with its
+canonical spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Body = Callable[[str], Compiled]
 #: (text, code, line, column, path, a word of the message or the hint)
 FAULTS = [
     (
-        "workflow:\n- step: a\n  rules:\n  - when: '{{ 1 | nope }}'\n    run: [{kind: noop}]\n  - run: [{kind: noop}]",
+        "workflow:\n- step: a\n  rules:\n  - when: '{{ 1 | nope }}'\n    run: [{kind: noop}]\n  - run: "
+        "[{kind: noop}]",
         *(Code.TEMPLATE, 7, 19, "workflow[0].rules[0].when", "nope"),
     ),
     (
@@ -27,15 +29,18 @@ FAULTS = [
         *(Code.UNKNOWN_KIND, 7, 13, "tasks[0].actions[0].action", "'python'"),
     ),
     (
-        "workflow:\n- step: a\n  next:\n  - {when: x == 1, then: [b, {step: bb}]}\n- {step: b, tool: {kind: noop}}",
+        "workflow:\n- step: a\n  next:\n  - {when: x == 1, then: [b, {step: bb}]}\n- {step: b, tool: "
+        "{kind: noop}}",
         *(Code.UNKNOWN_STEP, 7, 37, "workflow[0].next[0].then[1].step", "'b'"),
     ),
     (
-        "workflow:\n- step: a\n  next:\n  - {when: x == 1, then: [b], set: {y: 1}}\n- {step: b, tool: {kind: noop}}",
+        "workflow:\n- step: a\n  next:\n  - {when: x == 1, then: [b], set: {y: 1}}\n- {step: b, tool: "
+        "{kind: noop}}",
         *(Code.UNKNOWN_KEY, 7, 31, "workflow[0].next[0].set", "target"),
     ),
     (
-        "workflow:\n- step: a\n  run: [b, c]\n- {step: b, tool: {kind: noop}}\n- {step: c, tool: {kind: noop, input: '{{'}}",
+        "workflow:\n- step: a\n  run: [b, c]\n- {step: b, tool: {kind: noop}}\n- {step: c, tool: {kind: "
+        "noop, input: '{{'}}",
         *(Code.TYPE, 8, 39, "workflow[2].tool.input", "mapping"),
     ),
     (
@@ -75,7 +80,8 @@ FAULTS = [
         *(Code.MISSPELT_KEY, 4, 19, "tasks[0].paralel", "'parallel'"),
     ),
     (
-        "tasks: [{name: t}, {name: u, actions: [{kind: noop}]}]\nworkflow: [{step: a, run: t, tool: {kind: noop}}]",
+        "tasks: [{name: t}, {name: u, actions: [{kind: noop}]}]\nworkflow: [{step: a, run: t, tool: "
+        "{kind: noop}}]",
         *(Code.MISSING, 4, 9, "tasks[0]", "actions"),
     ),
     (
@@ -87,7 +93,8 @@ FAULTS = [
         *(Code.MISPLACED, 5, 38, "workflow[0].next.arcs[0][0].then", "one choice"),
     ),
     (
-        "workflow:\n- {step: a, loop: {in: [], iterator: x}, rules: [], next: b}\n- {step: b, tool: {kind: noop}}",
+        "workflow:\n- {step: a, loop: {in: [], iterator: x}, rules: [], next: b}\n- {step: b, tool: "
+        "{kind: noop}}",
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),
     (
@@ -100,7 +107,8 @@ FAULTS = [
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),
     (
-        "workflow:\n- {step: a, loop: {in: '{{ 1 | nope }}', iterator: x}, next: b}\n- {step: b, end_loop: a}",
+        "workflow:\n- {step: a, loop: {in: '{{ 1 | nope }}', iterator: x}, next: b}\n- {step: b, "
+        "end_loop: a}",
         *(Code.TEMPLATE, 5, 32, "workflow[0].loop.in", "nope"),
     ),
     (
@@ -171,7 +179,8 @@ def test_the_steps_of_a_loop_around_steps_name_the_scope_of_its_iteration(
     net_of: Callable[[str], Any],
 ) -> None:
     net = net_of(
-        "workflow: [{step: a-b, loop: {in: [1], iterator: x}, next: c}, {step: c, tool: {kind: noop}, next: d}, "
+        "workflow: [{step: a-b, loop: {in: [1], iterator: x}, next: c}, {step: c, tool: {kind: noop}, "
+        "next: d}, "
         "{step: d, end_loop: a-b, next: a_b}, {step: a_b, loop: {in: [1], iterator: x}, next: e}, "
         "{step: e, tool: {kind: noop}, next: f}, {step: f, end_loop: a_b}]"
     )

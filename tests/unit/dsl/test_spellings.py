@@ -17,7 +17,8 @@ HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 
 @pytest.fixture(scope="module")
 def body() -> Compile:
-    """Compiles a text below a header with the kinds that are installed; its first line is line 4."""
+    """Compiles a text below a header with the kinds that are installed; its first line is line
+    4."""
     head = f"{HEADER}metadata: {{name: sample}}\n"
     return lambda text: compile_playbook(head + text, file="sample.yaml", kinds=kinds())
 
@@ -29,7 +30,8 @@ TOOLS = {
         '{kind: python, input: {net: "{{ execution_id }}"}, code: pass}',
     ),
     "of inputs those beside kind win, then input, then args": (
-        "{kind: noop, spec: {with: {a: 1, b: 1, c: 1, d: 1}, args: {a: 2, b: 2, c: 2}, input: {a: 3, b: 3}}, args: {a: 4}}",
+        "{kind: noop, spec: {with: {a: 1, b: 1, c: 1, d: 1}, args: {a: 2, b: 2, c: 2}, input: {a: 3, b: "
+        "3}}, args: {a: 4}}",
         "{kind: noop, args: {a: 4}, input: {b: 3, c: 2, d: 1}}",
     ),
     "with beside kind is no rival of input": (
@@ -103,7 +105,8 @@ TOOLS = {
     ),
     "store alone": ("{kind: noop, output: {store: {kind: auto}}}", "{kind: noop}"),
     "size_threshold": (
-        "{kind: http, url: http://gauge.example, output_select: {strategy: size_threshold, threshold_kb: 100}}",
+        "{kind: http, url: http://gauge.example, output_select: {strategy: size_threshold, threshold_kb: "
+        "100}}",
         "{kind: http, url: http://gauge.example, spec: {result: {inline_bytes: 102400}}}",
     ),
     "size_threshold is cut to what the log takes": (
@@ -128,12 +131,14 @@ TOOLS = {
     ),
     "kinds of transfer": (
         "{kind: transfer, source: {type: sqlite, database: a.db, table: a}, "
-        "target: {type: postgres, credential: harbour_db, table: stops, mapping: {stop: id}}, chunk_size: 10}",
+        "target: {type: postgres, credential: harbour_db, table: stops, mapping: {stop: id}}, "
+        "chunk_size: 10}",
         "{kind: transfer, source: {kind: sqlite, database: a.db, table: a}, "
         "target: {kind: postgres, auth: harbour_db, table: stops}, columns: {stop: id}, chunk_rows: 10}",
     ),
     "columns win over mapping": (
-        "{kind: transfer, mapping: {a: x, b: b}, columns: {a: a}, source: {kind: file, file: a.csv}, target: {kind: result}}",
+        "{kind: transfer, mapping: {a: x, b: b}, columns: {a: a}, source: {kind: file, file: a.csv}, "
+        "target: {kind: result}}",
         "{kind: transfer, columns: {a: a, b: b}, source: {kind: file, file: a.csv}, target: {kind: result}}",
     ),
     "kinds of transfer under spec": (
@@ -146,7 +151,8 @@ FORMS = {
     "an item of a list": "workflow: [{step: a, tool: [{kind: noop, name: n}, TOOL]}]",
     "a labelled item": "workflow: [{step: a, tool: [{n: TOOL}]}]",
     "a task of the workbook": "workbook: {w: TOOL}\nworkflow: [{step: a, tool: w}]",
-    "a listed task of the workbook": "workbook: [{name: w, tool: TOOL}]\nworkflow: [{step: a, tool: {kind: workbook, task: w}}]",
+    "a listed task of the workbook": "workbook: [{name: w, tool: TOOL}]\nworkflow: [{step: a, tool: "
+    "{kind: workbook, task: w}}]",
     "a task of each": "workflow: [{step: a, tool: {kind: noop, repeat: {next: {when: false}, each: TOOL}}}]",
 }
 #: Documents as authors write them, and in the canonical form.
@@ -188,12 +194,15 @@ DOCUMENTS = {
         "executor: {spec: {timeout: 30}}\nworkflow: [{step: a, tool: {kind: noop}}]",
     ),
     "the timeout of the executor wins": (
-        "executor: {spec: {timeout: 5, policy: {defaults: {timeout_s: 30}}}}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        "executor: {spec: {timeout: 5, policy: {defaults: {timeout_s: 30}}}}\nworkflow: [{step: a, tool: "
+        "{kind: noop}}]",
         "executor: {spec: {timeout: 5}}\nworkflow: [{step: a, tool: {kind: noop}}]",
     ),
     "the output of a step": (
-        "workflow: [{step: a, tool: {kind: noop}, output: {output_select: [x], inline_max_bytes: 3, store: {kind: disk}}}]",
-        "workflow: [{step: a, tool: {kind: noop}, spec: {result: {select: [x], inline_bytes: 3, on_large: fetch}}}]",
+        "workflow: [{step: a, tool: {kind: noop}, output: {output_select: [x], inline_max_bytes: 3, "
+        "store: {kind: disk}}}]",
+        "workflow: [{step: a, tool: {kind: noop}, spec: {result: {select: [x], inline_bytes: 3, "
+        "on_large: fetch}}}]",
     ),
 }
 
@@ -244,24 +253,28 @@ OTHERS = {
         "inline_bytes is -1024",
     ),
     "another mode of admission": (
-        "workflow: [{step: a, spec: {policy: {admit: {mode: shared, rules: [{else: {allow: true}}]}}}, tool: {kind: noop}}]",
+        "workflow: [{step: a, spec: {policy: {admit: {mode: shared, rules: [{else: {allow: true}}]}}}, "
+        "tool: {kind: noop}}]",
         [Code.UNKNOWN_KEY],
         "'mode'",
     ),
     "another place for iterations": (
-        "workflow: [{step: a, loop: {in: [1], iterator: n, spec: {policy: {exec: moon}}}, tool: {kind: noop}}]",
+        "workflow: [{step: a, loop: {in: [1], iterator: n, spec: {policy: {exec: moon}}}, tool: {kind: "
+        "noop}}]",
         [Code.UNKNOWN_KEY],
         "'exec'",
     ),
     "another default": (
-        "executor: {spec: {policy: {defaults: {timeout_s: 3, tries: 3}}}}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        "executor: {spec: {policy: {defaults: {timeout_s: 3, tries: 3}}}}\nworkflow: [{step: a, tool: "
+        "{kind: noop}}]",
         [Code.UNKNOWN_KEY],
         "'defaults'",
     ),
     "another method of a source": (
         TOOL.replace(
             "TOOL",
-            "{kind: transfer, source: {type: http, url: http://a.example, method: POST}, target: {type: result}}",
+            "{kind: transfer, source: {type: http, url: http://a.example, method: POST}, target: {type: "
+            "result}}",
         ),
         [Code.VALUE],
         "'POST', not one of GET",
@@ -323,7 +336,10 @@ def test_what_has_no_other_meaning_is_told_where_it_stands(name: str, body: Comp
 
 
 def test_notes_in_metadata_are_warned_of_only_where_they_are_nearly_a_key() -> None:
-    text = "metadata: {name: n, owner: harbour, ticket: 3, lables: {a: b}}\nworkflow: [{step: a, tool: {kind: noop}}]"
+    text = (
+        "metadata: {name: n, owner: harbour, ticket: 3, lables: {a: b}}\nworkflow: [{step: a, tool: "
+        "{kind: noop}}]"
+    )
     problems = compile_playbook(HEADER + text, file="sample.yaml", kinds=kinds()).problems
     assert [(problem.path, problem.hint) for problem in problems] == [
         ("metadata.lables", "did you mean 'labels'?")
@@ -331,6 +347,9 @@ def test_notes_in_metadata_are_warned_of_only_where_they_are_nearly_a_key() -> N
 
 
 def test_a_fault_in_what_was_moved_is_told_where_it_was_written(body: Compile) -> None:
-    text = "workflow:\n- step: a\n  tool:\n    kind: python\n    spec:\n      input:\n        x: '{{ 1 | nope }}'\n    code: pass\n"
+    text = (
+        "workflow:\n- step: a\n  tool:\n    kind: python\n    spec:\n      input:\n        x: '{{ 1 | "
+        "nope }}'\n    code: pass\n"
+    )
     (problem,) = body(text).errors
     assert (problem.line, problem.path) == (10, "workflow[0].tool.spec.input.x")

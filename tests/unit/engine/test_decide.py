@@ -69,7 +69,7 @@ class Play:
         return (draft.fact for draft in self.drafts if isinstance(draft.fact, kind))
 
 
-# --- beginning and end -----------------------------------------------------------------------------------
+# --- beginning and end ---------------------------------------------------------------------------
 
 
 def test_a_request_puts_the_first_token_before_the_entry_and_fires_it() -> None:
@@ -131,7 +131,7 @@ def test_a_workload_template_that_fails_ends_the_execution_with_its_reason() -> 
     assert "workload" in play.state.error.message
 
 
-# --- routing ----------------------------------------------------------------------------------------------
+# --- routing -------------------------------------------------------------------------------------
 
 
 def test_an_exclusive_router_follows_the_first_arc_that_matches() -> None:
@@ -319,7 +319,7 @@ def test_a_cycle_runs_round_after_round() -> None:
     assert play.state.steps["a"].runs == 3
 
 
-# --- tasks behind the end of a pipeline ---------------------------------------------------------------------
+# --- tasks behind the end of a pipeline ----------------------------------------------------------
 
 
 def ended(*facts: e.Fact, iteration: int | None = None) -> list[Draft]:
@@ -367,7 +367,7 @@ def test_guards_of_such_tasks_are_among_the_names_that_a_command_carries() -> No
     assert {("other", "n"), ("workload", "limit")} <= plan(one, step("other")).needs("start").chains
 
 
-# --- joins ------------------------------------------------------------------------------------------------
+# --- joins ---------------------------------------------------------------------------------------
 
 
 def fork(join: Join) -> Play:
@@ -473,7 +473,8 @@ def test_joins_in_a_cycle_wait_for_joins_before_them_in_the_same_round() -> None
 
 
 def _two_entries(*steps: Transition) -> Play:
-    # start → p → a → j, start → c → j, j → a: the cycle of `a` and `j` is entered at both, so none dominates the other.
+    # start → p → a → j, start → c → j, j → a: the cycle of `a` and `j` is entered at both, so none
+    # dominates the other.
     play = Play(plan(step("start", "p", "c"), *steps))
     play.done("start")
     return play
@@ -619,7 +620,7 @@ def test_a_joins_token_carries_the_args_of_its_tokens_merged() -> None:
     assert next(iter(play.state.runs.values())).args == {"x": 1, "y": 2, "deep": {"a": 1, "b": 2}}
 
 
-# --- failure rules ----------------------------------------------------------------------------------------
+# --- failure rules -------------------------------------------------------------------------------
 
 
 def test_fail_fast_lets_running_work_end_and_starts_nothing_new() -> None:
@@ -666,7 +667,7 @@ def test_the_final_step_runs_once_after_everything_else_also_after_a_failure() -
     assert (play.status, play.state.result_step) == ("failed", "last")
 
 
-# --- admission ----------------------------------------------------------------------------------------------
+# --- admission -----------------------------------------------------------------------------------
 
 
 def gate(on_deny: Any) -> Play:
@@ -723,7 +724,7 @@ def test_a_loop_that_is_passed_over_is_done_to_its_guards() -> None:
     assert next(play.facts(e.NextEvaluated)).boundary == "loop.done"
 
 
-# --- loops --------------------------------------------------------------------------------------------------
+# --- loops ---------------------------------------------------------------------------------------
 
 
 def looped(items: Any, **more: Any) -> Play:
@@ -832,7 +833,7 @@ def test_too_many_items_fail_before_the_fan_out() -> None:
     assert play.state.error.kind == "limit"
 
 
-# --- suspension, pause, cancel ------------------------------------------------------------------------------
+# --- suspension, pause, cancel -------------------------------------------------------------------
 
 
 def test_a_suspended_step_is_ordered_again_for_when_it_is_due() -> None:

@@ -1,4 +1,5 @@
-"""A decision says what its events ask for: commands, loops, children, notifications, what is withdrawn."""
+"""A decision says what its events ask for: commands, loops, children, notifications, what is
+withdrawn."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ def test_a_circle_ends_the_execution_and_is_told(workload: dict[str, Any], circl
 
 
 def test_what_is_named_over_and_over_is_rendered_once() -> None:
-    # Each names the one before it twice: rendered at every mention the last one would take 2^40 of them.
+    # Each names the one before it twice: rendered at every mention the last one would take 2^40 of
+    # them.
     chain = {f"x{n}": f"{{{{ m.x{n - 1} is defined and m.x{n - 1} }}}}" for n in range(1, 40)}
     assert evaluated({"m": {"x0": True, **dict(reversed(chain.items()))}}).workload["m"]["x39"] is True
 

@@ -210,7 +210,10 @@ def test_every_arc_of_an_inclusive_router_is_asked_for_itself() -> None:
     ],
 )
 def test_a_template_whose_names_are_known_is_rendered(text: str, expected: str) -> None:
-    workload = '{base: "http://a", day: mon, run: "run-{{ execution_id }}-{{ now() }}"}\nkeychain: [{name: api, credential: c}]'
+    workload = (
+        '{base: "http://a", day: mon, run: "run-{{ execution_id }}-{{ now() }}"}\nkeychain: '
+        "[{name: api, credential: c}]"
+    )
     assert url(text, workload, env={"HOST": "h1"}) == (expected, ())
 
 

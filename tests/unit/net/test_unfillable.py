@@ -9,7 +9,8 @@ from noetl.net.unfillable import Unfilled, dominators, unfillable_joins
 
 
 def _net(text: str, *, exclusive: str = "", join: Join | None = None) -> Net:
-    """`a>b a>c`: arcs; the first name is the entry. `exclusive`: names of exclusive routers. `j` has the join."""
+    """`a>b a>c`: arcs; the first name is the entry. `exclusive`: names of exclusive routers. `j`
+    has the join."""
     names = dict.fromkeys(name for arc in text.split() for name in arc.split(">"))
     arcs = [Arc(arc, *arc.split(">")) for arc in text.split()]
 

@@ -34,7 +34,8 @@ Script = Callable[[Call], Outcome | Suspension] | Sequence[Outcome | Suspension]
 
 @dataclass
 class ScriptedTool:
-    """Answers each task's calls from its script; the last outcome repeats. No script: yields its args."""
+    """Answers each task's calls from its script; the last outcome repeats. No script: yields its
+    args."""
 
     scripts: Mapping[str, Script] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
@@ -58,7 +59,8 @@ class ScriptedTool:
 
 @dataclass
 class Story:
-    """What a pipeline did: its moves, the drafts it recorded, how it ended and what its tool was asked."""
+    """What a pipeline did: its moves, the drafts it recorded, how it ended and what its tool was
+    asked."""
 
     program: Program
     moves: list[Move]

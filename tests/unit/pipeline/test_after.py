@@ -1,4 +1,5 @@
-"""Tasks that run once their pipeline has ended: what they see, what they change, and what of it is in the log."""
+"""Tasks that run once their pipeline has ended: what they see, what they change, and what of it is
+in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`assert`: a task is not called without what it expects, and fails without what it has to return."""
+"""`assert`: a task is not called without what it expects, and fails without what it has to
+return."""
 
 from __future__ import annotations
 

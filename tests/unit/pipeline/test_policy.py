@@ -1,4 +1,5 @@
-"""What policies decide: continue, retry, jump, break, fail, and the order in which rules are asked."""
+"""What policies decide: continue, retry, jump, break, fail, and the order in which rules are
+asked."""
 
 from __future__ import annotations
 

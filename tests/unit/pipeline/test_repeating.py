@@ -1,4 +1,5 @@
-"""Given how far a task that repeats has come, when a call ends, then this is recorded, asked for next, and yielded."""
+"""Given how far a task that repeats has come, when a call ends, then this is recorded, asked for
+next, and yielded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tools that yield a wait in the place of an outcome: `Later`, with a checkpoint, and `ChildCall`."""
+"""Tools that yield a wait in the place of an outcome: `Later`, with a checkpoint, and
+`ChildCall`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def answered(*facts: ChildEnded | ChildRequested) -> list[Draft]:
     return [Draft(fact, step=WHERE.step, run_id=WHERE.run_id) for fact in facts]
 
 
-# --- later ------------------------------------------------------------------------------------------------
+# --- later ---------------------------------------------------------------------------------------
 
 
 def test_a_long_wait_leaves_the_worker_with_its_checkpoint_in_the_same_commit() -> None:
@@ -207,7 +208,7 @@ def test_a_clock_that_was_set_back_gives_no_more_than_the_whole_timeout() -> Non
     assert [call.deadline_s for call in polled(clock, story, ok()).tool.calls] == [60]
 
 
-# --- calls ------------------------------------------------------------------------------------------------
+# --- calls ---------------------------------------------------------------------------------------
 
 CALL = ChildCall("tests/child", payload={"n": 1})
 
@@ -219,7 +220,8 @@ def test_a_call_leaves_the_worker_and_records_nothing_of_the_pipeline() -> None:
 
 
 def test_a_call_that_nobody_has_answered_is_made_again() -> None:
-    """Where the worker died before it was heard. The one that was heard is not: nobody is sent for it."""
+    """Where the worker died before it was heard. The one that was heard is not: nobody is sent for
+    it."""
     story = play(task("call"), scripts={"call": [CALL]})
     assert again(story, {"call": [CALL]}).moves[-1] == story.moves[-1]
 

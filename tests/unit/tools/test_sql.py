@@ -31,7 +31,8 @@ def texts(sql: str) -> list[str]:
         ("select a$b$c; select 2", ["select a$b$c", "select 2"]),
         ("select 1; select 'open; end", ["select 1", "select 'open; end"]),
         ("select 1 /* open; end", ["select 1 /* open; end"]),
-        ("create rule r as on insert to t do (select 1; select 2); x", ["create rule r as on insert to t do (select 1; select 2)", "x"]),
+        ("create rule r as on insert to t do (select 1; select 2); x", ["create rule r as on insert to t "
+                                                                        "do (select 1; select 2)", "x"]),
         (
             "create or replace function f() returns int begin atomic select case when true then "
                 "1 end; select 2; end; x",
@@ -44,7 +45,8 @@ def texts(sql: str) -> list[str]:
             ["create temp trigger g after insert on t begin update t set a = case when 1 then 2 "
                 "end; select 3; end", "x"],
         ),
-        ("create trigger g before insert on t for each row execute function f(); x", ["create trigger g before insert on t for each row execute function f()", "x"]),
+        ("create trigger g before insert on t for each row execute function f(); "
+         "x", ["create trigger g before insert on t for each row execute function f()", "x"]),
         ("begin; select 1; end; select 2", ["begin", "select 1", "end", "select 2"]),
         ("", []),
     ],

@@ -131,7 +131,8 @@ class Family:
         raise AssertionError("messages are still moving")
 
     def check_log(self, run: str) -> None:
-        """Folding the log of everybody gives what the scheduler kept, and every cut survives its snapshot."""
+        """Folding the log of everybody gives what the scheduler kept, and every cut survives its
+        snapshot."""
         for one in self.everybody(run):
             state, cuts = initial_state(one), []
             for event in self.sim.events(one):
@@ -147,7 +148,10 @@ class Family:
 
 def retried(task: str, attempts: int = 3, delay: float = 0) -> str:
     """A task with a policy that tries again after errors."""
-    rule = f"{{when: \"{{{{ outcome.status == 'error' }}}}\", then: {{do: retry, attempts: {attempts}, delay: {delay}}}}}"
+    rule = (
+        f"{{when: \"{{{{ outcome.status == 'error' }}}}\", then: {{do: retry, attempts: {attempts}, "
+        f"delay: {delay}}}}}"
+    )
     return f"{{{task}, spec: {{policy: {{rules: [{rule}, {{else: {{then: {{do: continue}}}}}}]}}}}}}"
 
 

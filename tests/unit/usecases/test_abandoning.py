@@ -16,13 +16,12 @@ from noetl.usecases.ports import CredentialRow
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkload: {url: here}\n"
 ONE = (
-    HEAD
-    + "workflow:\n- step: start\n  tool: {kind: http, name: job, url: '{{ workload.url }}', as: '{{ ctx.x }}'}\n"
+    HEAD + "workflow:\n- step: start\n  tool: {kind: http, name: job, url: '{{ workload.url }}', as: '{{ "
+    "ctx.x }}'}\n"
 )
 LOOP = (
-    HEAD
-    + "workflow:\n- step: start\n  loop: {in: [a, b, c], iterator: url, spec: {mode: parallel, max_in_flight: 2}}\n"
-    + "  tool: {kind: http, name: job, url: '{{ iter.url }}'}\n"
+    HEAD + "workflow:\n- step: start\n  loop: {in: [a, b, c], iterator: url, spec: {mode: parallel, "
+    "max_in_flight: 2}}\n" + "  tool: {kind: http, name: job, url: '{{ iter.url }}'}\n"
 )
 BRANCHES = (
     HEAD

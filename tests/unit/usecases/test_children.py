@@ -1,4 +1,5 @@
-"""A task that calls a playbook: what it hands over, what it gets back, and what may go wrong on the way."""
+"""A task that calls a playbook: what it hands over, what it gets back, and what may go wrong on the
+way."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from noetl.usecases import catalog, control
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn import deciding
 
-# --- what goes in and what comes out ------------------------------------------------------------------------
+# --- what goes in and what comes out -------------------------------------------------------------
 
 
 def test_a_called_playbook_is_an_execution_of_its_own_and_its_result_is_the_task_s() -> None:
@@ -42,7 +43,8 @@ def test_nothing_is_held_while_the_child_runs() -> None:
 
 def test_payload_lies_over_input_and_both_over_the_workload() -> None:
     family = Family(
-        "- step: start\n  tool: {kind: playbook, path: tests/child, input: {a: 1, b: 1, m: {y: 2}}, payload: {b: 2}}",
+        "- step: start\n  tool: {kind: playbook, path: tests/child, input: {a: 1, b: 1, m: {y: 2}}, "
+        "payload: {b: 2}}",
         '- step: start\n  tool: {kind: noop, input: {all: "{{ workload }}"}}',
         child_root="workload: {a: 0, b: 0, c: 0, m: {x: 1}}",
     )
@@ -53,7 +55,10 @@ def test_a_payload_too_large_for_the_log_means_the_same_as_a_small_one() -> None
     caller = (
         "- step: start\n  tool: {kind: playbook, path: tests/child, payload: {m: {y: \"{{ 'z' * 500 }}\"}}}"
     )
-    child = '- step: start\n  tool: {kind: noop, input: {x: "{{ workload.m.x }}", y: "{{ workload.m.y | length }}"}}'
+    child = (
+        '- step: start\n  tool: {kind: noop, input: {x: "{{ workload.m.x }}", y: "{{ workload.m.y | '
+        'length }}"}}'
+    )
     for limit in (100, 100_000):
         family = Family(
             caller,
@@ -79,7 +84,10 @@ def test_a_result_too_large_for_the_log_is_handed_over_by_reference_and_read_as_
 
 
 def test_the_result_of_a_child_s_loop_does_not_swell_the_caller_s_log() -> None:
-    child = '- step: start\n  loop: {in: "{{ range(300) | list }}", iterator: i}\n  tool: {kind: noop, input: {i: "{{ i }}"}}'
+    child = (
+        '- step: start\n  loop: {in: "{{ range(300) | list }}", iterator: i}\n  tool: {kind: noop, '
+        'input: {i: "{{ i }}"}}'
+    )
     family = Family(child=child, limits=RuntimeLimits(inline_bytes=400, slice_s=3600))
     run = family.start()
     assert family.result(run)["stats"] == {"total": 300, "completed": 300, "failed": 0}
@@ -155,7 +163,7 @@ def test_steps_of_a_child_see_the_iteration_that_called_them() -> None:
     assert family.result(family.start())["results"] == [{"item": "a", "index": 0}, {"item": "b", "index": 1}]
 
 
-# --- children that do not end well -----------------------------------------------------------------------
+# --- children that do not end well ---------------------------------------------------------------
 
 
 def test_a_failed_child_fails_its_task_with_the_child_s_reason() -> None:
@@ -270,7 +278,7 @@ def test_calls_nest_so_deep_and_no_deeper() -> None:
     assert "limit" in family.sim.report(run).error["message"]  # type: ignore[index]
 
 
-# --- retries and jumps -----------------------------------------------------------------------------------
+# --- retries and jumps ---------------------------------------------------------------------------
 
 
 def flaky() -> dict[str, object]:
@@ -345,7 +353,10 @@ def test_tasks_before_the_call_are_not_run_again_and_those_behind_see_its_result
 
 def test_an_answer_counts_though_the_input_can_no_longer_be_rendered() -> None:
     """What the child came to is a fact; what its input was made of may have changed meanwhile."""
-    caller = '- step: start\n  tool: {kind: playbook, path: tests/child, input: {n: "{{ 14 / (ctx.by | default(2)) }}"}}'
+    caller = (
+        '- step: start\n  tool: {kind: playbook, path: tests/child, input: {n: "{{ 14 / (ctx.by | '
+        'default(2)) }}"}}'
+    )
     family = Family(caller, STAYS)
     run = family.start()
     control.patch_ctx(family.sim.rt, run, {"by": 0})

@@ -1,4 +1,5 @@
-"""Loops whose iterations call playbooks: how many at once, in which order, and what a failure stops."""
+"""Loops whose iterations call playbooks: how many at once, in which order, and what a failure
+stops."""
 
 from __future__ import annotations
 
@@ -238,7 +239,7 @@ def test_a_lane_that_dies_loses_no_child_and_doubles_none() -> None:
     family.check_log(run)
 
 
-# --- waits with a due time --------------------------------------------------------------------------------
+# --- waits with a due time -----------------------------------------------------------------------
 
 
 def polls(call: Call) -> Json | Later:

@@ -1,4 +1,5 @@
-"""What executions tell one another: answers and cancellations, lost, doubled, late, and across crashes."""
+"""What executions tell one another: answers and cancellations, lost, doubled, late, and across
+crashes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def go(family: Family, child: str) -> None:
     control.patch_ctx(family.sim.rt, child, {"go": True})
 
 
-# --- answers ----------------------------------------------------------------------------------------------
+# --- answers -------------------------------------------------------------------------------------
 
 
 def test_an_answer_that_comes_twice_is_recorded_once() -> None:
@@ -96,7 +97,7 @@ def test_a_caller_that_has_ended_hears_nothing_and_the_answer_is_done_with() -> 
         assert tx.commands.open_of(child) == tx.commands.open_of(run) == []
 
 
-# --- crashes ----------------------------------------------------------------------------------------------
+# --- crashes -------------------------------------------------------------------------------------
 
 
 class Death(BaseException):
@@ -196,7 +197,7 @@ def test_an_id_that_somebody_else_has_drawn_is_drawn_anew(monkeypatch: pytest.Mo
     assert family.children(run) != [taken]
 
 
-# --- cancellation ------------------------------------------------------------------------------------------
+# --- cancellation --------------------------------------------------------------------------------
 
 GRANDPARENT = (
     '- step: start\n  tool: {kind: playbook, path: tests/grandchild, input: {n: "{{ workload.n }}"}}\n'
@@ -330,7 +331,7 @@ def test_a_caller_s_final_step_may_call_though_the_caller_has_failed() -> None:
     assert family.result(run) == 30
 
 
-# --- pauses -------------------------------------------------------------------------------------------------
+# --- pauses --------------------------------------------------------------------------------------
 
 
 def test_a_child_that_ends_while_its_caller_is_paused_is_heard_when_that_goes_on() -> None:
@@ -406,7 +407,7 @@ def test_an_execution_that_is_read_anew_from_its_log_goes_on_as_if_it_had_not(te
     )
 
 
-# --- waiting for somebody outside --------------------------------------------------------------------------
+# --- waiting for somebody outside ----------------------------------------------------------------
 
 
 def test_a_caller_waits_with_its_child_and_goes_on_with_it() -> None:

@@ -57,7 +57,7 @@ def open_commands(sim: Simulation, run: str) -> int:
         return len(tx.commands.open_of(run))
 
 
-# --- cancel -------------------------------------------------------------------------------------------------
+# --- cancel --------------------------------------------------------------------------------------
 
 
 def test_an_execution_is_cancelled_before_it_began() -> None:
@@ -155,7 +155,7 @@ def test_a_late_report_of_a_lane_leaves_a_trace_too() -> None:
     assert sim.types(run)[-1] == "result.discarded"
 
 
-# --- pause --------------------------------------------------------------------------------------------------
+# --- pause ---------------------------------------------------------------------------------------
 
 
 def resumed(sim: Simulation, run: str) -> None:
@@ -250,7 +250,7 @@ def test_a_paused_execution_can_be_cancelled() -> None:
     assert sim.report(run).row.status == "cancelled"
 
 
-# --- patch --------------------------------------------------------------------------------------------------
+# --- patch ---------------------------------------------------------------------------------------
 
 GATED = playbook("""
     - step: start

@@ -105,7 +105,7 @@ def test_rows_of_one_claim_are_shared_by_all_lanes() -> None:
     assert lanes == {"l0", "l1", "l2"}
 
 
-# --- what a claim is handed -----------------------------------------------------------------------------
+# --- what a claim is handed ----------------------------------------------------------------------
 
 
 def test_a_claim_is_bound_to_what_it_asks_for_by_name() -> None:
@@ -170,7 +170,7 @@ def test_the_timeout_of_a_claim_is_its_own_else_that_around_it() -> None:
     assert [jobs.claims[0].deadline_s for jobs in (own, around)] == [2.0, 9.0]
 
 
-# --- keys -------------------------------------------------------------------------------------------------
+# --- keys ----------------------------------------------------------------------------------------
 
 
 def test_every_claim_has_an_idempotency_key_of_its_own() -> None:
@@ -204,7 +204,7 @@ def test_a_claim_that_nobody_heard_of_is_made_again_under_the_same_key() -> None
     assert len(set(keys)) == len(keys) - 1
 
 
-# --- failures ---------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -287,7 +287,7 @@ def test_more_rows_than_a_loop_may_have_items_fail_it() -> None:
     assert len(jobs.claims) == 3
 
 
-# --- large rows, waits --------------------------------------------------------------------------------------
+# --- large rows, waits ---------------------------------------------------------------------------
 
 
 def test_rows_too_large_for_the_log_are_kept_by_reference() -> None:
@@ -342,7 +342,10 @@ def test_iterations_that_wait_keep_their_rows_and_their_slots() -> None:
             raise ToolError("server_error", "not yet", retryable=True)
         return call.args["row"]
 
-    rules = "rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, delay: 60}}, {else: {then: {do: continue}}}]"
+    rules = (
+        "rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, delay: 60}}, {else: "
+        "{then: {do: continue}}}]"
+    )
     text = draining(f"mode: parallel, max_in_flight: 2, frame: {{max_rows: 3}}, policy: {{{rules}}}")
     report = simulated(text, Jobs([1, 2, 3, 4, 5]), tools={"python": flaky}).run()
     assert (report.row.status, report.result["results"]) == ("completed", [1, 2, 3, 4, 5])

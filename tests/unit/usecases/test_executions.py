@@ -95,15 +95,17 @@ def test_a_step_costs_seven_events_and_two_messages() -> None:
         "- step: start\n  next: [end]\n- step: end\n  tool: [{kind: noop}, {kind: noop}]",
         "- step: start\n  tool: {kind: noop}\n  next: {arcs: []}",
         "- step: start\n  next: {arcs: [{step: end, when: '{{ false }}'}]}\n- step: end",
-        "- step: start\n  next: [{step: a}, {step: b}]\n- step: a\n  next: end\n- step: b\n  next: end\n- step: end",
-        "- step: one\n  tool: {kind: noop}\n  loop: {in: [], iterator: x}\n  next: two\n- step: two\n  tool: {kind: noop}",
+        "- step: start\n  next: [{step: a}, {step: b}]\n- step: a\n  next: end\n- step: b\n  next: "
+        "end\n- step: end",
+        "- step: one\n  tool: {kind: noop}\n  loop: {in: [], iterator: x}\n  next: two\n- step: two\n  "
+        "tool: {kind: noop}",
     ],
 )
 def test_every_shape_of_playbook_ends(workflow: str) -> None:
     assert Simulation(playbook(workflow)).run().row.status == "completed"
 
 
-# --- routing -----------------------------------------------------------------------------------------------
+# --- routing -------------------------------------------------------------------------------------
 
 
 def routed(form: str, result: Json = 5) -> list[str]:
@@ -188,7 +190,7 @@ def test_a_cycle_over_arcs_counts_in_ctx() -> None:
     assert (report.ctx, report.steps["work"]["runs"]) == ({"n": 16}, 16)
 
 
-# --- failures ------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 def broken(_call: Call) -> Json:
@@ -308,7 +310,7 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
         assert tx.commands.open_of(run) == []
 
 
-# --- starting ----------------------------------------------------------------------------------------------------
+# --- starting ------------------------------------------------------------------------------------
 
 
 def test_the_same_idempotency_key_is_the_same_execution() -> None:
@@ -332,7 +334,7 @@ def test_a_payload_is_merged_over_the_workload_and_overrides_over_that() -> None
     assert sim.run({"c": {"x": 5}}, a=3).result == {"a": 3, "b": 4, "c": 5}
 
 
-# --- values too large for the log ----------------------------------------------------------------------------
+# --- values too large for the log ----------------------------------------------------------------
 
 
 def test_results_too_large_for_the_log_become_references_and_read_as_if_they_were_inline() -> None:

@@ -1,4 +1,5 @@
-"""What a run says besides how it ended: names that nothing defined, and errors that it went on after."""
+"""What a run says besides how it ended: names that nothing defined, and errors that it went on
+after."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ def test_a_heartbeat_that_waits_for_the_store_gives_a_whole_lease() -> None:
 
 def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
     def http(_call: Call) -> Json:
-        # The claim was committed asynchronously and is gone; somebody else now holds the same token.
+        # The claim was committed asynchronously and is gone; somebody else now holds the same
+        # token.
         with sim.rt.store.begin() as tx:
             tx.commands.release("1/start#1/-/1", 1, sim.now)
         claimed(sim, "other")

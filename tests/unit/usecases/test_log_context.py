@@ -1,4 +1,5 @@
-"""A line of a service's log is about the command that its thread works on, and about no other one."""
+"""A line of a service's log is about the command that its thread works on, and about no other
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What user code prints reaches the store in few transactions, in order, bounded, and with the report of its task."""
+"""What user code prints reaches the store in few transactions, in order, bounded, and with the
+report of its task."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_collection_too_large_for_the_log_is_kept_by_reference() -> None:
     assert report.result["results"] == [10 * n for n in range(200)]
 
 
-# --- failures ----------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 def odd_fails(call: Call) -> Json:
@@ -133,7 +133,7 @@ def test_as_many_failures_as_are_tolerated_do_not_fail_the_loop(tolerate: str, s
     assert report.row.status == status
 
 
-# --- ctx ------------------------------------------------------------------------------------------------------
+# --- ctx -----------------------------------------------------------------------------------------
 
 
 def test_sequential_iterations_see_what_earlier_ones_wrote() -> None:
@@ -197,7 +197,7 @@ def test_values_that_do_not_fit_their_reducer_fail_the_step_with_the_reason() ->
     assert "`sum` of ctx.sum" in report.error["message"]
 
 
-# --- suspensions ------------------------------------------------------------------------------------------------
+# --- suspensions ---------------------------------------------------------------------------------
 
 SLOW = """
     loop: {{in: [0, 1, 2, 3, 4], iterator: item, spec: {{mode: {mode}, max_in_flight: {width}}}}}
@@ -280,7 +280,8 @@ def test_a_lane_that_finds_nothing_to_take_still_ends_the_loop() -> None:
     run = sim.start()
     sim.deliver()
     sim.deliver()
-    # The scheduler has seen the failure before the other lanes come, and they have nothing to report.
+    # The scheduler has seen the failure before the other lanes come, and they have nothing to
+    # report.
     sim.deliver(len(sim.mailbox.messages) - 1)
     sim.settle()
     assert sim.report(run).row.status == "failed"

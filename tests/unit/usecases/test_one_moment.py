@@ -66,7 +66,8 @@ def _state(rt: Runtime, run: str) -> None:
     ended = one["status"] in ENDED
     assert (one["steps"].get("second", {}).get("result") == 7) or not ended
     assert (one["marking"] == {"tokens": [], "running": []}) or not ended
-    # What the same version is called later is what it was called then, but for the moment before a turn.
+    # What the same version is called later is what it was called then, but for the moment before a
+    # turn.
     later = inspect.state_view(rt, run, one["version"])
     assert (later["ctx"], later["steps"]) == (one["ctx"], one["steps"])
 

@@ -21,7 +21,8 @@ ROWS = list(range(10))
 def playbook(pagination: str, more: str = "", around: str = "") -> str:
     return (
         f"{HEAD}workload: {{u: http://x, size: 3}}\nworkflow:\n  - step: start\n{around}    tool:\n"
-        f'      - name: fetch\n        kind: http\n        url: "{{{{ u }}}}/rows"\n        params: {{q: "{{{{ size }}}}"}}\n'
+        f'      - name: fetch\n        kind: http\n        url: "{{{{ u }}}}/rows"\n        params: {{q: '
+        f'"{{{{ size }}}}"}}\n'
         f"        pagination: {pagination}\n{more}"
     )
 

@@ -1,4 +1,5 @@
-"""Purposes of commands: each is registered once, and what is not registered is an error wherever it turns up."""
+"""Purposes of commands: each is registered once, and what is not registered is an error wherever it
+turns up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tasks that are called again after a success: what differs, what is kept, and what can happen in between."""
+"""Tasks that are called again after a success: what differs, what is kept, and what can happen in
+between."""
 
 from __future__ import annotations
 

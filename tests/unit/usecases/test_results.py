@@ -1,4 +1,5 @@
-"""Results that are kept by reference: how long, which parts of them are at hand, and who fetches them."""
+"""Results that are kept by reference: how long, which parts of them are at hand, and who fetches
+them."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def read(task: str, **values: str) -> str:
     return lone(f"tool:\n- {task}\n- {{name: end, kind: noop, input: {{{inputs}}}}}")
 
 
-# --- select ------------------------------------------------------------------------------------------
+# --- select --------------------------------------------------------------------------------------
 
 
 def test_selected_parts_are_read_without_a_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,15 +99,19 @@ def test_a_part_that_is_too_large_fails_the_task_and_says_which() -> None:
 
 
 def test_policies_read_what_was_selected_and_the_rest_by_a_fetch() -> None:
-    rules = 'policy: {rules: [{when: "{{ result.many == 1 and result.rows[0].id == 7 }}", then: {do: continue, set: {ctx.seen: "{{ outcome.result.many }}"}}}, {else: {then: {do: fail}}}]}'
+    rules = (
+        'policy: {rules: [{when: "{{ result.many == 1 and result.rows[0].id == 7 }}", then: {do: '
+        'continue, set: {ctx.seen: "{{ outcome.result.many }}"}}}, {else: {then: {do: fail}}}]}'
+    )
     task = get(
-        f'output_select: [{{path: total, as: many}}], spec: {{{rules}}}, set: {{ctx.id: "{{{{ output.rows[0].id }}}}"}}'
+        f'output_select: [{{path: total, as: many}}], spec: {{{rules}}}, set: {{ctx.id: "{{{{ '
+        f'output.rows[0].id }}}}"}}'
     )
     report = Simulation(read(task, n="get.many"), limits=SMALL).run()
     assert (report.row.status, report.ctx) == ("completed", {"seen": 1, "id": 7})
 
 
-# --- how it is kept ------------------------------------------------------------------------------------
+# --- how it is kept ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,7 +205,7 @@ def test_a_result_with_references_inside_is_kept_as_it_is(monkeypatch: pytest.Mo
     assert report.result == {"n": 1000, "c": 1000, "last": 999}
 
 
-# --- tools that take references --------------------------------------------------------------------------
+# --- tools that take references ------------------------------------------------------------------
 
 
 def test_a_tool_gets_what_it_takes_by_reference_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +227,7 @@ def test_a_tool_gets_what_it_takes_by_reference_unopened(monkeypatch: pytest.Mon
     assert call.config["rows"] == whole["rows"]
 
 
-# --- inputs of python ------------------------------------------------------------------------------------
+# --- inputs of python ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -257,7 +262,7 @@ def test_an_input_that_code_cannot_read_is_not_fetched(
     assert ("big" in sim.tools.calls[-1].args) is fetched
 
 
-# --- loops ---------------------------------------------------------------------------------------------
+# --- loops ---------------------------------------------------------------------------------------
 
 
 def paged_loop(count: int, limits: RuntimeLimits, after: str = "", spec: str = "") -> tuple[Simulation, str]:
@@ -345,7 +350,7 @@ def test_a_loop_over_a_list_that_is_kept_stays_with_that_list(monkeypatch: pytes
     assert len(watch.put) == 1
 
 
-# --- questions -------------------------------------------------------------------------------------------
+# --- questions -----------------------------------------------------------------------------------
 
 
 def test_what_is_shown_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,8 @@ class Death(BaseException):
 
 
 class Mortal:
-    """A tool whose process dies in the calls numbered by `deaths` (from 1); else it yields its number."""
+    """A tool whose process dies in the calls numbered by `deaths` (from 1); else it yields its
+    number."""
 
     def __init__(self, *deaths: int) -> None:
         self.deaths = deaths
@@ -225,7 +226,7 @@ def test_a_worker_that_dies_in_a_branch_while_another_fails_does_not_keep_the_ex
     assert sim.report(run).row.status == "failed"
 
 
-# --- loops --------------------------------------------------------------------------------------------------
+# --- loops ---------------------------------------------------------------------------------------
 
 
 def looped(mode: str, *deaths: int, **limits: float) -> tuple[Simulation, str, Mortal]:

@@ -1,4 +1,5 @@
-"""Loops that tasks have of their own: scopes, failures, policies, and what can happen between two items."""
+"""Loops that tasks have of their own: scopes, failures, policies, and what can happen between two
+items."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: te
 def playbook(loop: str, more: str = "", around: str = "", after: str = "") -> str:
     return (
         f"{HEAD}workload: {{xs: [1, 2, 3]}}\nworkflow:\n  - step: start\n{around}    tool:\n"
-        f'      - name: one\n        kind: python\n        code: result = 1\n        input: {{x: "{{{{ x }}}}"}}\n'
+        f'      - name: one\n        kind: python\n        code: result = 1\n        input: {{x: "{{{{ x '
+        f'}}}}"}}\n'
         f"        loop: {loop}\n{more}{after}"
     )
 

@@ -1,6 +1,7 @@
 """Loops over claimed rows as others write them: `mode: cursor`, and `row_concurrency` of a frame.
 
-Both say how many iterations run at once, so each is a matter of several keys, and no spelling of a single one.
+Both say how many iterations run at once, so each is a matter of several keys, and no spelling of a
+single one.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def _rewrite(part: Loop, data: Any, path: Path, report: ProblemReport) -> None:
 
 
 def _mode(spec: dict[str, Json]) -> str:
-    """How a loop runs that is sequential where it has a width of 1. What is reduced is so whatever the width: a
-    sequential loop has no reducers."""
+    """How a loop runs that is sequential where it has a width of 1. What is reduced is so whatever
+    the width: a sequential loop has no reducers."""
     width = spec.get("max_in_flight")
     if spec.get("reduce"):
         return "parallel"
@@ -71,7 +72,8 @@ def _mode(spec: dict[str, Json]) -> str:
 
 
 def _rows(spec: dict[str, Json], path: Path, report: ProblemReport) -> Json:
-    """Takes `row_concurrency` out of the frame of `spec`; None where it says nothing, or nothing that can be meant."""
+    """Takes `row_concurrency` out of the frame of `spec`; None where it says nothing, or nothing
+    that can be meant."""
     frame = spec.get("frame")
     if not isinstance(frame, dict) or "row_concurrency" not in frame:
         return None
@@ -104,7 +106,8 @@ def _times(width: Json, rows: Json, path: Path, report: ProblemReport) -> Json:
 
 
 def _number(value: Json) -> int | None:
-    """The whole number from 1 that `value` says, whatever a run is given; None where it says none."""
+    """The whole number from 1 that `value` says, whatever a run is given; None where it says
+    none."""
     if is_template(value) and not expressions.names_used(value):
         value = _rendered(value)
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:

@@ -1,5 +1,5 @@
-"""Names that authors from elsewhere read, and what they mean: `output.response`, `input.x` in the workload, `iter.x` in a
-step without a loop, the step's own name in its rules."""
+"""Names that authors from elsewhere read, and what they mean: `output.response`, `input.x` in the
+workload, `iter.x` in a step without a loop, the step's own name in its rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 
 Chain = tuple[str, ...]
-#: What a chain that a template reads is renamed to: the part of it that goes, and what comes; None: it stays.
+#: What a chain that a template reads is renamed to: the part of it that goes, and what comes; None:
+#: it stays.
 Renames = Callable[[Chain], tuple[Chain, str] | None]
 
 _INPUTS: Final = frozenset({"input", "args"})
@@ -73,7 +74,8 @@ class _Renaming:
         self._targets: dict[Path, dict[str, str]] = {}
 
     def result(self) -> tuple[dict[str, Json], Origins] | None:
-        """A copy of the data with other names, and where its parts came from; None where nothing was renamed."""
+        """A copy of the data with other names, and where its parts came from; None where nothing
+        was renamed."""
         if not self._texts and not self._targets:
             return None
         written = copy.deepcopy(self._data)
@@ -165,7 +167,8 @@ class _Renaming:
         return {new[5:].partition(".")[0] for new in found.values()}
 
     def _own_name(self, step: dict[str, Any], path: Path) -> None:
-        """In the rules and the `set` of the only task the name of the step is the result that is judged."""
+        """In the rules and the `set` of the only task the name of the step is the result that is
+        judged."""
         name, tools = str(step.get("step")), list(self._tools.of_step(step, (*path, "tool")))
         if name in _TAKEN or not self._tools.is_one_task(step.get("tool")) or not tools:
             return

@@ -1,5 +1,5 @@
-"""`result` of nobody in particular, where no result is there yet: that of the step whose arc led here, or of the task
-before."""
+"""`result` of nobody in particular, where no result is there yet: that of the step whose arc led
+here, or of the task before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _LATER: Final = frozenset({"set", "spec", "repeat", "pagination", "kind", "name"
 def rewrite(
     kinds: Mapping[str, KindInfo], _parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
-    """`data` with what says whose result is meant; None where every result is read by a name of its own."""
+    """`data` with what says whose result is meant; None where every result is read by a name of its
+    own."""
     found = _Results(kinds, data, report)
     for index, step in enumerate(found.steps):
         found.step(step, ("workflow", index))
@@ -47,13 +48,15 @@ class _Results:
         self._report = report
         self._tools = Tools(data, kinds)
         self._known = self._defined()
-        #: Where an arc stands → the names that it hands over; where a text stands → the text instead.
+        #: Where an arc stands → the names that it hands over; where a text stands → the text
+        #: instead.
         self._handed: dict[Path, set[str]] = {}
         self._texts: dict[Path, str] = {}
         self._told: set[tuple[Path, Chain]] = set()
 
     def _defined(self) -> set[str]:
-        """Which of the names something else in the document gives a value, which wins wherever it stands."""
+        """Which of the names something else in the document gives a value, which wins wherever it
+        stands."""
         known = {str(step.get("step")) for step in self.steps} | set(self._data.get("workload") or {})
         known |= set(self._data.get("ctx") or {}) | targets_in(self._data.get("workbook"))
         for step in self.steps:
@@ -72,7 +75,8 @@ class _Results:
         if read:
             self._hand_over(step, read)
         for tools in items[1:]:
-            # Where a task of the workbook is the first one of another step, its text cannot say `_prev`.
+            # Where a task of the workbook is the first one of another step, its text cannot say
+            # `_prev`.
             if not _is_after(tools, self._data) and not any(map(self._tools.is_ever_first, tools)):
                 for place, chain in self._read_by_task(tools, own, _IN_ENVELOPES):
                     self._of_task_before(place, chain)
@@ -80,7 +84,8 @@ class _Results:
     def _read_by_task(
         self, tools: list[Path], own: set[str], envelopes: Set[Chain] = frozenset()
     ) -> Iterator[tuple[Path, Chain]]:
-        """What the templates of one task read, which is said at `tools`: a call and what it calls."""
+        """What the templates of one task read, which is said at `tools`: a call and what it
+        calls."""
         said = {
             key
             for tool in tools

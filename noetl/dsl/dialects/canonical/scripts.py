@@ -1,6 +1,8 @@
-"""Other forms of `script` and `libs`, which are accepted without a word: each is rewritten to what it means.
+"""Other forms of `script` and `libs`, which are accepted without a word: each is rewritten to what
+it means.
 
-`script: {uri, source: {type}}` says beside the place what it is, and `libs: {name: {from, import}}` takes an import apart.
+`script: {uri, source: {type}}` says beside the place what it is, and `libs: {name: {from, import}}`
+takes an import apart.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from noetl.facts.json import Json
 
 #: `source.type` → what the canonical form calls such a place.
 _PLACES: Final[Mapping[str, str]] = {"file": "file", "http": "url", "ref": "ref"}
-#: Keys of a script that say where it is: where one stands, the `uri` of another form does not count.
+#: Keys of a script that say where it is: where one stands, the `uri` of another form does not
+#: count.
 _CANONICAL: Final = frozenset({"file", "path", "ref", "url"})
 _INLINE: Final = ("code", "text", "command")
 _SQL: Final = frozenset({"postgres", "duckdb", "sqlite"})

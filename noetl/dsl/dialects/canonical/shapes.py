@@ -1,4 +1,5 @@
-"""Where the parts of a document's data stand that several passes look for: rules, templates, the tasks of a step."""
+"""Where the parts of a document's data stand that several passes look for: rules, templates, the
+tasks of a step."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def at(data: Any, path: Path) -> Any:
 
 
 def texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """The templates at and below `path`, where `value` stands; guards are templates without braces."""
+    """The templates at and below `path`, where `value` stands; guards are templates without
+    braces."""
     match value:
         case str() if is_template(value) or path[-1] == "when":
             yield path, value
@@ -73,7 +75,8 @@ def target_of(arc: Any) -> str | None:
 
 
 def targets_in(value: Any) -> set[str]:
-    """The names that `set` assigns at and below `value`, of ctx or plain: `total` of `ctx.total.x`."""
+    """The names that `set` assigns at and below `value`, of ctx or plain: `total` of
+    `ctx.total.x`."""
     match value:
         case dict():
             found = set().union(*map(targets_in, value.values()))
@@ -108,7 +111,8 @@ class Tools:
                 self._looped.update(found)
 
     def of_step(self, step: dict[str, Any], path: Path) -> Iterator[Path]:
-        """Where the tasks of `step`, whose `tool` stands at `path`, are said: a call, then what it calls."""
+        """Where the tasks of `step`, whose `tool` stands at `path`, are said: a call, then what it
+        calls."""
         for tools in self.items(step, path):
             yield from tools
 
@@ -147,7 +151,8 @@ class Tools:
         return path not in self._looped
 
     def rendered(self, path: Path) -> Iterator[Path]:
-        """The parts of the task at `path` that are rendered: all but code, and SQL that comes with `params`."""
+        """The parts of the task at `path` that are rendered: all but code, and SQL that comes with
+        `params`."""
         tool = at(self._data, path)
         info = self._kinds.get(tool.get("kind"))
         verbatim: set[str] = set()

@@ -1,7 +1,7 @@
 """Other spellings of keys, which are accepted without a word: each is rewritten to what it means.
 
-What they mean is declared, not written here: by the parts of documents (`noetl.dsl.document`), and by the kinds of
-tools (`noetl.net.spellings`).
+What they mean is declared, not written here: by the parts of documents (`noetl.dsl.document`), and
+by the kinds of tools (`noetl.net.spellings`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class _Found:
 
     @property
     def target(self) -> Path | None:
-        """Where its value belongs; None where it has no effect. What stands under the `spec` of a tool stays there."""
+        """Where its value belongs; None where it has no effect. What stands under the `spec` of a
+        tool stays there."""
         canonical = self.spelling.canonical
         stays = self.key[0] == "spec" and not canonical.startswith("spec/")
         return _resolved((*self.part, "spec") if stays else self.part, canonical) if canonical else None
@@ -126,7 +127,8 @@ def _of_kind(
 
 
 def _called(tool: _Task, book: Mapping[str, _Task]) -> tuple[_Task, ...]:
-    """The tasks of the workbook that a call leads to, the last of another kind; none where there is no such task."""
+    """The tasks of the workbook that a call leads to, the last of another kind; none where there is
+    no such task."""
     found: dict[str, _Task] = {}
     while tool.get("kind") == "workbook":
         name = str(tool.get("task") or tool.get("name"))
@@ -169,7 +171,8 @@ class _Rewriting:
         return True
 
     def _is_said(self, found: _Found, target: Path) -> bool:
-        """Whether the configuration itself has the key that an input would be: then it is an input like any other."""
+        """Whether the configuration itself has the key that an input would be: then it is an input
+        like any other."""
         places = (target, *found.rivals)
         ways = [place[len(found.part) :] for place in places]
         return any(_is_there(self.data, place) for place in places) or any(

@@ -1,4 +1,5 @@
-"""Other spellings of canonical keys: `with`, `set_ctx`, `set_iter`, `mode` beside `in`, older `apiVersion`s."""
+"""Other spellings of canonical keys: `with`, `set_ctx`, `set_iter`, `mode` beside `in`, older
+`apiVersion`s."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sinks of the classic dialect that run once, when a loop is over: they get a step of their own.
 
-The loop's step evaluates everything that its routing says and hands it over; the step behind it runs the sinks, then
-routes by what it was handed.
+The loop's step evaluates everything that its routing says and hands it over; the step behind it
+runs the sinks, then routes by what it was handed.
 
     fetch       next: {arcs: [{step: fetch.case, args: {data: ..., case: [...]}}]}
     fetch.case  tool: [result, sink, ...]
@@ -42,7 +42,8 @@ class Handing:
         return Moved(reference, template.path) if isinstance(template, Moved) else reference
 
     def guard(self, when: Spot) -> Spot:
-        """A guard that mentions no failure is for successes only; that has to be said where failures come as well."""
+        """A guard that mentions no failure is for successes only; that has to be said where
+        failures come as well."""
         if self._failures and not mentions_failures(when):
             when = self._guards.every(SUCCEEDED, when)
         if when.value is None or isinstance(when.value, bool):
@@ -67,7 +68,8 @@ class Handing:
 def step_behind(
     name: str, found: list[ClassicRule], cases: ClassicRouter, default: ClassicRouter, guards: Guards
 ) -> tuple[ClassicRouter, Tree]:
-    """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`."""
+    """How the loop's step `name` routes, and the step behind it, which runs the sinks of
+    `found`."""
     routes = (*cases.routes, *default.routes)
     asked = [rule.when for rule in found] + [route.when for route in routes if route.when is not None]
     of_failures = {str(when.value): when for when in asked if mentions_failures(when)}
@@ -93,7 +95,8 @@ def step_behind(
 
 
 def mentions_failures(when: Spot) -> bool:
-    """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask for a success."""
+    """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask
+    for a success."""
     asks = heads(when) & BOUNDARY
     if asks != {"event"}:
         return bool(asks)

@@ -1,4 +1,5 @@
-"""`case` of the classic dialect: rules of which all that hold act, and the first with `next` routes."""
+"""`case` of the classic dialect: rules of which all that hold act, and the first with `next`
+routes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
 
 
 def after(rule: ClassicRule, guards: Guards) -> Spot:
-    """When the sinks of a rule run: as its arcs, after failures only where the guard mentions them."""
+    """When the sinks of a rule run: as its arcs, after failures only where the guard mentions
+    them."""
     return rule.when if rule.of_failures else guards.every(SUCCEEDED, rule.when)
 
 
@@ -81,7 +83,8 @@ def _choices(rule: ClassicRule, guards: Guards) -> list[list[ClassicRoute]]:
 
 
 def _target(spot: Spot) -> ClassicRoute:
-    """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them: they must not get there."""
+    """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them:
+    they must not get there."""
     made = route(spot)
     return replace(made, rest={key: value for key, value in made.rest.items() if key not in ("then", "else")})
 
@@ -101,6 +104,7 @@ def _assigned(rule: ClassicRule) -> dict[str, Tree]:
 
 
 def _changes_guard(rule: ClassicRule, assigned: dict[str, Tree]) -> bool:
-    """Whether the guard may read what the rule assigns: a variable by its own name, or through its scope."""
+    """Whether the guard may read what the rule assigns: a variable by its own name, or through its
+    scope."""
     names = {part for target in assigned for part in target.split(".")}
     return not names.isdisjoint(heads(rule.when)) or not heads(rule.when).isdisjoint({"ctx", "vars"})

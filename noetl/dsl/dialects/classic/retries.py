@@ -99,7 +99,8 @@ def error_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
 
 
 def repetition(entries: Iterable[RetryEntry], labels: Labels, report: ProblemReport) -> Tree:
-    """`repeat` for the entries that are about successes; None where there is none. `labels` are those of the step."""
+    """`repeat` for the entries that are about successes; None where there is none. `labels` are
+    those of the step."""
     found = [entry for entry in entries if entry.repeats]
     if not found:
         return None

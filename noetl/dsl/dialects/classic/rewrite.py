@@ -36,7 +36,8 @@ _SCOPED: Final = ("ctx.", "vars.")
 def rewrite(
     parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, whose document has these `parts`, without this dialect; None where it has none of it."""
+    """`data`, whose document has these `parts`, without this dialect; None where it has none of
+    it."""
     found = [_of_this_dialect(part, path, report) for part, path in parts]
     if not any(found):
         return None
@@ -51,7 +52,8 @@ def rewrite(
 
 
 def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
-    """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside of them."""
+    """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside
+    of them."""
     if isinstance(part, Classic):
         warn_unknown(part, path, report)
     if isinstance(part, Sink):
@@ -166,7 +168,8 @@ class _Rewriter:
     def _behind(
         self, step: Spot, items: list[Item], found: list[cases.ClassicRule], labels: Labels
     ) -> tuple[list[Tree], dict[str, Tree]]:
-        """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come first."""
+        """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come
+        first."""
         assigned = _variables(step)
         given: list[Tree] = []
         sinks = list(self._sinks(step, items, found))
@@ -198,7 +201,8 @@ class _Rewriter:
     # --- routes ---
 
     def _routes(self, step: Spot) -> tuple[ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
-        """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a step behind it."""
+        """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a
+        step behind it."""
         case = step.get("case")
         found = cases.rules(case, self._report) if case is not None else []
         once = [rule for rule in found if rule.sinks and rule.of_the_whole and step.get("loop") is not None]
@@ -220,7 +224,8 @@ def _variables(step: Spot) -> dict[str, Tree]:
 
 
 def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
-    """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the step."""
+    """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
+    step."""
     names = {target: target.partition(".")[2] for target in assigned}
     return Moved(
         {

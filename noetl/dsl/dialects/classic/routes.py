@@ -99,8 +99,8 @@ def router(spot: Spot | None) -> ClassicRouter:
 def behind(first: ClassicRouter, default: ClassicRouter, guards: Guards) -> ClassicRouter:
     """What `default` says where `first` did not route.
 
-    All of `first` is asked, and assigns where it holds. What `default` assigns must not, once something else was taken:
-    such routes ask which choice that was.
+    All of `first` is asked, and assigns where it holds. What `default` assigns must not, once
+    something else was taken: such routes ask which choice that was.
     """
     choices = [*first.choices, *default.choices]
     if any(route.set for route in default.routes) and len(choices) > 1:

@@ -29,7 +29,8 @@ class Labels:
 def sink_tasks(sink: Spot, labels: Labels, data: Template = None, after: Tree = None) -> list[Tree]:
     """The tasks of one `sink`, as items of a list of tools: `{label: {kind, ...}}`.
 
-    `data` is what they take, unless they say so themselves (None: they are given it); `after` is when they run.
+    `data` is what they take, unless they say so themselves (None: they are given it); `after` is
+    when they run.
     """
     return [task for one in sink.items() for task in _tasks(one, labels, data, after)]
 

@@ -15,7 +15,8 @@ from noetl.dsl.read.report import ProblemReport
 
 @dataclass(frozen=True, slots=True)
 class RuleAction:
-    """A tool call. `body` is it as a task of a tool list; `name` is empty where it has none of its own."""
+    """A tool call. `body` is it as a task of a tool list; `name` is empty where it has none of its
+    own."""
 
     name: str
     path: Path

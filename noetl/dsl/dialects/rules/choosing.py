@@ -1,8 +1,10 @@
-"""`rules`, `cases` and `run` of a step: to guards on its arcs where they only route, else to one pipeline.
+"""`rules`, `cases` and `run` of a step: to guards on its arcs where they only route, else to one
+pipeline.
 
-That pipeline is what the step's `tool` says, then the actions of the first rule, those of the second... Who decides is
-the last task of the tool, or a noop behind it: its policy jumps to the first action of the rule that acts, and keeps the
-number of the rule in `step.rule`, over which the arcs are guarded. The last action of each rule breaks.
+That pipeline is what the step's `tool` says, then the actions of the first rule, those of the
+second... Who decides is the last task of the tool, or a noop behind it: its policy jumps to the
+first action of the rule that acts, and keeps the number of the rule in `step.rule`, over which the
+arcs are guarded. The last action of each rule breaks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Loops around several steps become cycles.
 
-The step of the loop evaluates the collection, `<loop>.each` puts an item into ctx and leads into the region, every arc to
-the step of `end_loop` leads to `<loop>.done`, which keeps the result and goes back or on. Where the loop stands is in
-`ctx.<loop>_loop`, and the scope of its iteration in `ctx.<loop>_iter`, which its steps name by `iteration`.
+The step of the loop evaluates the collection, `<loop>.each` puts an item into ctx and leads into
+the region, every arc to the step of `end_loop` leads to `<loop>.done`, which keeps the result and
+goes back or on. Where the loop stands is in `ctx.<loop>_loop`, and the scope of its iteration in
+`ctx.<loop>_iter`, which its steps name by `iteration`.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ class _Cycle:
             end.body["tool"] = {"kind": "noop"}
 
     def _into(self, begin: StepDraft, each: StepDraft, done: StepDraft) -> StepDraft:
-        """From `each` into the region, and to their end: there the token waits until nothing of the iteration is
-        left, so that one which ends on its way has no result. The step that says where the loop leads."""
+        """From `each` into the region, and to their end: there the token waits until nothing of the
+        iteration is left, so that one which ends on its way has no result. The step that says where
+        the loop leads."""
         region, gates = self.region, self.context.gates
         path = (*region.end_path, "end_loop")
         first, onward = each, copied(begin.onward) or Onward(region.path)
@@ -213,8 +215,8 @@ class _Cycle:
         }
 
     def _redirect(self, draft: StepDraft, done: StepDraft) -> None:
-        """Arcs to the end lead to where the iteration ends, and hand over its result; those that lead out of the
-        regions end the loop."""
+        """Arcs to the end lead to where the iteration ends, and hand over its result; those that
+        lead out of the regions end the loop."""
         for route in draft.onward.routes if draft.onward is not None else ():
             if route.step is None or route.step in self.inside or route.step == done.name:
                 continue

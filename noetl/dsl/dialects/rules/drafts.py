@@ -81,7 +81,8 @@ class Onward:
 # By identity: one is looked for among all others.
 @dataclass(slots=True, eq=False)
 class StepDraft:
-    """A step; `body` are its other keys. One that is made up says by `path` what it is made from."""
+    """A step; `body` are its other keys. One that is made up says by `path` what it is made
+    from."""
 
     name: str
     path: Path
@@ -133,8 +134,8 @@ class Workflow:
         self.drafts[at:at] = added
 
     def reached(self, starts: Collection[str], closed: Collection[str]) -> list[str]:
-        """The steps that are reached from `starts` (which are among them), the nearest first; those in `closed` are
-        not entered."""
+        """The steps that are reached from `starts` (which are among them), the nearest first; those
+        in `closed` are not entered."""
         steps = {draft.name: draft for draft in self.drafts}
         found: dict[str, None] = {}
         waiting = deque(name for name in starts if name in steps and name not in closed)

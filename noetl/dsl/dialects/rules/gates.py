@@ -17,8 +17,8 @@ def close_gates(context: RewriteContext) -> None:
 
 
 class _Closing:
-    """Takes the gates of one rule from the last to the first: what comes after one comes after those before it as well,
-    and is walked once for all of them."""
+    """Takes the gates of one rule from the last to the first: what comes after one comes after
+    those before it as well, and is walked once for all of them."""
 
     def __init__(self, workflow: Workflow) -> None:
         self._drafts = {draft.name: draft for draft in workflow.drafts}
@@ -59,8 +59,8 @@ class _Closing:
         self._walk(starts, self._later, lambda name: name in (gate.source, gate.name))
 
     def _walk(self, starts: Iterable[str], found: dict[str, None], closed: Callable[[str], bool]) -> None:
-        """Adds to `found` the steps that are reached from `starts` (which are among them), the nearest first; those
-        that are `closed` are not entered."""
+        """Adds to `found` the steps that are reached from `starts` (which are among them), the
+        nearest first; those that are `closed` are not entered."""
         waiting = deque(starts)
         while waiting:
             name = waiting.popleft()

@@ -1,4 +1,5 @@
-"""`loop` on a step without tool, `end_loop` on a later one: which of them belong together, and what is wrong with them."""
+"""`loop` on a step without tool, `end_loop` on a later one: which of them belong together, and what
+is wrong with them."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class LoopRegion:
 
 
 def open_loops(raws: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The steps whose loop another one ends, or should: they have no tool, and nothing else that could be repeated
-    unless an `end_loop` names them."""
+    """The steps whose loop another one ends, or should: they have no tool, and nothing else that
+    could be repeated unless an `end_loop` names them."""
     ended = {raw.get("end_loop") for raw in raws}
     return [
         index
@@ -128,7 +129,8 @@ def repeats_nothing(context: RewriteContext, index: int, raw: Mapping[str, Any])
     context.report.add(
         Code.MISSING,
         ("workflow", index, "loop"),
-        f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step ends the loop",
+        f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step "
+        "ends the loop",
         f"add end_loop: {raw.get('step')} to the step behind those that repeat, or give the step a tool",
     )
 
@@ -138,7 +140,8 @@ def _crossing(context: RewriteContext, outer: LoopRegion, raw: Mapping[str, Any]
     context.report.add(
         Code.MISPLACED,
         (*outer.end_path, "end_loop"),
-        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which began in it",
+        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which "
+        "began in it",
         f"end the loop of {name} first",
     )
 
@@ -196,7 +199,10 @@ def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
     around = region.outer
     while around is not None:
         if around.iterator == name:
-            message = f"the loop of step {shown(around.begin_name)} around this one has the iterator {shown(name)} too"
+            message = (
+                f"the loop of step {shown(around.begin_name)} around this one has the iterator "
+                f"{shown(name)} too"
+            )
             context.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
             return False
         around = around.outer

@@ -35,8 +35,8 @@ class _Names:
     taken: set[str] = field(default_factory=set)
 
     def given(self, actions: Sequence[RuleAction], at: int) -> list[RuleAction]:
-        """Each under a name of its own. One that another rule runs as well gets a second name, and its result the
-        first one too."""
+        """Each under a name of its own. One that another rule runs as well gets a second name, and
+        its result the first one too."""
         made: list[RuleAction] = []
         for group in _runs(actions):
             made += self._given(group, at + len(made))
@@ -110,7 +110,8 @@ def plain_pipeline(draft: StepDraft, actions: Sequence[RuleAction]) -> list[Tree
 def pipeline(
     context: RewriteContext, draft: StepDraft, decisions: Sequence[PipelineChoice], *, ruled: bool
 ) -> list[Tree]:
-    """The tool, whoever decides, and the actions of all rules. `ruled`: something around has rules for all tasks."""
+    """The tool, whoever decides, and the actions of all rules. `ruled`: something around has rules
+    for all tasks."""
     before, after = _tool(draft)
     names = _Names({one.name for one in before + after})
     at = len(before)

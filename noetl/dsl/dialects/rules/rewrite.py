@@ -49,7 +49,8 @@ _TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
 def rewrite(
     parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, whose document has these `parts`, without the dialect; None where it has none of it."""
+    """`data`, whose document has these `parts`, without the dialect; None where it has none of
+    it."""
     found = [(key, path) for part, path in parts for key in _foreign(part)]
     workflow: Any = data.get("workflow") or []
     if not found and not open_loops(workflow):
@@ -154,7 +155,8 @@ def _pass(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> 
 
 
 def _roots(data: Mapping[str, Any], workflow: list[Tree]) -> Tree:
-    """The other root keys: `environment` goes below `workload`, `variables` are what ctx begins with."""
+    """The other root keys: `environment` goes below `workload`, `variables` are what ctx begins
+    with."""
     made: dict[str, Tree] = {}
     for key, value in data.items():
         match key:

@@ -1,7 +1,8 @@
-"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named steps, then `next`.
+"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named
+steps, then `next`.
 
-Named steps run one after another: between two of them stands a gate, a step without a tool whose `auto` join waits for
-all that the branch before it can still send.
+Named steps run one after another: between two of them stands a gate, a step without a tool whose
+`auto` join waits for all that the branch before it can still send.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class Arranger:
         return Route(path, made.name, path)
 
     def _fork(self, work: Work, tail: Onward | None) -> Choice:
-        """A step for each action, and one that all of them lead to. Its result, and ctx.<task>, is a mapping from
-        the names of the actions to their results."""
+        """A step for each action, and one that all of them lead to. Its result, and ctx.<task>, is
+        a mapping from the names of the actions to their results."""
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
         join = StepDraft(

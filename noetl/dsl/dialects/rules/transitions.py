@@ -22,7 +22,8 @@ _OF_WAYS: Final = frozenset({"step", "when", "set", "then", "else"})
 
 
 def onward(form: Any, path: Path, report: ProblemReport) -> Onward | None:
-    """The arcs of `next`, which stands at `path`; None where it is nothing. Problems are in `report`."""
+    """The arcs of `next`, which stands at `path`; None where it is nothing. Problems are in
+    `report`."""
     if isinstance(form, dict) and ("arcs" in form or "spec" in form or not _is_item(form)):
         spec = names_of(form.get("spec"))
         mode: Mode = spec.get("mode") or "exclusive"
@@ -59,7 +60,8 @@ def route(item: Any, path: Path) -> Route:
 
 
 def both(report: ProblemReport, path: Path, *guards: Guard) -> Guard:
-    """Holds where all of `guards` do. One that cannot be put together with others is a problem at `path`."""
+    """Holds where all of `guards` do. One that cannot be put together with others is a problem at
+    `path`."""
     return _guard(Guards(report).every(*(Spot(guard, path) for guard in guards)))
 
 
@@ -118,7 +120,10 @@ def _check_choice(items: list[Any], path: Path, report: ProblemReport) -> None:
     """A list among arcs is one choice already: what branches is none of its arcs."""
     for index, item in enumerate(items):
         for key in sorted({"then", "else"} & names_of(item).keys()):
-            message = f"`{key}` stands in a list of arcs, which is one choice: its arcs have `step`, `when` and `set`"
+            message = (
+                f"`{key}` stands in a list of arcs, which is one choice: its arcs have `step`, "
+                "`when` and `set`"
+            )
             hint = "make it an item of next.arcs by itself"
             report.add(Code.MISPLACED, (*path, index, key), message, hint, at_key=True)
 
@@ -135,7 +140,8 @@ def _decision(
         return
     at = (*path, "else")
     refused: Guard = None
-    # In exclusive mode what comes later is not asked, unless a target was refused by a guard of its own.
+    # In exclusive mode what comes later is not asked, unless a target was refused by a guard of its
+    # own.
     if inclusive or any(one.when is not None for one in then):
         held: list[Guard] = before if _is_else(item) else [when]
         refused = _otherwise(report, at, held)

@@ -1,4 +1,5 @@
-"""What each code means, why it matters, and how to do better: `docs/diagnostics.md` and `noetl validate --explain`.
+"""What each code means, why it matters, and how to do better: `docs/diagnostics.md` and `noetl
+validate --explain`.
 
 Imports the rest of `dsl`, which does not import it.
 """

@@ -12,8 +12,9 @@ STEPS: Final = f"{HEAD}metadata: {{name: example, path: docs/example}}\nworkflow
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`why` it matters, in Markdown; a `bad` example, whose problem points at the words `at` (at its beginning where
-    there are none); and the same thing said well. Examples are playbooks, or lists of steps."""
+    """`why` it matters, in Markdown; a `bad` example, whose problem points at the words `at` (at
+    its beginning where there are none); and the same thing said well. Examples are playbooks, or
+    lists of steps."""
 
     why: str
     bad: str | bytes

@@ -16,7 +16,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good="- step: start\n  next: load\n- step: load\n  tool: {kind: noop}\n",
     ),
     Code.UNKNOWN_KIND: Lesson(
-        why="No worker could run the task. Kinds come with packages: `noetl tool list` shows those that are installed.",
+        why="No worker could run the task. Kinds come with packages: `noetl tool list` shows those that "
+        "are installed.",
         bad="- step: start\n  tool: {kind: pyton, code: result = 1}\n",
         at="pyton",
         good="- step: start\n  tool: {kind: python, code: result = 1}\n",
@@ -38,7 +39,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         "    auth: '{{ keychain.db }}'\n    command: select 1\n",
     ),
     Code.UNKNOWN_RESULT: Lesson(
-        why="`<step>.results.<task>` of a task that is not there is undefined, and becomes null where it is used.",
+        why="`<step>.results.<task>` of a task that is not there is undefined, and becomes null where it "
+        "is used.",
         bad="- step: pull\n  tool: [{name: users, kind: noop}, {name: count, kind: noop}]\n  next: end\n"
         "- step: end\n  tool: {kind: noop, input: {users: '{{ pull.results.user }}'}}\n",
         at="pull.results.user",
@@ -61,24 +63,31 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good="- step: start\n  tool:\n    kind: python\n    code: |\n      x = 1\n      result = x + 1\n",
     ),
     Code.UNDEFINED: Lesson(
-        why="What is not there is undefined: null in a value, nothing in a text, false in a guard. A misspelt name does not "
+        why="What is not there is undefined: null in a value, nothing in a text, false in a guard. A "
+        "misspelt name does not "
         "fail, it goes wrong. Where a name may be missing, say so: `x | default(1)`, `x is defined`.",
         bad=HEAD
-        + "workload: {city: Oslo}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {where: '{{ cty }}'}}\n",
+        + "workload: {city: Oslo}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {where: '{{ cty "
+        "}}'}}\n",
         at="cty }}",
         good=HEAD
-        + "workload: {city: Oslo}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
+        + "workload: {city: Oslo}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {where: '{{ "
+        "city }}'}}\n",
     ),
     Code.TEMPLATE_IN_CODE: Lesson(
-        why="Code is handed over as it is written, so that braces mean what they mean in it and no value can become code. "
-        "Values come as inputs. The same holds for SQL that comes with `params`, where values are bound: `spec.render: true` "
+        why="Code is handed over as it is written, so that braces mean what they mean in it and no value "
+        "can become code. "
+        "Values come as inputs. The same holds for SQL that comes with `params`, where values are bound: "
+        "`spec.render: true` "
         "makes a template of it as well.",
         bad="- step: start\n  tool:\n    kind: python\n    code: |\n      result = '{{ execution_id }}'\n",
         at="{{ execution_id",
-        good="- step: start\n  tool:\n    kind: python\n    input: {run: '{{ execution_id }}'}\n    code: |\n      result = run\n",
+        good="- step: start\n  tool:\n    kind: python\n    input: {run: '{{ execution_id }}'}\n    "
+        "code: |\n      result = run\n",
     ),
     Code.SQL_INTERPOLATION: Lesson(
-        why="The value becomes part of the statement: a quote in it breaks the statement, and somebody may mean it to. A "
+        why="The value becomes part of the statement: a quote in it breaks the statement, and somebody "
+        "may mean it to. A "
         "parameter is sent beside the statement.",
         bad="- step: start\n  tool:\n    kind: postgres\n    auth: pg_main\n"
         "    command: select * from people where name = '{{ ctx.name }}'\n",
@@ -88,21 +97,26 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.GUARD_IS_TEXT: Lesson(
         why="The braces yield a text, and a text that is not empty is true: the guard always holds.",
-        bad='- step: start\n  next:\n    arcs:\n    - {step: end, when: "{{ ctx.rounds }} == 1"}\n- step: end\n',
+        bad='- step: start\n  next:\n    arcs:\n    - {step: end, when: "{{ ctx.rounds }} == 1"}\n- '
+        "step: end\n",
         at='"{{ ctx',
-        good='- step: start\n  next:\n    arcs:\n    - {step: end, when: "{{ ctx.rounds == 1 }}"}\n- step: end\n',
+        good='- step: start\n  next:\n    arcs:\n    - {step: end, when: "{{ ctx.rounds == 1 }}"}\n- '
+        "step: end\n",
     ),
     Code.OUTSIDE_OF_LOOP: Lesson(
-        why="Each iteration of a loop has an `iter` of its own; a step without a loop has none, and reads null. So do the `set` and the "
+        why="Each iteration of a loop has an `iter` of its own; a step without a loop has none, and "
+        "reads null. So do the `set` and the "
         "arcs of a step with a loop: they are asked once, when all iterations are over.",
         bad="- step: each\n  loop: {in: [1, 2], iterator: n}\n  tool: {kind: noop}\n  next: end\n"
         "- step: end\n  tool: {kind: noop, input: {last: '{{ iter.n }}'}}\n",
         at="iter.n",
-        good="- step: each\n  loop: {in: [1, 2], iterator: n}\n  tool: {kind: noop, input: {n: '{{ iter.n }}'}}\n  next: end\n"
+        good="- step: each\n  loop: {in: [1, 2], iterator: n}\n  tool: {kind: noop, input: {n: '{{ "
+        "iter.n }}'}}\n  next: end\n"
         "- step: end\n  tool: {kind: noop, input: {last: '{{ each.results | last }}'}}\n",
     ),
     Code.NOTHING_BEFORE: Lesson(
-        why="`_prev` is the result of the task before in the same pipeline. A step before is read by its name.",
+        why="`_prev` is the result of the task before in the same pipeline. A step before is read by its "
+        "name.",
         bad="- step: load\n  tool: {kind: noop, input: {n: 1}}\n  next: keep\n"
         "- step: keep\n  tool: {kind: noop, input: {n: '{{ _prev.n }}'}}\n",
         at="_prev",
@@ -118,7 +132,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         "- step: end\n  tool: {kind: noop, input: {n: '{{ load.n }}'}}\n",
     ),
     Code.UNREADABLE: Lesson(
-        why="In a template `load-users` is `load` minus `users`. Steps may be called so; those that templates read may not.",
+        why="In a template `load-users` is `load` minus `users`. Steps may be called so; those that "
+        "templates read may not.",
         bad="- step: load-users\n  tool: {kind: noop, input: {n: 1}}\n  next: end\n"
         "- step: end\n  tool: {kind: noop, input: {n: '{{ load-users.n }}'}}\n",
         at="load-users.n",
@@ -128,10 +143,12 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     Code.BUILT_IN: Lesson(
         why="Built-ins win over steps, and over workload values that are read by their bare name.",
         bad=HEAD
-        + "workload: {env: test}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {stage: '{{ env }}'}}\n",
+        + "workload: {env: test}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {stage: '{{ env "
+        "}}'}}\n",
         at="env:",
         good=HEAD
-        + "workload: {env: test}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {stage: '{{ workload.env }}'}}\n",
+        + "workload: {env: test}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {stage: '{{ "
+        "workload.env }}'}}\n",
     ),
     Code.CIRCLE: Lesson(
         why="Each waits for the other: the run ends before it begins, unless its payload gives one of them.",
@@ -143,33 +160,42 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     Code.UNNAMED_RESULT: Lesson(
         why="It works, and means a result that has a name of its own: `noetl migrate` writes that.",
         bad=HEAD
-        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    spec:\n      policy:\n"
+        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    "
+        "spec:\n      policy:\n"
         "        rules: [{else: {do: continue, set: {ctx.total: '{{ weigh.kilos }}'}}}]\n",
         at="weigh.kilos",
         good=HEAD
-        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    spec:\n      policy:\n"
+        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    "
+        "spec:\n      policy:\n"
         "        rules: [{else: {do: continue, set: {ctx.total: '{{ output.data.kilos }}'}}}]\n",
     ),
     Code.LOOP_OVER_NAME: Lesson(
         why="A text is one item, whatever it says: only in a `when` an expression may stand without braces.",
         bad=HEAD
-        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: workload.cities, iterator: city}\n"
+        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: workload.cities, "
+        "iterator: city}\n"
         "  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
         at="workload.cities",
         good=HEAD
-        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.cities }}', iterator: city}\n"
+        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.cities "
+        "}}', iterator: city}\n"
         "  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
     ),
     Code.UNDEFINED_IN_CODE: Lesson(
-        why="Code sees its inputs, its libraries and what it defines itself. Another name is a NameError when the task runs, as "
-        "pyflakes would say. Where code defines names by `exec`, `globals()` or an import of everything, nothing is told.",
+        why="Code sees its inputs, its libraries and what it defines itself. Another name is a NameError "
+        "when the task runs, as "
+        "pyflakes would say. Where code defines names by `exec`, `globals()` or an import of everything, "
+        "nothing is told.",
         bad="- step: start\n  tool:\n    kind: python\n    code: |\n      result = price * 2\n",
         at="price",
-        good="- step: start\n  tool:\n    kind: python\n    input: {price: 4}\n    code: |\n      result = price * 2\n",
+        good="- step: start\n  tool:\n    kind: python\n    input: {price: 4}\n    code: |\n      result "
+        "= price * 2\n",
     ),
     Code.SQL_SYNTAX: Lesson(
-        why="The parser of the database itself has read it: DuckDB's, PostgreSQL's, SQLite's. Whether there are such tables and "
-        "columns is not looked at, nor is SQL with a template in it. Where a playbook is registered or started it is told too, but for SQL in files.",
+        why="The parser of the database itself has read it: DuckDB's, PostgreSQL's, SQLite's. Whether "
+        "there are such tables and "
+        "columns is not looked at, nor is SQL with a template in it. Where a playbook is registered or "
+        "started it is told too, but for SQL in files.",
         bad="- step: start\n  tool:\n    kind: sqlite\n    command: SELEC 1\n",
         at="SELEC",
         good="- step: start\n  tool:\n    kind: sqlite\n    command: SELECT 1\n",

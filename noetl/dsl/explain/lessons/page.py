@@ -28,10 +28,10 @@ _GROUPS: Final[Mapping[str, str]] = {
 _INTRODUCTION: Final = """\
 # Diagnostics
 
-Every problem that `noetl validate` finds has a code, which never changes its meaning. Codes from 50 on within each hundred
-are warnings: the playbook runs, and likely does something else than what was meant; `--strict` makes them errors.
-`noetl validate --explain CODE` prints one of these sections. The form of a problem is told with
-[the command](cli.md#noetl-validate).
+Every problem that `noetl validate` finds has a code, which never changes its meaning. Codes from 50 on within
+each hundred are warnings: the playbook runs, and likely does something else than what was meant; `--strict`
+makes them errors. `noetl validate --explain CODE` prints one of these sections. The form of a problem is told
+with [the command](cli.md#noetl-validate).
 
 This page is made from `noetl/dsl/explain/lessons` by `make docs`; its examples are compiled by the tests.
 """
@@ -52,14 +52,16 @@ def section(code: Code, kinds: Mapping[str, KindInfo]) -> str:
     lesson = LESSONS[code]
     meaning = MEANING[code]
     return (
-        f"### {code}\n\n{meaning[0].upper()}{meaning[1:]}. ({severity_of(code).capitalize()}.)\n\n{lesson.why}\n\n"
+        f"### {code}\n\n{meaning[0].upper()}{meaning[1:]}. "
+        f"({severity_of(code).capitalize()}.)\n\n{lesson.why}\n\n"
         f"```yaml bad\n{_shown(lesson.bad)}```\n\n```text\n{_answer(lesson, kinds)}\n```\n\n"
         f"Better:\n\n```yaml\n{_shown(lesson.good)}```\n"
     )
 
 
 def problems(example: str | bytes, kinds: Mapping[str, KindInfo]) -> tuple[tuple[Problem, ...], str]:
-    """What `noetl validate` finds in an example, beside which no files are, and the text as it may be shown."""
+    """What `noetl validate` finds in an example, beside which no files are, and the text as it may
+    be shown."""
     compiled = compile_playbook(whole(example), file=FILE, kinds=kinds, sources=_no_file, parse_sql=True)
     return compiled.problems, compiled.shown
 
