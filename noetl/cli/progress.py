@@ -69,7 +69,7 @@ class PlainProgress:
             return
         name = event.draft.step
         match event.fact:
-            case e.AttemptFailed() | e.TaskFailed() | e.TaskItemFailed():
+            case e.AttemptFailed() | e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
                 name += f"[{event.draft.iteration}]" if event.draft.iteration is not None else ""
                 text = line.note
             case e.StepScheduled():

@@ -69,7 +69,7 @@ class StepsProgress:
                 line.note = (
                     f"attempt {event.draft.attempt} failed{_of_item(error)}: {_one_line(error.message)}"
                 )
-            case e.TaskFailed() | e.TaskItemFailed():
+            case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
                 return _note_passed_error(line, event.fact)
             case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
                 return _moved(line, event.fact)
@@ -78,7 +78,9 @@ class StepsProgress:
         return line
 
 
-def _note_passed_error(line: StepProgress, fact: e.TaskFailed | e.TaskItemFailed) -> StepProgress | None:
+def _note_passed_error(
+    line: StepProgress, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed
+) -> StepProgress | None:
     """The line, where its step goes on after the error."""
     line.passed = line.passed.after_task(fact)
     if isinstance(fact, e.TaskFailed) and fact.fatal:

@@ -295,3 +295,26 @@ def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> Non
     of_playbook = [one["code"] for one in told["warnings"] if one["source"] == "playbook"]
     assert of_playbook == ["NOETL450", "NOETL253"]
     assert told["steps"]["rows"]["errors"]["text"] == "1 of 2, 1 failed"
+
+
+CALLS = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: calls, path: tests/calls}
+workflow:
+  - step: ask
+    tool:
+      kind: python
+      input: {n: 2}
+      code: "result = {'n': n, 'inverse': 1 / n}"
+      repeat: {next: {args: {n: "{{ output.data.n - 1 }}"}}}
+      spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+"""
+
+
+def test_progress_counts_the_error_of_a_call_after_which_a_repeat_went_on(cli: Cli) -> None:
+    Path("calls.yaml").write_text(CALLS)
+    ran = cli("run", "calls.yaml")
+    assert ran.code == 0
+    assert "ask: went on after an error: division by zero" in ran.err
+    assert "ask: done, 1 error passed over, in " in ran.err
