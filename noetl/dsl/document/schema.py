@@ -72,6 +72,7 @@ def _demands(keys: Mapping[str, Key]) -> Schema:
 
 def _close(part: dict[str, Any], *, is_open: bool) -> None:
     del part["title"]
+    _put_on_one_line(part)
     part.pop("additionalProperties", None)
     if not is_open:
         part["patternProperties"] = {"^x-": {}}
@@ -91,6 +92,12 @@ def _without_null(found: dict[str, Any]) -> dict[str, Any]:
     return found if forms is None else {**found, "anyOf": [one for one in forms if one.get("type") != "null"]}
 
 
+def _put_on_one_line(node: dict[str, Any]) -> None:
+    """The description, whose lines end where those of the docstring do."""
+    if isinstance(text := node.get("description"), str):
+        node["description"] = " ".join(text.split())
+
+
 def _tidy(node: Any, unit: str | None) -> Any:
     """Without what pydantic says of its own models, and no author of a playbook needs; numbers and
     texts have to be of the `unit`."""
@@ -103,6 +110,7 @@ def _tidy(node: Any, unit: str | None) -> Any:
         for key, inner in node.items()
         if key != "title" and not (key == "default" and inner is None) and (key, inner) != _ANY_MORE
     }
+    _put_on_one_line(kept)
     if unit is not None:
         pattern, least = _UNITS[unit]
         if kept.get("type") == "string":
