@@ -40,7 +40,7 @@ run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through i
 # long are not the last ones.
 # pytest exits with 1 where a test failed, and with 5 where ARGS choose none of a sort.
 ABREAST ?= 4
-WITHOUT_STACKS := contract docs histories integration migrations playbooks properties quantum unit
+WITHOUT_STACKS := compat contract docs histories integration migrations playbooks properties quantum unit
 PYTEST = NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20
 .PHONY: test
 test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
