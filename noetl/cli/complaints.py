@@ -66,7 +66,7 @@ def complain_of_file(error: OSError) -> int:
     return FAILED
 
 
-def complain_of_defect(error: Exception) -> int:
+def report_internal_error(error: Exception) -> int:
     """Says in one line that this is our fault; the traceback is logged for whoever asks for it."""
     log.debug("A defect", exc_info=error)
     click.echo(

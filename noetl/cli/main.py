@@ -16,10 +16,10 @@ from noetl import __version__
 from noetl.cli.complaints import (
     INTERRUPTED,
     complain,
-    complain_of_defect,
     complain_of_file,
     complain_of_usage,
     hush,
+    report_internal_error,
 )
 from noetl.config import colours
 from noetl.errors import NoetlError
@@ -143,7 +143,7 @@ def _run(argv: list[str] | None) -> int:
         raise
     except Exception as error:  # noqa: BLE001
         # Nobody who made no mistake should be shown a traceback.
-        return complain_of_defect(error)
+        return report_internal_error(error)
     return code if isinstance(code, int) else 0
 
 

@@ -18,7 +18,7 @@ _INPUTS: Final = frozenset({"workload", "payload", "input", "args"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reachability:
     """From where a join can still be reached: `runs` are steps whose active run can send a token on
     its way, `tokens` steps whose waiting token can."""
 
@@ -56,7 +56,7 @@ class Plan:
         return {step.name: position for position, step in enumerate(self.net.transitions)}
 
     @cached_property
-    def reach(self) -> Mapping[str, Reach]:
+    def reach(self) -> Mapping[str, Reachability]:
         """For each join that has to know whether another token can still come."""
         return {step.name: self._reach(step.name) for step in self.net.transitions if self._watches(step)}
 
@@ -93,14 +93,14 @@ class Plan:
         """Whether a token may have to wait before the step for tokens of other arcs."""
         return len(self.net.incoming[name]) > 1 and self.net.steps[name].join.mode in ("auto", "all", "count")
 
-    def _reach(self, join: str) -> Reach:
+    def _reach(self, join: str) -> Reachability:
         """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait
         for itself) nor another join that waits for this one (of the two, neither could ever fire
         first)."""
         waiting = (name for name in self._after(join) if name != join and self._waits(name))
         mutual = frozenset(name for name in waiting if not self._goes_first(name, join))
         before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
-        return Reach(before, before - mutual)
+        return Reachability(before, before - mutual)
 
     def _goes_first(self, name: str, join: str) -> bool:
         """Whether of two OR-joins the one called `name`, to which `join` leads, does not wait for

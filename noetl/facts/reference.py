@@ -33,7 +33,7 @@ ResultScope: TypeAlias = Literal["step", "execution", "permanent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Retention:
     """For whom a value that leaves the log is kept. From `until` (UTC) on it may be removed,
     whatever its scope."""
 

@@ -18,7 +18,7 @@ from pydantic import ConfigDict
 from pydantic_core import ErrorDetails
 
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Keep, ResultScope
+from noetl.facts.reference import ResultScope, Retention
 
 #: JSON in which strings may be (or contain) Jinja expressions.
 Template: TypeAlias = Json
@@ -81,7 +81,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class ResultPolicy:
     """How a task's result is kept (`spec.result`). `inline_bytes` None: as the settings say;
     `ttl_s` None: as long as `scope` says."""
 
@@ -99,10 +99,10 @@ class Keeping:
         size."""
         return any(part.name != part.path for part in self.select)
 
-    def keep(self, execution_id: str, now: datetime) -> Keep:
+    def keep(self, execution_id: str, now: datetime) -> Retention:
         """For whom, and until when, a result that is there `now` (UTC) is kept."""
         until = None if self.ttl_s is None else now + timedelta(seconds=self.ttl_s)
-        return Keep(execution_id, self.scope, until)
+        return Retention(execution_id, self.scope, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Task:
     by_reference: tuple[str, ...] = ()
     #: The inputs that the task's code can read; None: all of them. Others are not fetched.
     reads: tuple[str, ...] | None = None
-    result: Keeping = Keeping()
+    result: ResultPolicy = ResultPolicy()
     #: The task runs once for each item, one after another, and yields `{results, stats[, errors]}`.
     loop: Loop | None = None
     #: Inputs over those of the step, which the task's own ones see.

@@ -18,7 +18,7 @@ from noetl.facts.json import Json
 from noetl.facts.reference import assigned_below
 from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
-from noetl.pipeline.model import Hands, Program
+from noetl.pipeline.model import PipelinePorts, Program
 from noetl.pipeline.names import Sight
 from noetl.pipeline.patches import applied, assign
 
@@ -67,7 +67,7 @@ def apply(
     program: Program,
     assignments: Iterable[Assignment],
     sight: Sight,
-    hands: Hands,
+    hands: PipelinePorts,
     place: str = "set",
 ) -> None:
     """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises
@@ -77,7 +77,11 @@ def apply(
 
 
 def evaluated(
-    changes: Changes, assignments: Iterable[Assignment], sight: Sight, hands: Hands, place: str = "set"
+    changes: Changes,
+    assignments: Iterable[Assignment],
+    sight: Sight,
+    hands: PipelinePorts,
+    place: str = "set",
 ) -> Iterator[tuple[Assignment, Json]]:
     """`assignments`, each with its value; what became null is added to the warnings. Raises
     TemplateError."""
@@ -89,7 +93,12 @@ def evaluated(
 
 
 def keep(
-    changes: Changes, program: Program, assignment: Assignment, value: Json, sight: Sight, hands: Hands
+    changes: Changes,
+    program: Program,
+    assignment: Assignment,
+    value: Json,
+    sight: Sight,
+    hands: PipelinePorts,
 ) -> None:
     """Adds to `changes` that `assignment` has come to `value`. Raises BadRequest."""
     changes.assign(program, *_whole(changes, assignment, value, sight, hands))
@@ -101,7 +110,7 @@ def target(assignment: Assignment) -> str:
 
 
 def _whole(
-    changes: Changes, assignment: Assignment, value: Json, sight: Sight, hands: Hands
+    changes: Changes, assignment: Assignment, value: Json, sight: Sight, hands: PipelinePorts
 ) -> tuple[Assignment, Json]:
     """The assignment; of the whole where it would change a part of what the log keeps by
     reference."""

@@ -24,8 +24,8 @@ from noetl.pipeline import older
 from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
-from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
-from noetl.pipeline.names import Sight, Surroundings, before, scope_of
+from noetl.pipeline.model import Call, Later, PipelinePorts, Program, Progress, Suspension
+from noetl.pipeline.names import OuterScope, Sight, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
 
 
@@ -79,8 +79,8 @@ class Caller:
     """Makes the calls of one pipeline."""
 
     program: Program
-    around: Surroundings
-    hands: Hands
+    around: OuterScope
+    hands: PipelinePorts
     _prepared: dict[int, Prepared] = field(default_factory=dict)
     #: The step's inputs without references, by name: opened once for the whole pipeline.
     _inputs: dict[str, Json] = field(default_factory=dict)

@@ -37,10 +37,10 @@ from noetl.pipeline.model import (
     Calls,
     Failed,
     Finished,
-    Hands,
     Later,
     Move,
     Names,
+    PipelinePorts,
     Program,
     Progress,
     Recorded,
@@ -57,7 +57,7 @@ LONGEST_SLEEP_S: Final = 1.0
 MOST_TASK_ENDS: Final = 10_000
 
 
-def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Iterator[Move]:
+def run(program: Program, names: Names, progress: Progress, hands: PipelinePorts) -> Iterator[Move]:
     """Goes on from `progress` to the end, or to a wait of more than a second.
 
     The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes
@@ -108,7 +108,7 @@ class _Machine:
 
     program: Program
     caller: Caller
-    hands: Hands
+    hands: PipelinePorts
 
     def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
         """`progress` at the next call, and what was said on the way there: by guards, and by loops
@@ -204,7 +204,7 @@ class _Machine:
             return verdict, changes, repeating.failed_call(task, calls, outcome)
         try:
             sight = self._seeing(changes, task, attempt, progress)
-            answer = repeating.Answer(
+            answer = repeating.CallAnswer(
                 opened(outcome.result, self.hands.load),
                 attempt.request,
                 in_policy(sight, outcome),

@@ -17,7 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Keeping, Task
+from noetl.net.model import ResultPolicy, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Call:
     #: same.
     secrets: Mapping[str, str] = field(default_factory=dict)
     #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
-    result: Keeping = field(default_factory=Keeping)
+    result: ResultPolicy = field(default_factory=ResultPolicy)
     #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere
     #: (`KindInfo.abandons`), and fails as `cancelled` once nothing is left of that. Another error
     #: says what is.
@@ -302,7 +302,7 @@ Move: TypeAlias = Recorded | Sleep | Suspend | Finished
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class PipelinePorts:
     """What the interpreter may reach: the tool, references, and numbers in [0, 1) for jitter."""
 
     tool: ToolPort

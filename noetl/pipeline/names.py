@@ -28,7 +28,7 @@ _AFTER_FAILURE: Final = frozenset({"result", "response"})
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class OuterScope:
     """The names of the owner, the part of the built-ins that no task changes, and the step that all
     stands in."""
 
@@ -38,17 +38,17 @@ class Surroundings:
     iterating: bool
 
 
-def surroundings(program: Program, names: Names) -> Surroundings:
+def surroundings(program: Program, names: Names) -> OuterScope:
     """What stays the same from the first task of a pipeline to its last."""
     execution = program.where.execution_id
     job = {"uuid": execution, "execution_id": execution}
     fixed = {"execution_id": execution, "job": job, "workload": names.workload}
     where = program.where
-    return Surroundings(names, {**fixed, **names.builtins}, where.step, where.iteration is not None)
+    return OuterScope(names, {**fixed, **names.builtins}, where.step, where.iteration is not None)
 
 
 def before(
-    around: Surroundings, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
+    around: OuterScope, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
 ) -> Sight:
     """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own
     over them; `item` is the scope of the item that the task's own loop has come to (`scope_of`)."""
@@ -104,7 +104,7 @@ def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
     return own
 
 
-def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Ending) -> Sight:
+def _behind(sight: Sight, around: OuterScope, progress: Progress, proper: Ending) -> Sight:
     """What tasks behind the end of the pipeline proper see besides: what the `set` of the step
     would see there."""
     meta, extras = (progress.last.meta, progress.last.extras) if progress.last is not None else ({}, {})
@@ -124,7 +124,7 @@ def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Endi
     return layered(own, in_policy(sight, outcome))
 
 
-def scope_of(around: Surroundings, progress: Progress, loop: Loop, item: Json) -> JsonMap:
+def scope_of(around: OuterScope, progress: Progress, loop: Loop, item: Json) -> JsonMap:
     """`iter` in the task's own loop, where its item that is due is `item`."""
     names = around.names
     outer: Json = applied(names.iter or {}, progress.iter)

@@ -11,12 +11,12 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import opened
 from noetl.net.model import Assignment, Older
 from noetl.pipeline.assignments import Changes, evaluated, keep, target
-from noetl.pipeline.model import Hands, Program
+from noetl.pipeline.model import PipelinePorts, Program
 from noetl.pipeline.names import Sight
 from noetl.pipeline.policy import first
 
 
-def request(older: Older, sight: Sight, hands: Hands) -> JsonMap:
+def request(older: Older, sight: Sight, hands: PipelinePorts) -> JsonMap:
     """What lies over the request of a call. Raises TemplateError and what `load` raises."""
     found = opened(evaluate(older.over, sight, load=hands.load), hands.load)
     return found if isinstance(found, Mapping) else {}
@@ -28,7 +28,7 @@ def assign(
     assignments: Iterable[Assignment],
     older: Older,
     sight: Sight,
-    hands: Hands,
+    hands: PipelinePorts,
 ) -> None:
     """As `apply`, where values may be further entries of mappings, or merged into them."""
     for assignment, value in evaluated(changes, assignments, sight, hands):
@@ -39,7 +39,7 @@ def assign(
         keep(changes, program, one, whole, sight, hands)
 
 
-def then(older: Older, sight: Sight, hands: Hands) -> tuple[Assignment, ...]:
+def then(older: Older, sight: Sight, hands: PipelinePorts) -> tuple[Assignment, ...]:
     """What the first rule that holds assigns. Raises TemplateError."""
     chosen = first(older.then, sight, hands.load)
     return chosen.then.set if chosen else ()

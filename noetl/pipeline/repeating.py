@@ -30,7 +30,7 @@ _HTTP: Final = "http"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """A call that went well: its result, opened, and its `request`; what rules and what `set` see
     of it."""
 
@@ -82,7 +82,7 @@ def first_page(pages: Pages, sight: Sight, load: Load) -> JsonMap:
 # --- after a call --------------------------------------------------------------------------------
 
 
-def call_end(task: Task, repeat: Repeat, calls: Calls, answer: Answer, outcome: Outcome) -> TaskCallDone:
+def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outcome: Outcome) -> TaskCallDone:
     """What is recorded of a call that went well, and whether another one follows.
 
     Raises TemplateError, BadRequest and what `load` raises."""
@@ -109,7 +109,7 @@ def failed_call(task: Task, calls: Calls, outcome: Outcome) -> TaskCallFailed:
     return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
 
 
-def _request(task: Task, repeat: Repeat, answer: Answer) -> JsonMap | None:
+def _request(task: Task, repeat: Repeat, answer: CallAnswer) -> JsonMap | None:
     """The request of the call that the answer asks for."""
     if repeat.pages is not None:
         return _next_page(task, repeat.pages, repeat.collect or CollectPolicy(), answer)
@@ -124,7 +124,7 @@ def _request(task: Task, repeat: Repeat, answer: Answer) -> JsonMap | None:
     return None
 
 
-def _next_page(task: Task, pages: Pages, collect: CollectPolicy, answer: Answer) -> JsonMap | None:
+def _next_page(task: Task, pages: Pages, collect: CollectPolicy, answer: CallAnswer) -> JsonMap | None:
     params = _mapping(answer.request.get("params"))
     following: Json
     match pages.by:
@@ -151,7 +151,7 @@ def address_key(task: Task) -> str:
     return "url" if "url" in task.config else "endpoint"
 
 
-def _delay(repeat: Repeat, number: int, answer: Answer) -> float:
+def _delay(repeat: Repeat, number: int, answer: CallAnswer) -> float:
     try:
         first = seconds(evaluate(repeat.delay, answer.in_rules, load=answer.load))
     except ValueError as error:
@@ -167,7 +167,7 @@ def grown(first: float, how: Backoff, number: int) -> float:
 # --- what is kept --------------------------------------------------------------------------------
 
 
-def _kept(task: Task, repeat: Repeat, answer: Answer) -> Json:
+def _kept(task: Task, repeat: Repeat, answer: CallAnswer) -> Json:
     collect = repeat.collect
     if collect is None:
         return None
@@ -179,7 +179,7 @@ def _kept(task: Task, repeat: Repeat, answer: Answer) -> Json:
     return found
 
 
-def _items(answer: Answer, path: str) -> list[Json]:
+def _items(answer: CallAnswer, path: str) -> list[Json]:
     """The items of a page. Raises TemplateError where there is no list."""
     found = _at(_mapping(answer.result).get("data"), path, _MISSING)
     if isinstance(found, list):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import MANIFEST, Column, Keep, is_reference
+from noetl.facts.reference import MANIFEST, Column, Retention, is_reference
 from noetl.results import lines, objects, tables, tree
 from noetl.results.cache import ResultCache
 from noetl.results.parts import PartBlocks
@@ -44,13 +44,13 @@ class FileResults:
             self._storage.scratch_root, lambda: None if self._storage.is_local else self._storage.files
         )
 
-    def put(self, value: Json, keep: Keep) -> JsonMap:
+    def put(self, value: Json, keep: Retention) -> JsonMap:
         """See the port."""
         raw = objects.encoded(value)
         kept = tree.node(_Nodes(self, keep), value, raw)
         return self._reference(kept, keep, objects.preview(value, raw))
 
-    def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
+    def put_file(self, path: Path, content_type: str, keep: Retention) -> JsonMap:
         """See the port."""
         form = objects.CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower(), "bytes")
         sha256, size, head = measured(path)
@@ -67,10 +67,10 @@ class FileResults:
         rows = lines.count(path) if form == "ndjson" else None
         return self._reference(objects.StoredObject(name, size, content_type, rows), keep, shown)
 
-    def _reference(self, kept: objects.StoredObject, keep: Keep, preview: JsonMap) -> JsonMap:
+    def _reference(self, kept: objects.StoredObject, keep: Retention, preview: JsonMap) -> JsonMap:
         return objects.reference(kept, keep, preview, self._storage.location)
 
-    def _put_table(self, path: Path, kept: objects.StoredObject, keep: Keep) -> JsonMap:
+    def _put_table(self, path: Path, kept: objects.StoredObject, keep: Retention) -> JsonMap:
         with self._tables.cursor() as cursor:
             shape = tables.shape(cursor, str(path))
             first = tables.some_rows(cursor, str(path), 0, objects.PREVIEW_ROWS)
@@ -78,7 +78,7 @@ class FileResults:
         shown = objects.table_preview(shape.rows, shape.columns, first)
         return self._reference(replace(kept, rows=shape.rows), keep, shown)
 
-    def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
+    def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Retention) -> JsonMap:
         """See the port."""
         with self._storage.scratch() as folder:
             table = folder / "table.parquet"
@@ -89,13 +89,15 @@ class FileResults:
         with self._tables.cursor() as cursor:
             tables.write_parquet(cursor, source, content_type, columns, target)
 
-    def keep_json(self, raw: bytes, content: bytes, keep: Keep) -> objects.StoredObject:
+    def keep_json(self, raw: bytes, content: bytes, keep: Retention) -> objects.StoredObject:
         """One object of a tree (see `tree.Nodes`)."""
         packed = objects.pack(self._name, content, keep.place)
         self._storage.keep(packed.name, packed.packed)
         return objects.StoredObject(packed.name, len(raw), objects.JSON)
 
-    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int, keep: Keep) -> objects.StoredObject:
+    def keep_rows(
+        self, raw: bytes, columns: Sequence[Column], rows: int, keep: Retention
+    ) -> objects.StoredObject:
         """One table of a tree (see `tree.Nodes`)."""
         with self._storage.scratch() as folder:
             source, table = folder / "rows.json", folder / "table.parquet"
@@ -195,7 +197,7 @@ class _Nodes:
     """Where the parts of one value go: `noetl.results.tree.Nodes`."""
 
     results: FileResults
-    keep: Keep
+    keep: Retention
 
     def keep_json(self, raw: bytes, content: bytes) -> objects.StoredObject:
         return self.results.keep_json(raw, content, self.keep)

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import OF_REFERENCES, RESULT_REF, Column, Keep
+from noetl.facts.reference import OF_REFERENCES, RESULT_REF, Column, Retention
 
 #: Characters of JSON, and names of keys, that a preview shows.
 PREVIEW: Final = 512
@@ -161,7 +161,7 @@ def value_of(form: Form, raw: bytes) -> Json:
             return base64.b64encode(raw).decode()
 
 
-def reference(kept: StoredObject, keep: Keep, preview: JsonMap, location: str) -> JsonMap:
+def reference(kept: StoredObject, keep: Retention, preview: JsonMap, location: str) -> JsonMap:
     """What stands for an object (see `noetl.facts.reference`). `location` is where its store lies:
     `disk`, `s3`, ..."""
     return {

@@ -9,7 +9,7 @@ from datetime import timedelta
 from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavailable
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
@@ -117,7 +117,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     with rt.store.begin() as tx:
         row = _lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
-        draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Keep(execution_id))
+        draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Retention(execution_id))
         events = tx.events.append(execution_id, expected, [draft], rt.clock())
     wake(rt)
     return events[-1].version

@@ -23,15 +23,15 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import MANIFEST, Keep, is_reference
-from noetl.net.model import Keeping, Selected
+from noetl.facts.reference import MANIFEST, Retention, is_reference
+from noetl.net.model import ResultPolicy, Selected
 from noetl.usecases.runtime import Runtime
 
 #: Bytes of JSON of one part that is kept with a reference.
 LARGEST_SELECTED: Final = 4096
 
 
-def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
+def hold_draft(rt: Runtime, draft: Draft, keep: Retention) -> Draft:
     """The draft with every value above the inline limit replaced by its reference. Results of tasks
     are kept when they come (`keep_outcome`)."""
     match draft.fact:
@@ -56,14 +56,14 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
             return draft
 
 
-def _each(rt: Runtime, values: JsonMap, keep: Keep) -> JsonMap:
+def _each(rt: Runtime, values: JsonMap, keep: Retention) -> JsonMap:
     return {key: rt.hold(value, keep) for key, value in values.items()}
 
 
 # --- results of tasks -----------------------------------------------------------------------------
 
 
-def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str) -> Outcome:
+def keep_outcome(rt: Runtime, outcome: Outcome, how: ResultPolicy, execution_id: str) -> Outcome:
     """The outcome with its result as the log will hold it: large ones leave the worker's memory
     here. A store that takes nothing fails the task, with its reason; for the worker it would be a
     command that no delivery can end."""
@@ -78,7 +78,7 @@ def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str)
     return outcome if held is outcome.result else replace(outcome, result=held)
 
 
-def _keep_result(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
+def _keep_result(rt: Runtime, result: Json, how: ResultPolicy, execution_id: str) -> Json:
     held = result
     if not is_reference(result):
         if not (how.aliased or rt.is_large(result, how.inline_bytes)):
@@ -87,7 +87,7 @@ def _keep_result(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> 
     return {**held, **_select(rt, result, how)} if how.select else held
 
 
-def _select(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
+def _select(rt: Runtime, result: Json, how: ResultPolicy) -> dict[str, dict[str, Json]]:
     """What is kept with the reference. `extracted`: name → value; an alias is there whether its
     path names something or not: it is nobody else's name. `aliases`: name → path of parts that are
     too large for that, where the names differ. Raises LimitExceeded for such parts unless they may
@@ -113,7 +113,7 @@ def _refuse(part: Selected, parts: JsonMap) -> NoReturn:
 # --- lists ----------------------------------------------------------------------------------------
 
 
-def keep_pages(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
+def keep_pages(rt: Runtime, items: Iterable[Json], keep: Retention) -> Json:
     """`items` as a list; where that is too large for the log, as a manifest of pages that are kept
     by reference, or the reference to one. Items that are references stay references."""
     # With the comma behind each.
@@ -133,7 +133,7 @@ def keep_pages(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
     return rt.results.put(manifest, keep) if _size(manifest) + 2 > rt.limits.inline_bytes else manifest
 
 
-def _page(rt: Runtime, page: list[Json], keep: Keep) -> Json:
+def _page(rt: Runtime, page: list[Json], keep: Retention) -> Json:
     """Nobody looks at one page by itself: without its preview the manifest stays short."""
     return {key: value for key, value in rt.results.put(page, keep).items() if key != "preview"}
 

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from noetl.errors import NoetlError
 from noetl.facts.logs import LogPlace, LogRow, Stream, pack
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call
 from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored, row_of
 from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
@@ -262,7 +262,7 @@ class LogWriter:
                 attempt.kept += sum(one.size for one in rows)
 
     def _block(self, execution_id: str, rows: Sequence[Stored]) -> LogRow:
-        ref = self._results.put([pack(row.chunk) for row in rows], Keep(execution_id))
+        ref = self._results.put([pack(row.chunk) for row in rows], Retention(execution_id))
         first = rows[0].chunk
         # The preview of the reference would show the beginning once more.
         short = {"kind": ref["kind"], "ref": ref["ref"]}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from noetl.errors import Conflict, NotFound, UnknownPurpose
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.usecases import control
 from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
@@ -53,7 +53,7 @@ def _child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
     context = command.context
     # That of a loop is made of the results of its iterations, and may be large where none of them
     # is.
-    result = rt.hold(context["result"], Keep(command.execution_id))
+    result = rt.hold(context["result"], Retention(command.execution_id))
     error = ErrorInfo(**context["error"]) if context["error"] else None
     # Commands that were written by an earlier version have no warnings.
     warnings = tuple(context.get("warnings", ()))

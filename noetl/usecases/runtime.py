@@ -15,7 +15,7 @@ from noetl.engine.state import State
 from noetl.errors import ConfigError, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Keep, is_reference
+from noetl.facts.reference import Retention, is_reference
 from noetl.facts.secret import Seal, unsealed
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
@@ -167,7 +167,7 @@ class Runtime:
             or len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
         )
 
-    def hold(self, value: Json, keep: Keep) -> Json:
+    def hold(self, value: Json, keep: Retention) -> Json:
         """`value`, or its reference where it is too large for the log."""
         return self.results.put(value, keep) if self.is_large(value) else value
 

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 from noetl.errors import BadRequest
-from noetl.facts.reference import Column, Keep
+from noetl.facts.reference import Column, Retention
 from noetl.results import FileResults
 
-KEEP = Keep("7")
+KEEP = Retention("7")
 CSV = "text/csv"
 NDJSON = "application/x-ndjson"
 

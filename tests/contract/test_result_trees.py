@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.reference import Keep, Lazy, is_reference, opened
+from noetl.facts.reference import Lazy, Retention, is_reference, opened
 from noetl.results import FileResults, tree
 
-KEEP = Keep("7")
+KEEP = Retention("7")
 NDJSON = "application/x-ndjson"
 
 
@@ -123,7 +123,7 @@ def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
 
 
 def test_all_parts_lie_in_the_place_of_their_root_and_go_with_it(results: FileResults) -> None:
-    reference = results.put({"a": rows_of(30_000), "b": nested(20_000)}, Keep("9", "step"))
+    reference = results.put({"a": rows_of(30_000), "b": nested(20_000)}, Retention("9", "step"))
     assert list(results.places()) == ["running/9"]
     assert results.remove("running/9") > 3
     assert list(results.places()) == []

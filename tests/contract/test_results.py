@@ -16,11 +16,11 @@ import fsspec
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
-from noetl.facts.reference import Keep, is_reference
+from noetl.facts.reference import Retention, is_reference
 from noetl.results import FileResults, open_results
 from noetl.usecases.ports import Results
 
-KEEP = Keep("7")
+KEEP = Retention("7")
 
 MAKERS: dict[str, Callable[[Path], Results]] = {
     "opened": lambda root: open_results(f"file://{root}/results"),
@@ -197,9 +197,9 @@ def test_a_place_goes_with_all_that_is_in_it_and_others_stay(results: Results) -
     gone = results.put([1], KEEP)
     results.put([2], KEEP)
     kept = [
-        results.put([1], Keep("8")),
-        results.put([1], Keep("7", "step")),
-        results.put([1], Keep("7", "permanent")),
+        results.put([1], Retention("8")),
+        results.put([1], Retention("7", "step")),
+        results.put([1], Retention("7", "permanent")),
     ]
     assert list(results.places()) == ["executions/7", "executions/8", "permanent", "running/7"]
     assert results.remove("executions/7") == 2

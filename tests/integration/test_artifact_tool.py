@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
@@ -174,7 +174,7 @@ def test_resolve_tells_without_reading(registry: Registry) -> None:
 
 def test_a_result_that_was_too_large_is_read_and_kept(registry: Registry, results: Results) -> None:
     value = {"rows": [{"id": number} for number in range(2_000)]}
-    reference = results.put(value, Keep("1"))
+    reference = results.put(value, Retention("1"))
     assert result(registry, "get", ref=reference["ref"], path="rows.-1.id")["data"] == 1_999
     assert result(registry, "resolve", ref=reference, path="rows.0.id")["data"] == 0
     told = result(registry, "resolve", ref=reference)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from noetl.errors import ToolError
-from noetl.facts.reference import Keep, is_reference, opened
-from noetl.net.model import Keeping
+from noetl.facts.reference import Retention, is_reference, opened
+from noetl.net.model import ResultPolicy
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.duckdb.tool import DuckDb
@@ -44,7 +44,7 @@ def services(tmp_path: Path, request: pytest.FixtureRequest) -> Services:
 
 def order(inline_bytes: int) -> Call:
     return Call(
-        "sql", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, "k", result=Keeping(inline_bytes=inline_bytes)
+        "sql", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, "k", result=ResultPolicy(inline_bytes=inline_bytes)
     )
 
 
@@ -264,7 +264,7 @@ def test_duckdb_reads_tables_of_the_store_where_they_lie(services: Services, tmp
     large = ran(tool, 0, command="select n, n * 2 as twice from range(5) as t(n)")
     (tmp_path / "x.csv").write_text("a,b\n1,x\n")
     (tmp_path / "x.ndjson").write_text('{"a": 2}\n')
-    keep = Keep("7")
+    keep = Retention("7")
     tables = {
         "rows": large["rows"],
         "answer": large,

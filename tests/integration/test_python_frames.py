@@ -17,7 +17,7 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.facts.outcome import Outcome
-from noetl.facts.reference import Keep, Lazy, is_reference
+from noetl.facts.reference import Lazy, Retention, is_reference
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.code.tables import PARQUET, SPILL_BYTES
@@ -100,7 +100,7 @@ def kept(results: Results, rows: int) -> Any:
         f"'{file}' (FORMAT parquet)"
     )
     try:
-        return results.put_file(Path(file), PARQUET, Keep("7"))
+        return results.put_file(Path(file), PARQUET, Retention("7"))
     finally:
         os.unlink(file)
 
@@ -352,14 +352,14 @@ def test_a_sort_of_frame_that_there_is_not_is_refused(run: Run) -> None:
 def test_references_in_inputs_are_opened_in_order_and_large_ones_read_by_the_code(
     run: Run, results: Results, isolation: str
 ) -> None:
-    small = results.put({"a": [1]}, Keep("7"))
-    large = results.put(["x" * 1000] * (SPILL_BYTES // 1000 + 10), Keep("7"))
+    small = results.put({"a": [1]}, Retention("7"))
+    large = results.put(["x" * 1000] * (SPILL_BYTES // 1000 + 10), Retention("7"))
     pages = {
         "kind": "manifest",
         "count": 3,
         "parts": [
             {"count": 1, "items": [{"inner": small}]},
-            {"count": 2, "ref": results.put([2, 3], Keep("7"))},
+            {"count": 2, "ref": results.put([2, 3], Retention("7"))},
         ],
     }
     code = (
@@ -392,7 +392,7 @@ def test_a_list_that_is_read_lazily_is_written_for_the_code_page_by_page(run: Ru
             raise AssertionError("looked into")
 
         def pages(self) -> Iterator[list[Any]]:
-            yield [1, {"x": results.put("kept", Keep("7"))}]
+            yield [1, {"x": results.put("kept", Retention("7"))}]
             yield [3, 4]
 
     assert value(run("result = rows", rows=Pages())) == [1, {"x": "kept"}, 3, 4]

@@ -13,7 +13,7 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.errors import BadRequest
 from noetl.facts.outcome import ErrorInfo, Outcome
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
@@ -175,9 +175,9 @@ def test_errors_name_the_file_and_the_line_of_the_script(run: Run, folder: Path)
 
 
 def test_a_script_is_a_result_that_is_a_text(run: Run, results: Results, tmp_path: Path) -> None:
-    kept = results.put(SCRIPT, Keep("1"))
+    kept = results.put(SCRIPT, Retention("1"))
     (tmp_path / "x.py").write_text(SCRIPT)
-    file = results.put_file(tmp_path / "x.py", "text/plain", Keep("1"))
+    file = results.put_file(tmp_path / "x.py", "text/plain", Retention("1"))
     for script in (
         kept["ref"],
         {"ref": kept["ref"]},
@@ -189,7 +189,7 @@ def test_a_script_is_a_result_that_is_a_text(run: Run, results: Results, tmp_pat
         assert outcome.result == 42
     assert run({"ref": SCRIPT}).result == 42, "small results come as they are"
     assert failure(run({"ref": "x = 1\n1 / 0"})).message == "<result>:2: division by zero"
-    number = results.put([1], Keep("1"))
+    number = results.put([1], Retention("1"))
     assert failure(run(number["ref"])).message == f"The script {number['ref']} is a list, and no text."
     gone = failure(run(f"noetl://results/{'0' * 64}"))
     assert gone.kind == "client_error"

@@ -12,7 +12,7 @@ import cirq
 import pytest
 
 from noetl.errors import ToolError
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call, Where
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.load import load
@@ -116,7 +116,7 @@ def test_the_hash_is_of_the_text_as_given(services: Services, runners: Runners) 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_large_circuit_comes_by_reference(services: Services, runners: Runners, wrapped: bool) -> None:
     assert services.results is not None
-    reference = services.results.put({"circuit": TEXT} if wrapped else TEXT, Keep("7"))
+    reference = services.results.put({"circuit": TEXT} if wrapped else TEXT, Retention("7"))
 
     assert loaded(services, runners, ref=reference).circuit == BELL
     if not wrapped:

@@ -510,11 +510,11 @@ def test_operations_of_a_moment_in_any_order_are_verified(tool: Quantum, asked: 
 
 
 def test_a_result_by_reference_is_verified_too(tool: Quantum, turned: str) -> None:
-    from noetl.facts.reference import Keep
+    from noetl.facts.reference import Retention
 
     results = tool.services.results
     assert results is not None
-    reference = results.put(run(tool, **sweep_of(turned)), Keep("7"))
+    reference = results.put(run(tool, **sweep_of(turned)), Retention("7"))
 
     assert run(tool, action="verify", of=reference)["verified"] is True
 

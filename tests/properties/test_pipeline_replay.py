@@ -30,10 +30,10 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
     Call,
     Finished,
-    Hands,
     Later,
     Move,
     Names,
+    PipelinePorts,
     Program,
     Progress,
     Recorded,
@@ -278,7 +278,7 @@ class Worker:
         """Every move, with the progress that it stands for, across suspensions."""
         while True:
             oracle = Oracle(self.seed)
-            hands = Hands(oracle, gone, lambda: 0.5)
+            hands = PipelinePorts(oracle, gone, lambda: 0.5)
             names = Names(ctx={"a": {"z": 1}}, iter={"item": 1, "index": 0})
             for move in run(self.program, names, progress, hands):
                 self.calls += oracle.calls

@@ -16,15 +16,15 @@ from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.facts.reference import ResultScope
-from noetl.net.model import Keeping, OnLarge, Selected
+from noetl.net.model import OnLarge, ResultPolicy, Selected
 
 #: Parts of one result that are kept with its reference.
 MOST_SELECTED: Final = 32
 
 
-def keeping(context: Context, site: Site, tools: Sequence[Path]) -> Keeping:
+def keeping(context: Context, site: Site, tools: Sequence[Path]) -> ResultPolicy:
     """What the specs around a task and its own say of its result, the inner over the outer."""
-    how = Keeping()
+    how = ResultPolicy()
     around = [(path, _is_step(path[:-1])) for path in site.specs]
     for path, may_output in (*around, *(((*tool, "spec"), True) for tool in tools)):
         if may_output and is_result(context.raw((*path[:-1], "output"))):
@@ -41,7 +41,7 @@ def _is_step(path: Path) -> bool:
     return len(path) == 2 and path[0] == "workflow"
 
 
-def _over(context: Context, how: Keeping, path: Path) -> Keeping:
+def _over(context: Context, how: ResultPolicy, path: Path) -> ResultPolicy:
     if not (given := context.raw(path)):
         return how
     for key in ("inline", "inline_bytes"):

@@ -13,7 +13,16 @@ from typing import Any, Final, TextIO
 
 from noetl.errors import NoetlError
 from noetl.facts.json import Json
-from noetl.facts.reference import RESULT_REF, Keep, Lazy, Load, holds_reference, is_reference, opened, plain
+from noetl.facts.reference import (
+    RESULT_REF,
+    Lazy,
+    Load,
+    Retention,
+    holds_reference,
+    is_reference,
+    opened,
+    plain,
+)
 from noetl.facts.values import as_dicts
 from noetl.tools.code.runner.requests import FrameFile, Frames, InputFile
 from noetl.tools.kit.base import Services
@@ -141,7 +150,7 @@ class ResultTables:
 
     results: Results | None
     inline_bytes: int
-    keep: Keep
+    keep: Retention
 
     def __call__(self, table: FrameFile) -> Json:
         """Raises what `Results.put_file` raises."""

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from noetl.errors import BadRequest, ToolError, Unavailable
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Column, Keep
+from noetl.facts.reference import Column, Retention
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
@@ -48,7 +48,7 @@ class TableStore:
     refused."""
 
     results: Results
-    keep: Keep
+    keep: Retention
     inline_bytes: int
     most_bytes: int
     scratch: Path
@@ -90,7 +90,7 @@ def shelf_of(call: Call, services: Services) -> TableStore | None:
     return TableStore(services.results, retention_of(call), inline, services.table_limit, services.scratch)
 
 
-def retention_of(call: Call) -> Keep:
+def retention_of(call: Call) -> Retention:
     """For whom, and until when, what `call` puts into the result store is kept."""
     return call.result.keep(call.where.execution_id, datetime.now(UTC))
 

@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Protocol
 
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Column, Keep
+from noetl.facts.reference import Column, Retention
 
 
 class Results(Protocol):
     """Results that are too large for the log, by content (see `noetl.facts.reference`)."""
 
-    def put(self, value: Json, keep: Keep) -> JsonMap:
+    def put(self, value: Json, keep: Retention) -> JsonMap:
         """Keeps `value` and returns its reference. The same value twice in one place is one object.
         Raises BadRequest where it is no JSON, Unavailable where the store takes nothing."""
 
-    def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
+    def put_file(self, path: Path, content_type: str, keep: Retention) -> JsonMap:
         """Keeps the bytes of a file as they are; its reference loads to a list of mappings where it
         is a table (Parquet, NDJSON), to the value of JSON, to a text, else to base64. Never reads
         all of it at once."""
 
-    def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
+    def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Retention) -> JsonMap:
         """Keeps a table that was written as text as Parquet; its reference tells `meta.rows`, and
         its preview columns and the first rows. Never reads all of it at once. Raises BadRequest
         where it is no such table.
@@ -45,7 +45,7 @@ class Results(Protocol):
         possible."""
 
     def places(self) -> Iterator[str]:
-        """Every place (see `Keep.place`) that holds anything."""
+        """Every place (see `Retention.place`) that holds anything."""
 
     def remove(self, place: str) -> int:
         """Removes all that is kept there; the number of objects."""

@@ -18,7 +18,7 @@ from noetl.errors import BadRequest, ConfigError, NotFound, TemplateError, Unava
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.facts.secret import Keychain
 from noetl.usecases import snapshots
 from noetl.usecases.credential_types import TYPES
@@ -118,7 +118,7 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
         # Anything that is decided now may end in a halt, which spares what a worker holds.
         rows = tx.commands.open_of(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
-    keep = Keep(state.execution_id)
+    keep = Retention(state.execution_id)
     return Inputs(
         now=now,
         commands=commands,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from noetl.facts.events import Draft
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -31,7 +31,7 @@ class LaneBatch:
 
     def add(self, draft: Draft) -> None:
         """Puts `draft` behind the others; what is large in it is kept by reference."""
-        self.drafts.append(hold_draft(self.rt, draft, Keep(self.command.execution_id)))
+        self.drafts.append(hold_draft(self.rt, draft, Retention(self.command.execution_id)))
 
     def commit(self) -> None:
         """Appends what is pending. Raises LeaseLost."""

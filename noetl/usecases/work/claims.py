@@ -20,7 +20,7 @@ from noetl.errors import NoetlError
 from noetl.facts.events import Draft, LoopClaimed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
-from noetl.facts.reference import Keep, loaded
+from noetl.facts.reference import Retention, loaded
 from noetl.net.model import Task
 from noetl.pipeline.failures import described
 from noetl.pipeline.fold import initial
@@ -151,8 +151,8 @@ class Claimer:
             if fault := self._fault(result, items):
                 return Claim(error=fault, meta=outcome.meta)
             if items and self._whole():
-                return Claim(rt.hold([rows], Keep(self.command.execution_id)), 1, meta=outcome.meta)
-            held = rows if items is not rows else rt.hold(items, Keep(self.command.execution_id))
+                return Claim(rt.hold([rows], Retention(self.command.execution_id)), 1, meta=outcome.meta)
+            held = rows if items is not rows else rt.hold(items, Retention(self.command.execution_id))
         except NoetlError as error:
             return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)

@@ -18,7 +18,7 @@ from noetl.facts.events import (
     LoopClaimed,
 )
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
@@ -130,7 +130,7 @@ class Iterations:
         self.suspended = self.batch.wakes = True
 
     def _end(self, index: int, ending: Ending, progress: Progress) -> None:
-        rt, keep = self.worker.rt, Keep(self.command.execution_id)
+        rt, keep = self.worker.rt, Retention(self.command.execution_id)
         spent = round((rt.clock() - self._started).total_seconds() * 1000, 3)
         match ending:
             case Completed():

@@ -10,7 +10,7 @@ from noetl.engine.context import loop_mode
 from noetl.engine.plan import Plan
 from noetl.facts.ids import event_id
 from noetl.facts.logs import Log
-from noetl.pipeline.model import Hands, Program, Suspend, ToolPort, Where
+from noetl.pipeline.model import PipelinePorts, Program, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
@@ -40,14 +40,16 @@ def issued_by(command: CommandRow) -> str:
     return "" if version is None else event_id(command.execution_id, version)
 
 
-def pipeline_ports(rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = None) -> Hands:
+def pipeline_ports(
+    rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = None
+) -> PipelinePorts:
     """The tool, references, jitter, and the whole context for code that asks for it."""
 
     def everything() -> Mapping[str, Any]:
         return whole_context(rt, command)
 
     context = everything if "everything" in command.context else None
-    return Hands(
+    return PipelinePorts(
         tool=tools,
         load=rt.load,
         random=rt.random,

@@ -20,10 +20,10 @@ from noetl.facts.events import (
     StepSuspended,
 )
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Retention
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Completed, Ending, Failed, Finished, Hands, Recorded, Sleep, Suspend
+from noetl.pipeline.model import Completed, Ending, Failed, Finished, PipelinePorts, Recorded, Sleep, Suspend
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
@@ -96,7 +96,7 @@ class _Job:
                 case _:
                     assert_never(move)
 
-    def _ports(self) -> Hands:
+    def _ports(self) -> PipelinePorts:
         return pipeline_ports(self.rt, self.command, self.tools, self.tools.log)
 
     def alive(self) -> None:
@@ -104,7 +104,7 @@ class _Job:
         self.tools.announce(lambda _, draft: self._report([draft], close=False))
 
     def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
-        keep = Keep(self.command.execution_id)
+        keep = Retention(self.command.execution_id)
         batch = [hold_draft(self.rt, draft, keep) for draft in drafts]
         if not self.begun:
             batch.insert(0, self._begin())

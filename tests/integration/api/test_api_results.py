@@ -11,10 +11,10 @@ import duckdb
 import pytest
 from flask.testing import FlaskClient
 
-from noetl.facts.reference import Column, Keep
+from noetl.facts.reference import Column, Retention
 from noetl.testing import Simulation
 
-KEEP = Keep("7")
+KEEP = Retention("7")
 
 
 def address(reference: Any) -> str:

@@ -16,7 +16,7 @@ from werkzeug.serving import make_server
 from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.config import Settings
-from noetl.facts.reference import Column, Keep
+from noetl.facts.reference import Column, Retention
 from noetl.results import open_results
 
 from .conftest import Cli
@@ -54,7 +54,7 @@ def table(tmp_path: Path) -> str:
     store = open_results(settings.results)
     (tmp_path / "t.csv").write_text("".join(f"{number},n{number % 3}\n" for number in range(100)))
     columns = [Column("id", "BIGINT"), Column("name", "VARCHAR")]
-    return str(store.put_table(tmp_path / "t.csv", "text/csv", columns, Keep("7"))["ref"])
+    return str(store.put_table(tmp_path / "t.csv", "text/csv", columns, Retention("7"))["ref"])
 
 
 def test_get_writes_the_value(cli: Cli, ref: str) -> None:
@@ -143,7 +143,7 @@ def test_a_reference_to_nothing_is_told(cli: Cli, command: list[str], ref: str, 
 
 def test_head_of_what_is_no_list_says_so(cli: Cli) -> None:
     settings = Settings.from_env()
-    ref = open_results(settings.results).put({"a": 1}, Keep("7"))["ref"]
+    ref = open_results(settings.results).put({"a": 1}, Retention("7"))["ref"]
     assert "is no list" in cli("result", "head", ref).err
 
 

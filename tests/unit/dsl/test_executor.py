@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from noetl.dsl import Code, Compiled
-from noetl.net.model import Failure, Keeping, Net, Transition
+from noetl.net.model import Failure, Net, ResultPolicy, Transition
 
 Compile: TypeAlias = Callable[[str], Compiled]
 NetOf: TypeAlias = Callable[[str], Net]
@@ -91,7 +91,7 @@ TASK = "  tool: {kind: shell, command: 'echo {{ 1 }}'}\n"
         ("{isolation: sandbox}", lambda one: one.tasks[0].spec["isolation"], "sandbox"),
         ("{quote: false}", lambda one: one.tasks[0].quoted, ()),
         ("{queue: slow}", lambda one: one.queue, "slow"),
-        ("{result: {ttl: 5}}", lambda one: one.tasks[0].result, Keeping(ttl_s=5.0)),
+        ("{result: {ttl: 5}}", lambda one: one.tasks[0].result, ResultPolicy(ttl_s=5.0)),
         ("{policy: {failure: {mode: best_effort}}}", lambda one: one.failure, Failure("best_effort")),
         ("{policy: {rules: [{else: {do: break}}]}}", lambda one: one.tasks[0].rules[0].then.do, "break"),
     ],

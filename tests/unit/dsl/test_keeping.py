@@ -8,7 +8,7 @@ import pytest
 
 from noetl.dsl import Code, Compiled
 from noetl.net.codec import from_json, to_json
-from noetl.net.model import Keeping, Net, Selected, Task
+from noetl.net.model import Net, ResultPolicy, Selected, Task
 
 Compile = Callable[..., Compiled]
 
@@ -30,13 +30,13 @@ def test_all_of_it(body: Compile) -> None:
     spec = "{inline_bytes: 10, scope: permanent, ttl: 2h, select: ['$.a[0]', {path: b.c, as: d}]}"
     found = task(body(step(f"{{kind: noop, spec: {{result: {spec}}}}}")))
     selected = (Selected("a[0]", "a[0]"), Selected("b.c", "d"))
-    assert found.result == Keeping(10, selected, "permanent", 7200.0)
+    assert found.result == ResultPolicy(10, selected, "permanent", 7200.0)
     assert "result" not in found.spec
 
 
 def test_output_select_wins_over_the_spec(body: Compile) -> None:
     tool = "{kind: noop, output_select: [x], spec: {result: {select: [y], ttl: 5}}}"
-    assert task(body(step(tool))).result == Keeping(select=(Selected("x", "x"),), ttl_s=5.0)
+    assert task(body(step(tool))).result == ResultPolicy(select=(Selected("x", "x"),), ttl_s=5.0)
 
 
 def test_specs_around_a_task_count_key_by_key_and_lists_replace(body: Compile) -> None:
@@ -48,7 +48,7 @@ workflow:
   loop: {in: [1], iterator: i, spec: {result: {inline: 2}}}
   tool: {kind: noop, spec: {result: {ttl: 1}}}
 """
-    assert task(body(text)).result == Keeping(2, (Selected("c", "c"),), "step", 1.0)
+    assert task(body(text)).result == ResultPolicy(2, (Selected("c", "c"),), "step", 1.0)
 
 
 def test_a_workbook_task_brings_its_own(body: Compile) -> None:
@@ -57,7 +57,7 @@ workbook: {get: {kind: noop, output_select: [a]}}
 workflow:
 - {step: a, tool: {kind: workbook, name: get, spec: {result: {scope: step}}}}
 """
-    assert task(body(text)).result == Keeping(select=(Selected("a", "a"),), scope="step")
+    assert task(body(text)).result == ResultPolicy(select=(Selected("a", "a"),), scope="step")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_net_of_before_is_read_as_it_was_meant(body: Compile) -> None:
     for key in ("by_reference", "reads", "result"):
         del stored["transitions"][0]["tasks"][0][key]
     found = from_json(stored).transitions[0].tasks[0]
-    assert (found.by_reference, found.reads, found.result) == ((), None, Keeping())
+    assert (found.by_reference, found.reads, found.result) == ((), None, ResultPolicy())
 
 
 @pytest.mark.parametrize(
@@ -139,31 +139,39 @@ def test_code_that_is_a_template_may_read_everything(body: Compile) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (step("{kind: noop, output: {inline_bytes: 3, select: [a]}}"), Keeping(3, (Selected("a", "a"),))),
-        (step("{kind: noop}", "  output: {scope: step, ttl: 1m}\n"), Keeping(scope="step", ttl_s=60.0)),
+        (
+            step("{kind: noop, output: {inline_bytes: 3, select: [a]}}"),
+            ResultPolicy(3, (Selected("a", "a"),)),
+        ),
+        (step("{kind: noop}", "  output: {scope: step, ttl: 1m}\n"), ResultPolicy(scope="step", ttl_s=60.0)),
         (
             step("[{t: {kind: noop, output: {ttl: 5}}}]", "  output: {ttl: 1m, inline: 2}\n"),
-            Keeping(2, ttl_s=5.0),
+            ResultPolicy(2, ttl_s=5.0),
         ),
-        (step("{kind: noop, output: {ttl: 1, inline: 1}, spec: {result: {ttl: 2}}}"), Keeping(1, ttl_s=2.0)),
-        (step("{kind: noop}", "  output: {ttl: 1}\n  spec: {result: {ttl: 2}}\n"), Keeping(ttl_s=2.0)),
+        (
+            step("{kind: noop, output: {ttl: 1, inline: 1}, spec: {result: {ttl: 2}}}"),
+            ResultPolicy(1, ttl_s=2.0),
+        ),
+        (step("{kind: noop}", "  output: {ttl: 1}\n  spec: {result: {ttl: 2}}\n"), ResultPolicy(ttl_s=2.0)),
         (
             step("{kind: noop, output_select: [x], output: {select: [y]}}"),
-            Keeping(select=(Selected("x", "x"),)),
+            ResultPolicy(select=(Selected("x", "x"),)),
         ),
         (
             "workbook: {get: {kind: noop, output: {ttl: 1, inline: 1}}}\n"
             + step("{kind: workbook, name: get, output: {ttl: 2}}"),
-            Keeping(1, ttl_s=2.0),
+            ResultPolicy(1, ttl_s=2.0),
         ),
         (
             "executor: {spec: {result: {ttl: 1, inline: 1}}}\n"
             + step("{kind: noop}", "  output: {ttl: 3}\n"),
-            Keeping(1, ttl_s=3.0),
+            ResultPolicy(1, ttl_s=3.0),
         ),
     ],
 )
-def test_output_with_keys_of_spec_result_is_the_same_there(body: Compile, text: str, found: Keeping) -> None:
+def test_output_with_keys_of_spec_result_is_the_same_there(
+    body: Compile, text: str, found: ResultPolicy
+) -> None:
     compiled = body(text)
     assert compiled.problems == ()
     assert task(compiled).result == found
@@ -183,7 +191,7 @@ def test_any_other_output_is_a_warning_that_says_what_to_write(
         f"`output` of a {place} has an effect only with keys of spec.result",
     )
     assert problem.hint.startswith("assign with set:, or say how results are kept: inline_bytes, ")
-    assert task(compiled).result == Keeping()
+    assert task(compiled).result == ResultPolicy()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from noetl.pipeline.model import (
     Call,
     Ending,
     Finished,
-    Hands,
     Move,
     Names,
+    PipelinePorts,
     Program,
     Progress,
     Recorded,
@@ -129,7 +129,7 @@ def play(
     """Runs a pipeline of `tasks` to its end, or to where it leaves its worker."""
     tool = ScriptedTool(scripts or {})
     whole = Program(tasks, program.pop("where", WHERE), **program)
-    hands = Hands(tool, load, lambda: random, context)
+    hands = PipelinePorts(tool, load, lambda: random, context)
     return Story(whole, list(run(whole, names or Names(), progress or Progress(), hands)), tool)
 
 

@@ -28,7 +28,7 @@ def ended(
     task = Task("fetch", kind, {"url": "u", "params": {"q": 1}}, repeat=repeat)
     outcome = succeeded(result)
     names = {"output": result, "n": 3}
-    answer = repeating.Answer(result, request or {}, {**names, "result": result}, names, gone, [])
+    answer = repeating.CallAnswer(result, request or {}, {**names, "result": result}, names, gone, [])
     return repeating.call_end(task, repeat, calls or Calls(), answer, outcome)
 
 

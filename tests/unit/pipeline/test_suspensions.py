@@ -18,9 +18,9 @@ from noetl.pipeline.model import (
     Completed,
     Failed,
     Finished,
-    Hands,
     Later,
     Names,
+    PipelinePorts,
     Program,
     Progress,
     Recorded,
@@ -164,7 +164,7 @@ def polled(clock: Clock, story: Story | None, *script: Any, tasks: Any = None) -
     program = story.program if story else Program(tasks or (task("poll", spec={"timeout": 60}),), WHERE)
     progress = story.progress if story else initial(program)
     tool = ScriptedTool({"poll": list(script)})
-    hands = Hands(tool, no_references, lambda: 0.5, now=clock)
+    hands = PipelinePorts(tool, no_references, lambda: 0.5, now=clock)
     return Story(program, list(run(program, Names(), progress, hands)), tool)
 
 
@@ -277,7 +277,7 @@ def test_an_answer_counts_though_the_step_s_input_is_gone() -> None:
     program = Program((task("call"),), WHERE)
     tool = ScriptedTool()
     progress = Progress(answer=ok(5))
-    hands = Hands(tool, no_references, lambda: 0.0)
+    hands = PipelinePorts(tool, no_references, lambda: 0.0)
     (move,) = run(program, Names(args={"big": reference}), progress, hands)
     assert isinstance(move, Finished)
     assert move.ending == Completed("call")

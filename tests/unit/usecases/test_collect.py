@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from noetl.facts.json import JsonMap
-from noetl.facts.reference import Keep, ResultScope
+from noetl.facts.reference import ResultScope, Retention
 from noetl.testing import Simulation
 from noetl.usecases import catalog
 from noetl.usecases.results import collect
@@ -35,7 +35,7 @@ def simulation(keep_s: float = DAY, playbook: str = CHILD) -> Simulation:
 def put(
     sim: Simulation, execution_id: str, scope: ResultScope = "execution", until: datetime | None = None
 ) -> JsonMap:
-    return sim.rt.results.put(["x", scope, execution_id], Keep(execution_id, scope, until))
+    return sim.rt.results.put(["x", scope, execution_id], Retention(execution_id, scope, until))
 
 
 def is_there(sim: Simulation, reference: JsonMap) -> bool:

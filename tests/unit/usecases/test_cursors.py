@@ -306,11 +306,11 @@ def test_rows_that_a_tool_keeps_by_itself_are_read_from_there() -> None:
     jobs, kept = Jobs([3, 4]), list[JsonMap]()
 
     def stored(call: Call) -> Json:
-        from noetl.facts.reference import Keep
+        from noetl.facts.reference import Retention
 
         found: Any = jobs(call)
         if found["rows"]:
-            kept.append(sim.rt.results.put(found["rows"], Keep(call.where.execution_id)))
+            kept.append(sim.rt.results.put(found["rows"], Retention(call.where.execution_id)))
             return {**found, "rows": kept[-1]}
         return found
 

@@ -12,7 +12,7 @@ from playbooks import lone, playbook
 
 from noetl.facts.events import StepDone, TaskDone
 from noetl.facts.json import Json
-from noetl.facts.reference import MANIFEST, Keep, is_reference
+from noetl.facts.reference import MANIFEST, Retention, is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import resolve
@@ -197,7 +197,7 @@ def test_a_result_with_references_inside_is_kept_as_it_is(monkeypatch: pytest.Mo
         {"postgres": lambda _: answer},
         limits=RuntimeLimits(inline_bytes=2000),
     )
-    answer["rows"] = sim.rt.results.put(list(range(1000)), Keep("1"))
+    answer["rows"] = sim.rt.results.put(list(range(1000)), Retention("1"))
     watch = Watch(sim, monkeypatch)
     report = sim.run()
     assert watch.put == []
