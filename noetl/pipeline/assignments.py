@@ -19,7 +19,7 @@ from noetl.facts.reference import assigned_below
 from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
 from noetl.pipeline.model import PipelinePorts, Program
-from noetl.pipeline.names import Sight
+from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.patches import applied, assign
 
 
@@ -66,7 +66,7 @@ def apply(
     changes: Changes,
     program: Program,
     assignments: Iterable[Assignment],
-    sight: Sight,
+    sight: TemplateScope,
     hands: PipelinePorts,
     place: str = "set",
 ) -> None:
@@ -79,7 +79,7 @@ def apply(
 def evaluated(
     changes: Changes,
     assignments: Iterable[Assignment],
-    sight: Sight,
+    sight: TemplateScope,
     hands: PipelinePorts,
     place: str = "set",
 ) -> Iterator[tuple[Assignment, Json]]:
@@ -97,7 +97,7 @@ def keep(
     program: Program,
     assignment: Assignment,
     value: Json,
-    sight: Sight,
+    sight: TemplateScope,
     hands: PipelinePorts,
 ) -> None:
     """Adds to `changes` that `assignment` has come to `value`. Raises BadRequest."""
@@ -110,7 +110,7 @@ def target(assignment: Assignment) -> str:
 
 
 def _whole(
-    changes: Changes, assignment: Assignment, value: Json, sight: Sight, hands: PipelinePorts
+    changes: Changes, assignment: Assignment, value: Json, sight: TemplateScope, hands: PipelinePorts
 ) -> tuple[Assignment, Json]:
     """The assignment; of the whole where it would change a part of what the log keeps by
     reference."""

@@ -25,7 +25,7 @@ from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Later, PipelinePorts, Program, Progress, Suspension
-from noetl.pipeline.names import OuterScope, Sight, before, scope_of
+from noetl.pipeline.names import OuterScope, TemplateScope, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
 
 
@@ -59,7 +59,7 @@ class Attempt:
     that of the call of a task that repeats."""
 
     outcome: Outcome
-    sight: Sight
+    sight: TemplateScope
     args: JsonMap
     suspension: Suspension | None = None
     deadline_s: float | None = None
@@ -97,7 +97,7 @@ class Caller:
         outcome = self.hands.kept(outcome, prepared.task)
         return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
-    def sight(self, progress: Progress, task: Task, args: JsonMap) -> Sight:
+    def sight(self, progress: Progress, task: Task, args: JsonMap) -> TemplateScope:
         """The names at an attempt of `task`. Raises what `load` raises for the items of its
         loop."""
         return before(self.around, progress, task, args, self.item(progress, task))
@@ -158,7 +158,7 @@ class Caller:
 
     def _entered(
         self, prepared: Prepared, progress: Progress, warnings: list[Warned]
-    ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
+    ) -> tuple[TemplateScope, JsonMap, ErrorInfo | None]:
         """What the task sees, its inputs with it, and those of them that earlier calls have come
         to; or why not."""
         task, args = prepared.task, self.around.names.args
@@ -208,7 +208,7 @@ class Caller:
         prepared: Prepared,
         progress: Progress,
         args: JsonMap,
-        sight: Sight,
+        sight: TemplateScope,
         warnings: list[Warned],
     ) -> JsonMap | ErrorInfo:
         """In what the request of the call differs from what the task says: keys of the tool, and
@@ -229,7 +229,7 @@ class Caller:
         return self._first_request(prepared, task.repeat, args, sight, warnings)
 
     def _first_request(
-        self, prepared: Prepared, repeat: Repeat, args: JsonMap, sight: Sight, warnings: list[Warned]
+        self, prepared: Prepared, repeat: Repeat, args: JsonMap, sight: TemplateScope, warnings: list[Warned]
     ) -> JsonMap | ErrorInfo:
         """What of the first request later ones build upon: they are told what differs, and the rest
         stays."""
@@ -283,7 +283,7 @@ class Caller:
         task: Task,
         templates: Mapping[str, Template],
         whole: Container[str],
-        sight: Sight,
+        sight: TemplateScope,
         warnings: list[Warned],
         below: str = "",
     ) -> JsonMap | ErrorInfo:
@@ -295,7 +295,7 @@ class Caller:
         except NoetlError as error:
             return _culprit(task, templates, whole, sight, self.hands.load, error, below)
 
-    def _time(self, task: Task, sight: Sight, progress: Progress) -> Deadline | ErrorInfo:
+    def _time(self, task: Task, sight: TemplateScope, progress: Progress) -> Deadline | ErrorInfo:
         """What the attempt has, or that nothing of it is left."""
         try:
             timeout = self._timeout(task, sight)
@@ -317,7 +317,7 @@ class Caller:
         progress: Progress,
         args: JsonMap,
         request: JsonMap,
-        sight: Sight,
+        sight: TemplateScope,
         warnings: list[Warned],
         deadline: float | None,
     ) -> Call | ErrorInfo:
@@ -357,7 +357,7 @@ class Caller:
             log=self.hands.log,
         )
 
-    def _timeout(self, task: Task, sight: Sight) -> float | None:
+    def _timeout(self, task: Task, sight: TemplateScope) -> float | None:
         if (timeout := task.spec.get("timeout")) is None:
             return None
         try:
@@ -365,7 +365,7 @@ class Caller:
         except ValueError as error:
             raise BadRequest(str(error)) from error
 
-    def _context(self, sight: Sight) -> Callable[[], Mapping[str, Any]]:
+    def _context(self, sight: TemplateScope) -> Callable[[], Mapping[str, Any]]:
         everything, load = self.hands.context, self.hands.load
 
         def context() -> Mapping[str, Any]:
@@ -471,7 +471,7 @@ def _culprit(
     task: Task,
     templates: Mapping[str, Template],
     whole: Container[str],
-    sight: Sight,
+    sight: TemplateScope,
     load: Load,
     error: NoetlError,
     below: str,

@@ -47,7 +47,7 @@ from noetl.pipeline.model import (
     Sleep,
     Suspend,
 )
-from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
+from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, surroundings
 from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
@@ -365,7 +365,7 @@ class _Machine:
             chosen = older.then(said, sight, self.hands)
             older.assign(changes, self.program, chosen, said, sight, self.hands)
 
-    def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> Sight:
+    def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> TemplateScope:
         """What the attempt saw, and what its rule has assigned since."""
         facts = changes.facts(task.name)
         if not facts:

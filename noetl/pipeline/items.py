@@ -16,14 +16,14 @@ from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Task
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Items
-from noetl.pipeline.names import Sight
+from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.policy import Verdict
 
 #: Items of a task's own loop: a step's loop may have more, and many workers.
 MOST_ITEMS: Final = 10_000
 
 
-def begun(task: Task, loop: Loop, sight: Sight, load: Load) -> TaskLoopStarted | ErrorInfo:
+def begun(task: Task, loop: Loop, sight: TemplateScope, load: Load) -> TaskLoopStarted | ErrorInfo:
     """The collection, evaluated. What that raises is returned as an error."""
     warnings: list[Warned] = []
     try:

@@ -21,7 +21,7 @@ from noetl.pipeline.model import Completed, Ending, Failed, Items, Names, Progra
 from noetl.pipeline.patches import applied
 
 #: What templates look names up in.
-Sight = Mapping[str, Any]
+TemplateScope = Mapping[str, Any]
 
 _AFTER_SUCCESS: Final = frozenset({"error"})
 _AFTER_FAILURE: Final = frozenset({"result", "response"})
@@ -49,7 +49,7 @@ def surroundings(program: Program, names: Names) -> OuterScope:
 
 def before(
     around: OuterScope, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
-) -> Sight:
+) -> TemplateScope:
     """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own
     over them; `item` is the scope of the item that the task's own loop has come to (`scope_of`)."""
     names = around.names
@@ -104,7 +104,7 @@ def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
     return own
 
 
-def _behind(sight: Sight, around: OuterScope, progress: Progress, proper: Ending) -> Sight:
+def _behind(sight: TemplateScope, around: OuterScope, progress: Progress, proper: Ending) -> TemplateScope:
     """What tasks behind the end of the pipeline proper see besides: what the `set` of the step
     would see there."""
     meta, extras = (progress.last.meta, progress.last.extras) if progress.last is not None else ({}, {})
@@ -136,7 +136,7 @@ def scope_of(around: OuterScope, progress: Progress, loop: Loop, item: Json) -> 
     return applied(own, items.iter)
 
 
-def in_policy(sight: Sight, outcome: Outcome) -> Sight:
+def in_policy(sight: TemplateScope, outcome: Outcome) -> TemplateScope:
     """What rules see besides: `outcome` = `output` = the envelope, `result` = `response` = the raw
     result (undefined after a failure), `error` (undefined after a success)."""
     envelope = outcome.as_json()
@@ -149,7 +149,7 @@ def in_policy(sight: Sight, outcome: Outcome) -> Sight:
     return layered(own, without(sight, _AFTER_FAILURE))
 
 
-def in_set(sight: Sight, outcome: Outcome) -> Sight:
+def in_set(sight: TemplateScope, outcome: Outcome) -> TemplateScope:
     """What the task's own `set` sees besides, after a success: `output` and `result` are raw,
     `outcome` is the envelope."""
     raw = of_task(outcome.result)

@@ -12,11 +12,11 @@ from noetl.facts.reference import opened
 from noetl.net.model import Assignment, Older
 from noetl.pipeline.assignments import Changes, evaluated, keep, target
 from noetl.pipeline.model import PipelinePorts, Program
-from noetl.pipeline.names import Sight
+from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.policy import first
 
 
-def request(older: Older, sight: Sight, hands: PipelinePorts) -> JsonMap:
+def request(older: Older, sight: TemplateScope, hands: PipelinePorts) -> JsonMap:
     """What lies over the request of a call. Raises TemplateError and what `load` raises."""
     found = opened(evaluate(older.over, sight, load=hands.load), hands.load)
     return found if isinstance(found, Mapping) else {}
@@ -27,7 +27,7 @@ def assign(
     program: Program,
     assignments: Iterable[Assignment],
     older: Older,
-    sight: Sight,
+    sight: TemplateScope,
     hands: PipelinePorts,
 ) -> None:
     """As `apply`, where values may be further entries of mappings, or merged into them."""
@@ -39,13 +39,13 @@ def assign(
         keep(changes, program, one, whole, sight, hands)
 
 
-def then(older: Older, sight: Sight, hands: PipelinePorts) -> tuple[Assignment, ...]:
+def then(older: Older, sight: TemplateScope, hands: PipelinePorts) -> tuple[Assignment, ...]:
     """What the first rule that holds assigns. Raises TemplateError."""
     chosen = first(older.then, sight, hands.load)
     return chosen.then.set if chosen else ()
 
 
-def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
+def _numbered(assignment: Assignment, sight: TemplateScope) -> Assignment:
     """The assignment of the next entry of the mapping that it names; of the first one where there
     is none yet."""
     held = _held(assignment, sight)
@@ -53,7 +53,7 @@ def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
     return replace(assignment, name=f"{assignment.name}.{number}")
 
 
-def _held(assignment: Assignment, sight: Sight) -> Json:
+def _held(assignment: Assignment, sight: TemplateScope) -> Json:
     """What the name holds before the assignment; null where it holds nothing."""
     root, *parts = target(assignment).split(".")
     held: Json = sight.get(root)

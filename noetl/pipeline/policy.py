@@ -19,7 +19,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
 from noetl.net.model import Assignment, Directive, Rule, Task, Template
 from noetl.pipeline.failures import described
-from noetl.pipeline.names import Sight
+from noetl.pipeline.names import TemplateScope
 
 Do = Literal["continue", "retry", "jump", "break", "fail"]
 
@@ -59,7 +59,7 @@ class Case:
 
     task: Task
     outcome: Outcome
-    sight: Sight
+    sight: TemplateScope
     attempt: int
     load: Load
     random: Callable[[], float]
@@ -89,7 +89,7 @@ def rule_of(task: Task, number: int) -> str:
     return f"Rule {number + 1} of the policy of task '{task.name}'"
 
 
-def guarded(task: Task, sight: Sight, load: Load) -> PolicyEvaluated:
+def guarded(task: Task, sight: TemplateScope, load: Load) -> PolicyEvaluated:
     """Whether a task with a guard of its own is to run. Raises TemplateError."""
     held = truth(task.after, sight, load=load)
     read = _read(task.after, sight, load)
@@ -120,7 +120,7 @@ def retry_after(outcome: Outcome) -> float:
     return float(min(asked, LONGEST_RETRY_AFTER_S))
 
 
-def first(rules: Iterable[Rule], sight: Sight, load: Load) -> Rule | None:
+def first(rules: Iterable[Rule], sight: TemplateScope, load: Load) -> Rule | None:
     """The first of `rules` that holds. Raises TemplateError."""
     return next((rule for rule in rules if holds(rule.when, sight, load)), None)
 
@@ -129,7 +129,7 @@ def _matches(when: Template, case: Case) -> bool:
     return holds(when, case.sight, case.load)
 
 
-def holds(when: Template, sight: Sight, load: Load) -> bool:
+def holds(when: Template, sight: TemplateScope, load: Load) -> bool:
     """Whether a guard holds; None always does. Raises TemplateError."""
     if when is None or isinstance(when, bool):
         return when is not False
@@ -142,7 +142,7 @@ def _text(when: Template) -> str | None:
     return str(when).lower() if isinstance(when, bool) else str(when)
 
 
-def _read(when: Template, sight: Sight, load: Load) -> JsonMap:
+def _read(when: Template, sight: TemplateScope, load: Load) -> JsonMap:
     """What the guard read, for the log; what the keychain holds stays out of it."""
     if not isinstance(when, str):
         return {}

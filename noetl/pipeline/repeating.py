@@ -22,7 +22,7 @@ from noetl.facts.warnings import Warned
 from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Directive, Pages, Repeat, Task, Template
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Calls
-from noetl.pipeline.names import Sight
+from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.policy import backoff, holds
 
 #: The kind whose results are responses: paths lead into their body.
@@ -36,8 +36,8 @@ class CallAnswer:
 
     result: Json
     request: JsonMap
-    in_rules: Sight
-    in_set: Sight
+    in_rules: TemplateScope
+    in_set: TemplateScope
     load: Load
     warnings: list[Warned]
 
@@ -71,7 +71,7 @@ def first_params(pages: Pages) -> dict[str, Template]:
             return {}
 
 
-def first_page(pages: Pages, sight: Sight, load: Load) -> JsonMap:
+def first_page(pages: Pages, sight: TemplateScope, load: Load) -> JsonMap:
     """What lies over the request of the first page. Raises TemplateError and BadRequest."""
     params = {name: evaluate(value, sight, load=load) for name, value in first_params(pages).items()}
     if pages.by in ("page", "offset"):
@@ -244,7 +244,7 @@ def inputs_of_each(owner: Task, calls: Calls, load: Load) -> JsonMap:
 _MISSING: Final[Any] = object()
 
 
-def whole_number(name: str, value: Template, sight: Sight, load: Load) -> int:
+def whole_number(name: str, value: Template, sight: TemplateScope, load: Load) -> int:
     """A number, or what a template yields. Raises TemplateError, and BadRequest for anything
     else."""
     found = evaluate(value, sight, load=load)
