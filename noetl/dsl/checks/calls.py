@@ -7,7 +7,7 @@ from typing import Final
 
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.document import Cursor, Step, Tool, known_keys
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.base import keys_near
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, shown
 

@@ -20,7 +20,7 @@ from noetl.dsl.document import (
     StepSpec,
     canonical_keys,
 )
-from noetl.dsl.document.keys import keys_near, place_of
+from noetl.dsl.document.base import keys_near, place_of
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown

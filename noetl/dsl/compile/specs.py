@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys
-from noetl.dsl.document.keys import reserved, structure
+from noetl.dsl.document.base import reserved, structure
 from noetl.dsl.problems import Path
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.net.model import KindInfo

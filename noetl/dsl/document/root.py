@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, Tag
 
 from noetl.dsl.document.base import Inputs, Key, Part, Template, expect, older
 from noetl.dsl.document.rules import Tasks
@@ -67,15 +67,13 @@ class NamedTask(Part):
     """The same as in the task; both hold."""
 
 
-def _entry(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        return "<named>" if "tool" in value and "kind" not in value else "<tool>"
-    return ("<named>" if isinstance(value, NamedTask) else "<tool>") if isinstance(value, Part) else None
+def _entry(form: Mapping[str, Any]) -> str:
+    return "<named>" if "tool" in form and "kind" not in form else "<tool>"
 
 
 WorkbookEntry = Annotated[
     Annotated[NamedTask, Tag("<named>")] | Annotated[Tool, Tag("<tool>")],
-    Discriminator(_entry, custom_error_type="shape", custom_error_message="a task (a mapping with kind)"),
+    expect("a task (a mapping with kind)", _entry),
 ]
 
 Workbook = Annotated[

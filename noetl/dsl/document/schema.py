@@ -8,8 +8,7 @@ from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from noetl.dsl.document import Document, Part, Router
-from noetl.dsl.document.base import Key, declared, models_below
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.base import Key, declared, keys_near, models_below
 from noetl.dsl.document.schema_forms import told_apart
 from noetl.dsl.document.schema_keychain import add_keychain
 from noetl.dsl.document.schema_kinds import add_kinds, of_workbook

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
-from noetl.dsl.document.keys import examples, keys_near, keys_of_spec
+from noetl.dsl.document.base import examples, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.report import DottedNames, ProblemReport
