@@ -64,11 +64,11 @@ class Item:
     def tree(self, changes: dict[str, Tree], without: Set[str]) -> Tree:
         """The task with other keys."""
         value = self.tool.value
-        if isinstance(value, str):
-            tool = {"kind": "workbook", "task": self.tool.moved} if changes else value
+        if not isinstance(value, str):
+            made = {key: one for key, one in value.items() if key not in without} | changes
         else:
-            tool = {key: one for key, one in value.items() if key not in without}
-        moved = Moved({**tool, **changes} if changes else tool, self.tool.path)
+            made = {"kind": "workbook", "task": self.tool.moved, **changes} if changes else value
+        moved = Moved(made, self.tool.path)
         return moved if self.label is None else {self.label: moved}
 
 
