@@ -24,14 +24,15 @@ from noetl.dsl.dialects.rules.drafts import (
     RewriteContext,
     StepDraft,
     Work,
+    moved_entries,
     names_of,
 )
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
 from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course
-from noetl.dsl.dialects.rules.transitions import both, onward
+from noetl.dsl.dialects.rules.transitions import onward, under
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Tree
 
 _SCOPES: Final = ("ctx.", "vars.", "step.", "iter.")
 
@@ -69,7 +70,10 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
     if not rules or (draft.body.get("loop") is not None and not _fits_loop(context, rules)):
         return arranger_steps
     if len(rules) == 1 and rules[0].always and not rules[0].assigned:
-        _run_always(draft, rules[0])
+        course = rules[0].course
+        draft.onward = course.tail
+        if course.head:
+            draft.body["tool"] = plain_pipeline(draft, course.head)
     elif all(rule.only_routes for rule in rules):
         _route(draft, rules)
     else:
@@ -106,7 +110,7 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
 def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
     if form.keys().isdisjoint({"run", "next", "set"}):
         context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
-    assigned = {name: Moved(value, (*at, "set", name)) for name, value in names_of(form.get("set")).items()}
+    assigned = moved_entries(form.get("set"), (*at, "set"))
     found = _branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
     return _Rule(form.get("when"), at, found, after, assigned)
@@ -134,12 +138,6 @@ def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
     return True
 
 
-def _run_always(draft: StepDraft, rule: _Rule) -> None:
-    if rule.course.head:
-        draft.body["tool"] = plain_pipeline(draft, rule.course.head)
-    draft.onward = rule.course.tail
-
-
 def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
     made = Onward(draft.path)
     for rule in rules:
@@ -156,10 +154,13 @@ def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
 
 
 def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -> None:
-    _refuse_events(context, rules)
+    for rule in rules:
+        if "event" in heads(rule.when):
+            message = "`event` is not known where rules run actions: the step has not ended"
+            hint = "ask for outcome.status or error"
+            context.report.add(Code.VALUE, (*rule.path, "when"), message, hint)
     looping = draft.body.get("loop") is not None
-    same = all(rule.course.tail is draft.onward for rule in rules)
-    numbered = not looping and not same
+    numbered = not looping and any(rule.course.tail is not draft.onward for rule in rules)
     decisions = [
         PipelineChoice(
             rule.when,
@@ -177,25 +178,15 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -
     draft.body["tool"] = pipeline(context, draft, decisions, ruled=ruled)
     if not numbered:
         return
-    tails = [rule.course.tail for rule in rules]
-    made = Onward(draft.path, _mode([tail for tail in [*tails, draft.onward] if tail is not None]))
-    for number, (rule, tail) in enumerate(zip(rules, tails, strict=True)):
-        if tail is not None:
-            made.choices += _under(context, f"{{{{ step.rule == {number} }}}}", tail, rule.path)
-    if draft.onward is not None and not rules[-1].always:
-        made.choices += _under(context, "{{ step.rule is not defined }}", draft.onward, draft.onward.path)
+    default = draft.onward
+    tails = [(f"{{{{ step.rule == {n} }}}}", rule.path, rule.course.tail) for n, rule in enumerate(rules)]
+    made = Onward(draft.path, _mode([tail for _, _, tail in tails] + [default]))
+    if default is not None and not rules[-1].always:
+        tails.append(("{{ step.rule is not defined }}", default.path, default))
+    for guard, path, tail in tails:
+        for choice in _choices(tail) if tail is not None else ():
+            made.choices.append(under(guard, path, choice, context.report))
     draft.onward = made
-
-
-def _refuse_events(context: RewriteContext, rules: Sequence[_Rule]) -> None:
-    for rule in rules:
-        if "event" in heads(rule.when):
-            context.report.add(
-                Code.VALUE,
-                (*rule.path, "when"),
-                "`event` is not known where rules run actions: the step has not ended",
-                "ask for outcome.status or error",
-            )
 
 
 def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
@@ -203,24 +194,13 @@ def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPES) else f"ctx.{name}": value for name, value in assigned.items()}
 
 
-def _mode(onwards: Sequence[Onward]) -> Mode:
-    return "first" if any(one.mode == "first" for one in onwards) else "exclusive"
+def _mode(onwards: Sequence[Onward | None]) -> Mode:
+    return "first" if any(one is not None and one.mode == "first" for one in onwards) else "exclusive"
 
 
 def _choices(tail: Onward) -> list[Choice]:
     """As choices of which the first counts: where all routes count, they are one."""
-    copies = [[route.guarded(route.when, route.when_path) for route in choice] for choice in tail.choices]
+    copies = tail.copy().choices
     if tail.mode != "inclusive" or not copies:
         return copies
     return [[route for choice in copies for route in choice]]
-
-
-def _under(context: RewriteContext, guard: str, tail: Onward, path: Path) -> list[Choice]:
-    made = _choices(tail)
-    for choice in made:
-        for route in choice:
-            own = route.when
-            at = route.when_path if own is not None else path
-            route.when = both(context.report, at, guard, own)
-            route.when_path = at
-    return made

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.dialects.parts import reach
-from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, names_of
+from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, moved_entries
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
-from noetl.dsl.dialects.rules.sequence import copied
 from noetl.dsl.read.origins import Moved, Tree
 
 
@@ -90,7 +89,7 @@ class _Cycle:
         the loop leads."""
         region, gates = self.region, self.context.gates
         path = (*region.end_path, "end_loop")
-        first, onward = each, copied(begin.onward) or Onward(region.path)
+        first, onward = each, begin.onward.copy() if begin.onward else Onward(region.path)
         if (
             "tool" in begin.body
             or len(onward.choices) != 1
@@ -213,10 +212,6 @@ class _Cycle:
             route.step = done.name
             handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
             own = route.body.get("input")
-            route.body["input"] = {**_entries(own), **handed}
-
-
-def _entries(own: Tree) -> dict[str, Tree]:
-    if isinstance(own, Moved):
-        return {name: Moved(value, (*own.path, name)) for name, value in names_of(own.value).items()}
-    return dict(own or {})
+            if isinstance(own, Moved):
+                own = moved_entries(own.value, own.path)
+            route.body["input"] = {**(own or {}), **handed}

@@ -62,6 +62,13 @@ class Onward:
     def routes(self) -> Iterator[Route]:
         return (route for choice in self.choices for route in choice)
 
+    def copy(self) -> Onward:
+        """The same arcs once more: each copy is changed by itself."""
+        choices = [
+            [route.guarded(route.when, route.when_path) for route in choice] for choice in self.choices
+        ]
+        return replace(self, choices=choices, spec=dict(self.spec))
+
     def changed(self) -> None:
         self.written = None
 
@@ -151,7 +158,7 @@ class RuleAction:
         value: Any = self.body
         for key in keys:
             value = names_of(value).get(key)
-        return {name: Moved(one, (*self.path, *keys, name)) for name, one in names_of(value).items()}
+        return moved_entries(value, (*self.path, *keys))
 
     def tree(self) -> Tree:
         """As an item of a tool list."""
@@ -208,6 +215,11 @@ class RewriteContext:
     #: Whether the executor has rules for all tasks.
     ruled: bool = False
     gates: list[Gate] = field(default_factory=list)
+
+
+def moved_entries(value: Any, path: Path) -> dict[str, Tree]:
+    """The entries of the mapping `value`, which stands at `path`."""
+    return {name: Moved(one, (*path, name)) for name, one in names_of(value).items()}
 
 
 def names_of(value: Any) -> dict[str, Any]:

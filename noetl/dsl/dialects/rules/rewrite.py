@@ -9,7 +9,7 @@ from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, names_of
+from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, moved_entries, names_of
 from noetl.dsl.dialects.rules.loop_regions import open_loops
 from noetl.dsl.dialects.rules.sequence import close_gates
 from noetl.dsl.dialects.rules.transitions import onward
@@ -41,6 +41,11 @@ _WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
         "then": "write a list of arcs {step, when} as one item of next.arcs",
         "else": "write a last item of next.arcs without when",
     },
+}
+#: Root key → the older key that it is made of as well, and the canonical one.
+_SCOPES: Final = {
+    **dict.fromkeys(("environment", "workload"), ("environment", "workload")),
+    **dict.fromkeys(("variables", "ctx"), ("variables", "ctx")),
 }
 #: Of a step, what is rewritten.
 _TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
@@ -155,27 +160,18 @@ def _pass(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> 
 
 def _roots(data: Mapping[str, Any], workflow: list[Tree]) -> Tree:
     """The other root keys: `environment` goes below `workload`, `variables` are what ctx begins
-    with."""
+    with. What stands in the canonical key wins."""
     made: dict[str, Tree] = {}
     for key, value in data.items():
         match key:
             case "tasks":
                 continue
-            case "environment" | "workload":
-                made["workload"] = _merged(data, "environment", "workload")
-            case "variables" | "ctx":
-                made["ctx"] = _merged(data, "variables", "ctx")
-            case "workflow":
-                made[key] = workflow
+            case "environment" | "workload" | "variables" | "ctx":
+                lower, upper = _SCOPES[key]
+                made[upper] = {
+                    **moved_entries(data.get(lower), (lower,)),
+                    **moved_entries(data.get(upper), (upper,)),
+                }
             case _:
-                made[key] = value
+                made[key] = workflow if key == "workflow" else value
     return made
-
-
-def _merged(data: Mapping[str, Any], lower: str, upper: str) -> Tree:
-    """Both mappings; what stands in `upper` wins."""
-    below, above = names_of(data.get(lower)), names_of(data.get(upper))
-    return {
-        **{name: Moved(value, (lower, name)) for name, value in below.items()},
-        **{name: Moved(value, (upper, name)) for name, value in above.items()},
-    }

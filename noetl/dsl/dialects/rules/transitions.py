@@ -60,16 +60,10 @@ def route(item: Any, path: Path) -> Route:
 def both(report: ProblemReport, path: Path, *guards: Guard) -> Guard:
     """Holds where all of `guards` do. One that cannot be put together with others is a problem at
     `path`."""
-    return _guard(Guards(report).every(*(Spot(guard, path) for guard in guards)))
+    return _plain(Guards(report).every(*(Spot(guard, path) for guard in guards)))
 
 
-def none_of(report: ProblemReport, path: Path, guards: Sequence[Guard]) -> Guard:
-    """Holds where none of `guards` does. A problem at `path`, as in `both`."""
-    joined = Guards(report)
-    return _guard(joined.every(*(joined.no(Spot(guard, path)) for guard in guards)))
-
-
-def _guard(made: Spot) -> Guard:
+def _plain(made: Spot) -> Guard:
     guard: Guard = made.value
     return None if guard is True else guard
 
@@ -133,7 +127,7 @@ def _decision(
     when: Guard = item.get("when")
     then = _then(item, path, report)
     if then:
-        yield _under(when, (*path, "when"), then, report)
+        yield under(when, (*path, "when"), then, report)
     if item.get("else") is None:
         return
     at = (*path, "else")
@@ -143,7 +137,7 @@ def _decision(
     if inclusive or any(one.when is not None for one in then):
         held: list[Guard] = before if _is_else(item) else [when]
         refused = _otherwise(report, at, held)
-    yield _under(refused, at, targets(item["else"], at), report)
+    yield under(refused, at, targets(item["else"], at), report)
 
 
 def _then(item: dict[str, Any], path: Path, report: ProblemReport) -> Choice:
@@ -160,12 +154,14 @@ def _then(item: dict[str, Any], path: Path, report: ProblemReport) -> Choice:
 
 
 def _otherwise(report: ProblemReport, path: Path, held: Sequence[Guard]) -> Guard:
-    """None of them holds. What has no guard of its own is for success only, and so is this."""
-    guard = none_of(report, path, held)
-    return both(report, path, SUCCEEDED, guard) if asks_how_it_ended(guard) else guard
+    """None of `held` holds. An arc without a guard is for success only, and so is this."""
+    guards = Guards(report)
+    refused = guards.every(*(guards.no(Spot(guard, path)) for guard in held))
+    return _plain(guards.every(SUCCEEDED, refused) if asks_how_it_ended(refused) else refused)
 
 
-def _under(when: Guard, path: Path, choice: Choice, report: ProblemReport) -> Choice:
+def under(when: Guard, path: Path, choice: Choice, report: ProblemReport) -> Choice:
+    """The same arcs where `when`, which stands at `path`, holds besides their own guards."""
     return [
         one.guarded(when, path)
         if one.when is None
