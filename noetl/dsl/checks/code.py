@@ -14,7 +14,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed
 from noetl.errors import NoetlError
 from noetl.net.model import EACH_INPUTS, KindInfo, Template
 

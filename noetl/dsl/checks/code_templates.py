@@ -11,7 +11,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding
-from noetl.dsl.read.code_templates import templates_between
+from noetl.dsl.read.python_code import templates_between
 
 # An expression or statement, not the doubled braces of a format string.
 _IN_CODE: Final = re.compile(r"\{\{\s*[A-Za-z_][\w.]*\s*(\||\}\}|\[)|\{%-?\s*(if|for|set)\b")

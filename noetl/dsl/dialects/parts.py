@@ -63,11 +63,11 @@ class Item:
 
     def tree(self, changes: dict[str, Tree], without: Set[str]) -> Tree:
         """The task with other keys."""
-        value = self.tool.value
-        if not isinstance(value, str):
-            made = {key: one for key, one in value.items() if key not in without} | changes
-        else:
-            made = {"kind": "workbook", "task": self.tool.moved, **changes} if changes else value
+        made: Tree = self.tool.value
+        if not isinstance(made, str):
+            made = {key: one for key, one in made.items() if key not in without} | changes
+        elif changes:
+            made = {"kind": "workbook", "task": self.tool.moved, **changes}
         moved = Moved(made, self.tool.path)
         return moved if self.label is None else {self.label: moved}
 

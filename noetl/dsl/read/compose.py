@@ -12,7 +12,7 @@ from yaml import events
 
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, tag_text, tagged
-from noetl.dsl.read.yaml_faults import explained
+from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
 
 #: The C parser is ten times faster; wheels without it still work.
@@ -23,7 +23,7 @@ _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 class Mark(NamedTuple):
     """A position, from 1. `content_line` is where the text of a block scalar begins.
 
-    `end` is (line, column) behind a scalar; of what is no scalar nothing is known.
+    `end` is (line, column) behind a scalar; of other values it is not known.
     """
 
     line: int
@@ -107,7 +107,7 @@ class Composer:
         try:
             yield from yaml.parse(self._text, Loader=LOADER)
         except yaml.MarkedYAMLError as error:
-            what, hint, at = explained(error, self._text)
+            what, hint, at = explain(error, self._text)
             place = _mark(at) if at else START
             raise Fault(Code.SYNTAX, f"this is not YAML: {what}", hint, place) from None
         except (yaml.YAMLError, ValueError) as error:
@@ -223,7 +223,9 @@ class Composer:
             if name is None:
                 continue
             if name in own:
-                self.faults.append(_duplicate(name, own[name][0], key.mark))
+                lines = f"of line {own[name][0].line} is given again in line {key.mark.line}"
+                message = f"the key {shown(name)} {lines}"
+                self.faults.append(Fault(Code.DUPLICATE_KEY, message, "keep one of them", key.mark))
             own[name] = (key.mark, value)
         return {**merged, **own} if merged else own
 
@@ -257,15 +259,6 @@ class Composer:
             message, hint = f"{what} cannot be a key", 'a template must be quoted: "{{ ... }}"'
         self.faults.append(Fault(Code.KEY_TYPE, message, hint, key.mark))
         return None
-
-
-def _duplicate(name: str, first: Mark, again: Mark) -> Fault:
-    return Fault(
-        Code.DUPLICATE_KEY,
-        f"the key {shown(name)} of line {first.line} is given again in line {again.line}",
-        "keep one of them",
-        again,
-    )
 
 
 def _mark(mark: Any) -> Mark:

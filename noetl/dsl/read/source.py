@@ -84,28 +84,14 @@ class Source:
         """Line and column of the character `offset` of `text`, where that is what stands at
         `path`."""
         path = self.written(path)
-        if path not in self.marks or self._as_read(path) != text:
+        if path not in self.marks or _find(self.data if self.first is None else self.first, path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` of `data`; empty where there is none."""
-        value: Any = self.data
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return {}
+        value = _find(self.data, path)
         return value if isinstance(value, dict) else {}
-
-    def _as_read(self, path: Path) -> Any:
-        value: Any = self.data if self.first is None else self.first
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
 
     def without(self, paths: Iterable[Path]) -> str:
         """The text with `*` in the place of every character of the scalars at or below `paths`."""
@@ -125,6 +111,16 @@ class Source:
         return value.content_line if value is not None else self.mark(path).line
 
 
+def _find(data: Any, path: Path) -> Any:
+    """What stands at `path`; None where nothing does."""
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
 def read(text: bytes | str, file: str) -> Source:
     """Reads one YAML document. All limits hold; problems are in the result."""
     # On Linux the name of a file need not be text; what is recorded of it is.
@@ -132,7 +128,7 @@ def read(text: bytes | str, file: str) -> Source:
     try:
         decoded = _decode(text)
     except Fault as fault:
-        return Source(file, "", None, problems=(_problem(file, fault),))
+        return Source(file, "", None, problems=_problems(file, [fault]))
     composer = Composer(decoded, max_depth=MAX_DEPTH, max_nodes=MAX_NODES)
     try:
         root = composer.compose()
@@ -219,17 +215,10 @@ class _Builder:
                 data = self._value(root, (), 1)
             else:
                 what = "a list" if isinstance(root, Listing) else "a single value"
-                self._faults.append(
-                    Fault(
-                        Code.ROOT,
-                        f"the document is {what}, not a mapping",
-                        "begin with apiVersion:",
-                        root.mark,
-                    )
-                )
+                message = f"the document is {what}, not a mapping"
+                raise Fault(Code.ROOT, message, "begin with apiVersion:", root.mark)
         except Fault as fault:
             self._faults.append(fault)
-            data = None
         problems = (*_problems(self._file, self._faults), *self._words)
         return Source(self._file, self._text, data, self._marks, self._keys, problems)
 

@@ -150,7 +150,7 @@ class _Renaming(TextRewriting):
         about = f"step {shown(name)} has not ended here: {{old}} is {{new}}, the result that is judged"
         warning = _Warning(Code.UNNAMED_RESULT, about)
         # Those of the tasks are results of an earlier run.
-        earlier = {(name, "results"): ""}
+        earlier: Renames = {(name, "results"): ""}
         rules = list(rules_in(step.get("spec"), (*path, "spec")))
         for tool in filter(self.tasks.is_called_once, tools):
             rules += rules_in(at(self.data, tool), tool)

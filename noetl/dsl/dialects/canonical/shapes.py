@@ -28,10 +28,10 @@ _RULES: Final = ("spec", "policy", "rules")
 def at(data: Any, path: Path, missing: Any = None) -> Any:
     """What stands at `path`; `missing` where nothing does."""
     for key in path:
-        if (isinstance(data, dict) and key in data) or (isinstance(data, list) and isinstance(key, int)):
-            data = data[key]
-        else:
+        known = key in data if isinstance(data, dict) else isinstance(data, list) and isinstance(key, int)
+        if not known:
             return missing
+        data = data[key]
     return data
 
 
