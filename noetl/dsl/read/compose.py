@@ -95,7 +95,16 @@ class Composer:
 
     def compose(self) -> Node:
         """The root node. Raises Fault."""
-        take = self._takers()
+        # Looked up by class: a document has tens of thousands of events.
+        take: Mapping[type[events.Event], Callable[[Any], None]] = {
+            events.DocumentStartEvent: self._begin,
+            events.ScalarEvent: lambda event: self._place(self._scalar(event), event.anchor),
+            events.AliasEvent: lambda event: self._place(self._alias(event), None),
+            events.SequenceStartEvent: self._open,
+            events.MappingStartEvent: self._open,
+            events.SequenceEndEvent: self._close,
+            events.MappingEndEvent: self._close,
+        }
         for event in self._events():
             if (taker := take.get(type(event))) is not None:
                 taker(event)
@@ -113,18 +122,6 @@ class Composer:
         except (yaml.YAMLError, ValueError) as error:
             # The pure-Python parser lets ValueError escape from impossible \U escapes.
             raise Fault(Code.SYNTAX, f"this is not YAML: {shown(str(error), 120)}") from None
-
-    def _takers(self) -> Mapping[type[events.Event], Callable[[Any], None]]:
-        # Looked up by class: a document has tens of thousands of events.
-        return {
-            events.DocumentStartEvent: self._begin,
-            events.ScalarEvent: lambda event: self._place(self._scalar(event), event.anchor),
-            events.AliasEvent: lambda event: self._place(self._alias(event), None),
-            events.SequenceStartEvent: self._open,
-            events.MappingStartEvent: self._open,
-            events.SequenceEndEvent: self._close,
-            events.MappingEndEvent: self._close,
-        }
 
     def _begin(self, event: events.DocumentStartEvent) -> None:
         self._documents += 1

@@ -242,15 +242,11 @@ class _Builder:
             case Listing():
                 return [self._value(item, (*path, i), depth + 1) for i, item in enumerate(node.items)]
             case MappingNode():
-                return self._table(node, path, depth)
-
-    def _table(self, node: MappingNode, path: Path, depth: int) -> dict[str, Json]:
-        data: dict[str, Json] = {}
-        for key, (at, value) in node.entries.items():
-            inner = (*path, key)
-            self._keys[inner] = at
-            data[key] = self._value(value, inner, depth + 1)
-        return data
+                self._keys |= {(*path, key): mark for key, (mark, _) in node.entries.items()}
+                return {
+                    key: self._value(inner, (*path, key), depth + 1)
+                    for key, (_, inner) in node.entries.items()
+                }
 
     def _leaf(self, node: Leaf, path: Path) -> Json:
         self._characters += len(node.text)

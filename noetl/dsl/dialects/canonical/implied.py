@@ -98,7 +98,7 @@ class _Results(TextRewriting):
         for tools in items[1:]:
             # Where a task of the workbook is the first one of another step, its text cannot say
             # `_prev`.
-            if not self._is_after(tools) and not any(map(self.tasks.is_ever_first, tools)):
+            if not self._is_after(tools) and self.tasks.first.isdisjoint(tools):
                 for place, chain in self._find_read_by_task(tools, own, _IN_ENVELOPES):
                     head = _head(chain)
                     self.texts[place] = expressions.renamed(self.text(place), head, "_prev")
@@ -140,7 +140,7 @@ class _Results(TextRewriting):
                     sources.append(str(source.get("step")))
                     self._handed.setdefault(where, set()).update(chain[0] for _, chain in read)
         for place, chain in read if sources else ():
-            is_shared = place[0] == "workbook" and not self.tasks.is_called_once(place[:-1])
+            is_shared = place[0] == "workbook" and self.tasks.calls[place[:-1]] != 1
             whose = sources[0] if len(set(sources)) == 1 and not is_shared else "<step>"
             message = f"`{chain[0]}` is here the result of the step whose arc led to {step.get('step')!r}"
             self._report(place, chain, message, ".".join((whose, *chain[1:])))

@@ -104,7 +104,7 @@ class _Renaming(TextRewriting):
         tools = [
             place
             for place in self.tasks.of_step(step, path)
-            if self.tasks.only_without_loops(place) and at(self.data, (*place, "loop")) is None
+            if place not in self.tasks.looped and at(self.data, (*place, "loop")) is None
         ]
         targets = [(*tool, "set") for tool in tools]
         for place in (*tools, (*path, "spec")):
@@ -152,7 +152,7 @@ class _Renaming(TextRewriting):
         # Those of the tasks are results of an earlier run.
         earlier: Renames = {(name, "results"): ""}
         rules = list(rules_in(step.get("spec"), (*path, "spec")))
-        for tool in filter(self.tasks.is_called_once, tools):
+        for tool in (tool for tool in tools if self.tasks.calls[tool] == 1):
             rules += rules_in(at(self.data, tool), tool)
             self.rename((*tool, "set"), {(name,): "output", **earlier}, warning)
         for place in rules:

@@ -10,8 +10,7 @@ from typing import Final
 from noetl.dsl.dialects.classic import cases
 from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
 from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
-from noetl.dsl.dialects.guards import SUCCEEDED, Guards
-from noetl.dsl.dialects.parts import Item, NewNames, Spot, items_of
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, NewNames, Spot, items_of
 from noetl.dsl.document import Classic, Part, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, keys_given
 from noetl.dsl.document.identifiers import readable

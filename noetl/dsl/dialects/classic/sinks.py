@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, ClassicRule, behind
-from noetl.dsl.dialects.guards import FAILED, SUCCEEDED, Guards, heads
-from noetl.dsl.dialects.parts import NewNames, Spot
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, NewNames, Spot, heads
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.expressions import names_used
 from noetl.facts.boundaries import BOUNDARY

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.drafts import Branch, Route, RuleAction, RuleTasks, Work, names_of
+from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.dialects.rules.drafts import (
+    Branch,
+    RewriteContext,
+    Route,
+    RuleAction,
+    RuleTasks,
+    Work,
+    names_of,
+)
 from noetl.dsl.dialects.rules.transitions import route
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Tree
@@ -23,7 +32,7 @@ def tasks_of(data: Mapping[str, Any], steps: set[str], report: ProblemReport) ->
                 Code.DUPLICATE_NAME, name_path, f"{what} is called {shown(name)} as well", "rename the task"
             )
             continue
-        found = list(_actions(actions, path))
+        found = actions_of(actions, path)
         if not found:
             entry = path[:-1] if path[-1] == "actions" else path
             report.missing(
@@ -52,12 +61,9 @@ def _entries(form: Any, report: ProblemReport) -> Iterator[tuple[str, Any, bool,
         yield entry[key], entry.get("actions"), entry.get("parallel") is True, (*at, "actions"), (*at, key)
 
 
-def _actions(form: Any, path: Path) -> Iterator[RuleAction]:
-    if isinstance(form, list):
-        for index, item in enumerate(form):
-            yield action(item, (*path, index))
-    elif form is not None:
-        yield action(form, path)
+def actions_of(form: Any, path: Path) -> list[RuleAction]:
+    """One action or a list of them; none where `form` is null."""
+    return [] if form is None else [action(item.value, item.path) for item in Spot(form, path).items()]
 
 
 def _named(actions: list[RuleAction], task: str) -> Iterator[RuleAction]:
@@ -79,11 +85,12 @@ def action(form: Any, path: Path) -> RuleAction:
 
 def _tool(form: Mapping[str, Any], path: Path) -> RuleAction:
     kind_key = next((key for key in ("kind", "action", "type") if form.get(key) is not None), "kind")
-    dropped = {kind_key} - {"kind"}
-    body: dict[str, Tree] = {key: value for key, value in form.items() if key not in dropped}
+    body: dict[str, Tree] = {key: value for key, value in form.items() if key not in ("kind", kind_key)}
     if form.get(kind_key) is not None:
         kind = form[kind_key] if kind_key == "kind" else Moved(form[kind_key], (*path, kind_key))
-        body = {"kind": kind, **{key: value for key, value in body.items() if key != "kind"}}
+        body = {"kind": kind, **body}
+    elif "kind" in form:
+        body = dict(form)
     called = form.get("label") or form.get("name") or ""
     ruled = form.get(kind_key) == "workbook" or has_rules(form.get("spec"))
     return RuleAction(called, path, body, ruled)
@@ -94,32 +101,26 @@ def has_rules(spec: Any) -> bool:
     return names_of(names_of(spec).get("policy")).get("rules") is not None
 
 
-def branches(
-    run: Any, path: Path, steps: set[str], book: set[str], tasks: RuleTasks, report: ProblemReport
-) -> list[Branch]:
+def branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:
     """What `run` names, in order."""
-    items = (
-        [(item, (*path, index)) for index, item in enumerate(run)] if isinstance(run, list) else [(run, path)]
-    )
-    found = (_branch(item, at, steps, book, tasks, report) for item, at in items if item is not None)
+    items = [item for item in Spot(run, path).items() if item.value is not None]
+    found = [_branch(context, item.value, item.path) for item in items]
     return [branch for branch in found if branch is not None]
 
 
-def _branch(
-    item: Any, path: Path, steps: set[str], book: set[str], tasks: RuleTasks, report: ProblemReport
-) -> Branch | None:
+def _branch(context: RewriteContext, item: Any, path: Path) -> Branch | None:
+    tasks = context.tasks
     if isinstance(item, dict):
         return route(item, path) if "step" in item else Work("", path, (action(item, path),))
-    if item in steps:
+    if item in context.steps:
         return Route(path, item, path)
     if item in tasks.works:
         tasks.used.add(item)
         return tasks.works[item]
-    if item in book:
+    if item in context.book:
         return Work(item, path, (action(item, path),))
-    known = [*steps, *tasks.works, *book]
-    hint = report.suggest(
-        item, known, "name a step, an entry of tasks or of the workbook, or write an action"
-    )
-    report.add(Code.UNKNOWN_STEP, path, f"there is no step and no task {shown(item)}", hint)
+    known = [*context.steps, *tasks.works, *context.book]
+    otherwise = "name a step, an entry of tasks or of the workbook, or write an action"
+    hint = context.report.suggest(item, known, otherwise)
+    context.report.add(Code.UNKNOWN_STEP, path, f"there is no step and no task {shown(item)}", hint)
     return None

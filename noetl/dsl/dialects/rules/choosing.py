@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from noetl.dsl.dialects.guards import heads
+from noetl.dsl.dialects.parts import heads
 from noetl.dsl.dialects.rules.actions import branches, has_rules
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
@@ -92,7 +92,7 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
         return
     key = given[0]
     if key == "run":
-        yield _Rule(None, draft.path, _branches(context, raw["run"], (*draft.path, "run")), None, {})
+        yield _Rule(None, draft.path, branches(context, raw["run"], (*draft.path, "run")), None, {})
         return
     for index, form in enumerate(raw[key]):
         at = (*draft.path, key, index)
@@ -111,13 +111,9 @@ def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
     if form.keys().isdisjoint({"run", "next", "set"}):
         context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
     assigned = moved_entries(form.get("set"), (*at, "set"))
-    found = _branches(context, form.get("run"), (*at, "run"))
+    found = branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
     return _Rule(form.get("when"), at, found, after, assigned)
-
-
-def _branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:
-    return branches(run, path, context.steps, context.book, context.tasks, context.report)
 
 
 def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:

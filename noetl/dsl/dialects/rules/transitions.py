@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from noetl.dsl.dialects.guards import SUCCEEDED, Guards, asks_how_it_ended
-from noetl.dsl.dialects.parts import Spot
-from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, Route, names_of
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Spot, asks_how_it_ended
+from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, Route, moved_entries, names_of
 from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path
@@ -25,22 +24,17 @@ def onward(form: Any, path: Path, report: ProblemReport) -> Onward | None:
     if isinstance(form, dict) and ("arcs" in form or "spec" in form or not _is_item(form)):
         spec = names_of(form.get("spec"))
         mode: Mode = spec.get("mode") or "exclusive"
-        items = [(item, (*path, "arcs", index)) for index, item in enumerate(form.get("arcs") or [])]
-        return _onward(Onward(path, mode, spec=dict(spec), written=form), items, report)
+        arcs = Spot(form.get("arcs") or [], (*path, "arcs"))
+        return _onward(Onward(path, mode, spec=dict(spec), written=form), arcs.items(), report)
     if isinstance(form, list):
-        items = [(item, (*path, index)) for index, item in enumerate(form)]
         mode = "exclusive" if _is_one_decision(form) else "inclusive"
-        return _onward(Onward(path, mode, written=form), items, report)
-    if form is None:
-        return None
-    return _onward(Onward(path, written=form), [(form, path)], report)
+        return _onward(Onward(path, mode, written=form), Spot(form, path).items(), report)
+    return None if form is None else _onward(Onward(path, written=form), [Spot(form, path)], report)
 
 
 def targets(form: Any, path: Path) -> Choice:
     """The arcs of `then`, `else`: a name, a mapping with step, or a list of them."""
-    if isinstance(form, list):
-        return [route(item, (*path, index)) for index, item in enumerate(form)]
-    return [route(form, path)]
+    return [route(item.value, item.path) for item in Spot(form, path).items()]
 
 
 def route(item: Any, path: Path) -> Route:
@@ -51,9 +45,7 @@ def route(item: Any, path: Path) -> Route:
         key: Moved(value, (*path, key)) for key, value in item.items() if key not in _OF_WAYS
     }
     if "set" in item:
-        body["set"] = {
-            name: Moved(value, (*path, "set", name)) for name, value in names_of(item["set"]).items()
-        }
+        body["set"] = moved_entries(item["set"], (*path, "set"))
     return Route(path, item.get("step"), (*path, "step"), item.get("when"), (*path, "when"), body)
 
 
@@ -88,9 +80,9 @@ def _is_else(item: Any) -> bool:
     return isinstance(item, dict) and "else" in item and "then" not in item and item.get("when") is None
 
 
-def _onward(made: Onward, items: list[tuple[Any, Path]], report: ProblemReport) -> Onward:
+def _onward(made: Onward, items: list[Spot], report: ProblemReport) -> Onward:
     asked: list[Guard] = []
-    for item, path in items:
+    for item, path in ((one.value, one.path) for one in items):
         if isinstance(item, list):
             _check_choice(item, path, report)
             made.choices.append(targets(item, path))
