@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from noetl.dsl import json_schema
 from noetl.dsl.document import Document, Part, spellings_of
-from noetl.dsl.document.base import Key, declared, models_below
+from noetl.dsl.document.base import Key, declared_keys, models_below
 from noetl.dsl.explain.lessons.page import page
 from noetl.tools.kit import manual
 from noetl.tools.kit.registry import entry_points, is_built_in, load
@@ -67,7 +67,7 @@ def keys_page() -> str:
 
 
 def _section(model: type[Part], part: Mapping[str, Any]) -> str:
-    keys, spelled = declared(model), spellings_of(model)
+    keys, spelled = declared_keys(model), spellings_of(model)
     rows = ["| key | holds | meaning |", "|---|---|---|"]
     for key, found in part["properties"].items():
         one = keys.get(key, Key())

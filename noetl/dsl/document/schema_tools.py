@@ -176,7 +176,7 @@ class Values:
         return {**said, **CLOSED}
 
     def _by(self, key: str, branches: list[Schema], place: str) -> Schema:
-        """Parts that are told apart by what stands under `key`, in any spelling."""
+        """Parts that differ in what stands under `key`, in any spelling."""
         spellings = (key, *self._spellings(place, key))
         known = {str(part["properties"][key]["const"]): self._part(part, place) for part in branches}
         names: Schema = {"anyOf": [_TEMPLATE, {"enum": sorted(known)}]}

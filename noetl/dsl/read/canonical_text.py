@@ -205,7 +205,7 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _at(data: Any, path: Path) -> Any:
-    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own:
+    """What stands there; `_NOWHERE` below a number as a key that is written in another way:
     keys are texts elsewhere."""
     for part in path:
         key = plain(str(part)) if isinstance(data, dict) and part not in data else part
@@ -276,7 +276,7 @@ def _steps(source: Source) -> Iterator[tuple[int, Any]]:
 
 def _starts(source: Source, lines: Sequence[str]) -> Mapping[Any, tuple[int, int]]:
     """Name of a step → the line that it begins, and how far that is indented; only steps that have
-    a line of their own."""
+    a separate line."""
     found = {}
     for index, (line, name) in enumerate(_steps(source)):
         item = _ITEM.match(lines[line - 1][: source.marks["workflow", index].column - 1])

@@ -11,7 +11,7 @@ import yaml
 from yaml import events
 
 from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, tag_text, tagged
+from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, read_tagged, tag_text
 from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
 
@@ -199,7 +199,7 @@ class Composer:
         is_plain = event.tag is None and event.implicit[0]
         try:
             if event.tag is not None:
-                return Leaf(mark, tagged(text, event.tag), text, plain=False)
+                return Leaf(mark, read_tagged(text, event.tag), text, plain=False)
             return Leaf(mark, plain(text) if is_plain else text, text, plain=is_plain)
         except ScalarFault as fault:
             code = Code.TAG if fault.tag else Code.NUMBER

@@ -75,14 +75,14 @@ class ProblemReport:
             return
         code = finding.code
         line, column = self._place(finding)
-        written = self.source.written(path)
+        written = self.source.path_in_text(path)
         own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
         file, at = self.source.file, dotted(written)
         self._keep(Problem(code, own, file, line, column, at, finding.message, finding.hint))
         if own == "error":
             self._faulty.add(written)
             if finding.explains is not None:
-                self._faulty.add(self.source.written(finding.explains))
+                self._faulty.add(self.source.path_in_text(finding.explains))
         if finding.hides:
             self.hide(path)
 
@@ -96,7 +96,7 @@ class ProblemReport:
     def respell(self, path: Path) -> None:
         """Says that the canonical form has the part at `path` in another way, and that no warning
         says so."""
-        self._respelled.add(self.source.written(path))
+        self._respelled.add(self.source.path_in_text(path))
 
     @property
     def respelled(self) -> int:
@@ -114,7 +114,7 @@ class ProblemReport:
 
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""
-        return self.source.written(path) in self._faulty
+        return self.source.path_in_text(path) in self._faulty
 
     def suggest(
         self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE

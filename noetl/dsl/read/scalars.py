@@ -42,7 +42,7 @@ def plain(text: str) -> Json:
     return _number(text) if text[0] in "+-.0123456789" else text
 
 
-def tagged(text: str, tag: str) -> Json:
+def read_tagged(text: str, tag: str) -> Json:
     """The value of a scalar with an explicit tag of the core schema. Raises ScalarFault where the
     text is not of that tag."""
     kind = tag.removeprefix(_TAG)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
-from noetl.dsl.read.alignment import masked, position
+from noetl.dsl.read.alignment import mask, position
 from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, MappingNode, Mark, Node
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.scalars import ONCE_BOOLEANS
@@ -55,7 +55,7 @@ class Source:
         first = self.data if self.first is None else self.first
         return replace(self, data=data, origins=(origins, *self.origins), first=first)
 
-    def written(self, path: Path) -> Path:
+    def path_in_text(self, path: Path) -> Path:
         """Where the part at `path` of `data` stands in the text, or the nearest part around it."""
         if not self.origins:
             return path
@@ -68,7 +68,7 @@ class Source:
     def mark(self, path: Path) -> Mark:
         """Where problems of `path` point: at a scalar, at the key of a collection, else at the
         nearest part around it."""
-        path = self.written(path)
+        path = self.path_in_text(path)
         while path:
             value = self.marks.get(path)
             if value is not None:
@@ -78,12 +78,12 @@ class Source:
 
     def key_mark(self, path: Path) -> Mark:
         """Where the key of `path` is."""
-        return self.keys.get(self.written(path)) or self.mark(path)
+        return self.keys.get(self.path_in_text(path)) or self.mark(path)
 
     def position(self, path: Path, text: str, offset: int) -> tuple[int, int] | None:
         """Line and column of the character `offset` of `text`, where that is what stands at
         `path`."""
-        path = self.written(path)
+        path = self.path_in_text(path)
         if path not in self.marks or _find(self.data if self.first is None else self.first, path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
@@ -95,7 +95,7 @@ class Source:
 
     def without(self, paths: Iterable[Path]) -> str:
         """The text with `*` in the place of every character of the scalars at or below `paths`."""
-        hidden = frozenset(map(self.written, paths))
+        hidden = frozenset(map(self.path_in_text, paths))
         if not hidden:
             return self.text
         marks = [
@@ -103,11 +103,11 @@ class Source:
             for path, mark in self.marks.items()
             if mark.scalar and any(path[:size] in hidden for size in range(1, len(path) + 1))
         ]
-        return masked(self.text, marks)
+        return mask(self.text, marks)
 
     def line_of_content(self, path: Path) -> int:
         """The line on which the content begins: for `code: |` the first line of the code."""
-        value = self.marks.get(self.written(path))
+        value = self.marks.get(self.path_in_text(path))
         return value.content_line if value is not None else self.mark(path).line
 
 

@@ -70,7 +70,7 @@ class _Results(TextRewriting):
         super().__init__(data, kinds, report)
         self.steps: list[dict[str, Any]] = data.get("workflow") or []
         self._known = self._find_defined()
-        #: Where an arc stands → the names that it hands over.
+        #: Where an arc stands → the names that it passes.
         self._handed: dict[Path, set[str]] = {}
         self._reported: set[tuple[Path, Chain]] = set()
 
@@ -116,7 +116,7 @@ class _Results(TextRewriting):
         groups = [at(self.data, (*tool, group)) or {} for tool in tools for group in ("input", "args")]
         given = own.union(*groups)
         for tool in tools:
-            for part in self.tasks.rendered(tool):
+            for part in self.tasks.rendered_parts(tool):
                 if part[-1] not in _LATER:
                     defined = own if part[-1] in ("input", "args") else given
                     yield from self._find_read([part], defined, envelopes)
@@ -132,7 +132,7 @@ class _Results(TextRewriting):
                     yield from ((path, chain) for chain in _chains(text) if _head(chain) in heads)
 
     def _hand_over(self, step: dict[str, Any], read: list[tuple[Path, Chain]]) -> None:
-        """Arcs to `step` hand over what it reads."""
+        """Arcs to `step` pass what it reads."""
         sources = []
         for index, source in enumerate(self.steps):
             for arc, where in arcs_of(source.get("next"), ("workflow", index, "next")):

@@ -116,7 +116,7 @@ class _Renaming(TextRewriting):
         if not renames:
             return
         rest = [(*path, key) for key in step if key not in ("tool", "step", "desc")]
-        for place in [*rest, *(part for tool in tools for part in self.tasks.rendered(tool))]:
+        for place in [*rest, *(part for tool in tools for part in self.tasks.rendered_parts(tool))]:
             self.rename(place, renames, warning)
 
     def _rename_targets(self, path: Path, warning: _Warning) -> Renames:

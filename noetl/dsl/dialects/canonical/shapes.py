@@ -175,7 +175,7 @@ class Tasks:
             path = self._book[called]
             tool = at(self._data, path)
 
-    def rendered(self, path: Path) -> Iterator[Path]:
+    def rendered_parts(self, path: Path) -> Iterator[Path]:
         """The parts of the task at `path` that are rendered: all but code, and SQL that comes with
         `params`."""
         tool = at(self._data, path)

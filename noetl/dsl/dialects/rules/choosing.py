@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl.dsl.dialects.parts import heads
-from noetl.dsl.dialects.rules.actions import branches, has_rules
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
     Choice,
@@ -24,13 +23,13 @@ from noetl.dsl.dialects.rules.drafts import (
     RewriteContext,
     StepDraft,
     Work,
-    moved_entries,
+    entries_at,
     names_of,
 )
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
+from noetl.dsl.dialects.rules.parsing import branches, has_rules, onward, under
 from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course
-from noetl.dsl.dialects.rules.transitions import onward, under
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Tree
 
@@ -65,7 +64,7 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
     for rule in rules:
         arranger = Arranger(context, draft, rule.path)
         after = rule.onward if rule.onward is not None else draft.onward
-        rule.course = arranger.arranged(rule.branches, after, parallel=raw.get("parallel") is True)
+        rule.course = arranger.arrange(rule.branches, after, parallel=raw.get("parallel") is True)
         arranger_steps += arranger.added
     if not rules or (draft.body.get("loop") is not None and not _fits_loop(context, rules)):
         return arranger_steps
@@ -110,7 +109,7 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
 def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
     if form.keys().isdisjoint({"run", "next", "set"}):
         context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
-    assigned = moved_entries(form.get("set"), (*at, "set"))
+    assigned = entries_at(form.get("set"), (*at, "set"))
     found = branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
     return _Rule(form.get("when"), at, found, after, assigned)
@@ -139,7 +138,9 @@ def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
     for rule in rules:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
-        routes = [route.guarded(None if rule.always else rule.when, (*rule.path, "when")) for route in choice]
+        routes = [
+            route.with_guard(None if rule.always else rule.when, (*rule.path, "when")) for route in choice
+        ]
         if rule.assigned:
             routes[0].body["set"] = {**rule.assigned, **(routes[0].body.get("set") or {})}
         made.choices.append(routes)

@@ -189,7 +189,7 @@ def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
                 f"the loop of step {shown(around.begin_name)} around this one has the iterator "
                 f"{shown(name)} too"
             )
-            context.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
+            context.report.add(Code.NAME, at, message, "give each loop another iterator")
             return False
         around = around.outer
     if name in context.steps:

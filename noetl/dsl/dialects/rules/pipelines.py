@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, NewNames, asks_how_it_ended
-from noetl.dsl.dialects.rules.actions import actions_of
 from noetl.dsl.dialects.rules.drafts import Guard, RewriteContext, RuleAction, StepDraft, names_of
-from noetl.dsl.dialects.rules.transitions import both
+from noetl.dsl.dialects.rules.parsing import actions_of, both
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -42,7 +41,7 @@ def _name_run(names: NewNames, actions: Sequence[RuleAction], at: int) -> list[R
         another = one.under(name)
         if name != wanted and one.name:
             renamed[wanted] = name
-            known = {wanted: "{{ result }}", **one.moved("set")}
+            known = {wanted: "{{ result }}", **one.entries("set")}
             another = replace(another, body={**one.body, "set": known})
         made.append(another)
     return [_retarget_jumps(one, renamed) for one in made] if renamed else made
@@ -122,7 +121,7 @@ def _tool(draft: StepDraft) -> tuple[list[RuleAction], list[RuleAction]]:
 
 
 def _end(actions: Sequence[RuleAction], names: NewNames, *, ruled: bool) -> Iterator[RuleAction]:
-    """The last of them ends the pipeline; a noop does where it has rules of its own."""
+    """The last of them ends the pipeline; a noop does where it already has rules."""
     if not actions:
         return
     last = actions[-1]
@@ -141,8 +140,8 @@ def _end(actions: Sequence[RuleAction], names: NewNames, *, ruled: bool) -> Iter
 
 
 def _with_rules(one: RuleAction, rules: list[Tree]) -> RuleAction:
-    policy = {**one.moved("spec", "policy"), "rules": rules}
-    return replace(one, body={**one.body, "spec": {**one.moved("spec"), "policy": policy}})
+    policy = {**one.entries("spec", "policy"), "rules": rules}
+    return replace(one, body={**one.body, "spec": {**one.entries("spec"), "policy": policy}})
 
 
 def _policy(

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl.dsl.dialects.parts import NewNames
-from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, moved_entries, names_of
+from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, entries_at, names_of
 from noetl.dsl.dialects.rules.loop_regions import open_loops
+from noetl.dsl.dialects.rules.parsing import has_rules, onward, tasks_of
 from noetl.dsl.dialects.rules.sequence import close_gates
-from noetl.dsl.dialects.rules.transitions import onward
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
-from noetl.dsl.document.base import Parts, keys_given
+from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
@@ -77,7 +76,7 @@ def _foreign(part: Part) -> list[str]:
     words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), None)
     if words is None:
         return []
-    names = keys_given(part)
+    names = given_keys(part)
     return [key for key in words if key in names]
 
 
@@ -169,8 +168,8 @@ def _roots(data: Mapping[str, Any], workflow: list[Tree]) -> Tree:
             case "environment" | "workload" | "variables" | "ctx":
                 lower, upper = _SCOPES[key]
                 made[upper] = {
-                    **moved_entries(data.get(lower), (lower,)),
-                    **moved_entries(data.get(upper), (upper,)),
+                    **entries_at(data.get(lower), (lower,)),
+                    **entries_at(data.get(upper), (upper,)),
                 }
             case _:
                 made[key] = workflow if key == "workflow" else value

@@ -1,5 +1,5 @@
-"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named
-steps, then `next`.
+"""What one rule runs, in order: a pipeline in the step itself, then new steps, then named steps,
+then `next`.
 
 Named steps run one after another: between two of them stands a gate, a step without a tool whose
 `auto` join waits for all that the branch before it can still send.
@@ -50,7 +50,7 @@ class Arranger:
     path: Path
     added: list[StepDraft] = field(default_factory=list)
 
-    def arranged(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
+    def arrange(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
         """`onward` comes after all of it."""
         if parallel and len(branches) > 1:
             return Course((), self._side_by_side(branches, onward))
@@ -112,7 +112,7 @@ class Arranger:
         """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
-        body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
+        body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree() for one in actions]}
         made = self._step(f"{self.source.name}.{name}", path, body, tail)
         self.added.append(made)
         return Route(path, made.name, path)
@@ -130,14 +130,14 @@ class Arranger:
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
             route = Route(one.path, join.name, one.path, body={"args": args})
             onward = Onward(one.path, choices=[[route]])
-            body: dict[str, Tree] = {**self._shared(), "tool": [one.tree()]}
+            body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree()]}
             made = self._step(f"{prefix}.{number}", one.path, body, onward)
             self.added.append(made)
             entry.append(Route(one.path, made.name, one.path))
         self.added.append(join)
         return entry
 
-    def _shared(self) -> dict[str, Tree]:
+    def _shared_keys(self) -> dict[str, Tree]:
         """What the step says for all that it runs."""
         shared = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
         if isinstance(spec := _plain(shared.get("spec")), dict):
