@@ -190,7 +190,6 @@ def _of_its_line(comments: list[Any]) -> list[Any]:
 
 
 def _fits(made: Any) -> bool:
-    """Whether a collection can stand in one line."""
     commented = any(node.ca.items or node.ca.comment for node in _nodes(made))
     return not commented and len(json.dumps(made)) <= _ONE_LINE
 

@@ -11,7 +11,7 @@ import yaml
 from yaml import events
 
 from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, read_tagged, tag_text
+from noetl.dsl.read.scalars import TAG, ScalarFault, plain, read_tagged, tag_text
 from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
 
@@ -158,7 +158,7 @@ class Composer:
                 Code.TOO_DEEP, f"the document is nested deeper than {self._max_depth} levels", "", mark
             )
         mapping = isinstance(event, events.MappingStartEvent)
-        if not collection_tag_allowed(event.tag, "map" if mapping else "seq"):
+        if event.tag not in (None, "!", f"{TAG}map" if mapping else f"{TAG}seq"):
             self.faults.append(
                 Fault(Code.TAG, f"the tag {tag_text(event.tag or '!')} is not allowed", "remove it", mark)
             )

@@ -20,7 +20,7 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 #: Python refuses to print integers with more digits than this.
 MAX_DIGITS = 4_300
-_TAG = "tag:yaml.org,2002:"
+TAG = "tag:yaml.org,2002:"
 
 
 class ScalarFault(ValueError):
@@ -45,7 +45,7 @@ def plain(text: str) -> Json:
 def read_tagged(text: str, tag: str) -> Json:
     """The value of a scalar with an explicit tag of the core schema. Raises ScalarFault where the
     text is not of that tag."""
-    kind = tag.removeprefix(_TAG)
+    kind = tag.removeprefix(TAG)
     if tag == "!" or (kind == "str" and kind != tag):
         return text
     expected = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
@@ -61,14 +61,9 @@ def read_tagged(text: str, tag: str) -> Json:
     return float(value) if kind == "float" else value
 
 
-def collection_tag_allowed(tag: str | None, kind: str) -> bool:
-    """Whether a mapping (`map`) or list (`seq`) may carry `tag`."""
-    return tag in (None, "!", f"{_TAG}{kind}")
-
-
 def tag_text(tag: str) -> str:
     """A tag the way people write it."""
-    text = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
+    text = f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
     return text if len(text) <= 60 else text[:59] + "…"
 
 

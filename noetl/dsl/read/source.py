@@ -112,7 +112,6 @@ class Source:
 
 
 def _find(data: Any, path: Path) -> Any:
-    """What stands at `path`; None where nothing does."""
     for part in path:
         try:
             data = data[part]

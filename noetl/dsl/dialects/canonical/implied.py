@@ -64,8 +64,6 @@ def rewrite_results(
 
 
 class _Results(TextRewriting):
-    """What is to be said in a document's data."""
-
     def __init__(self, data: dict[str, Any], kinds: Mapping[str, KindInfo], report: ProblemReport) -> None:
         super().__init__(data, kinds, report)
         self.steps: list[dict[str, Any]] = data.get("workflow") or []

@@ -65,8 +65,6 @@ class _Warning:
 
 
 class _Renaming(TextRewriting):
-    """What is to be renamed in a document's data."""
-
     def __init__(self, data: dict[str, Any], kinds: Mapping[str, KindInfo], report: ProblemReport) -> None:
         super().__init__(data, kinds, report)
         #: Where targets stand → old target → new one.

@@ -210,7 +210,6 @@ class _Rewriter:
 
 
 def _variables(step: Spot) -> dict[str, Tree]:
-    """What `vars` assigns."""
     given = step.get("vars")
     found = given.entries() if given is not None else {}
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}

@@ -10,17 +10,15 @@ arcs are guarded. The last action of each rule breaks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl.dsl.dialects.parts import heads
 from noetl.dsl.dialects.rules.drafts import (
-    Branch,
     Choice,
-    Guard,
     Mode,
     Onward,
     RewriteContext,
+    RuleDraft,
     StepDraft,
     Work,
     entries_at,
@@ -28,33 +26,11 @@ from noetl.dsl.dialects.rules.drafts import (
 )
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
 from noetl.dsl.dialects.rules.parsing import branches, has_rules, onward, under
-from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
-from noetl.dsl.dialects.rules.sequence import Arranger, Course
+from noetl.dsl.dialects.rules.pipelines import pipeline, plain_pipeline
+from noetl.dsl.dialects.rules.sequence import Arranger
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Tree
 
 _SCOPES: Final = ("ctx.", "vars.", "step.", "iter.")
-
-
-@dataclass(slots=True)
-class _Rule:
-    when: Guard
-    path: Path
-    branches: Sequence[Branch]
-    onward: Onward | None
-    assigned: dict[str, Tree]
-    course: Course = field(default_factory=lambda: Course((), None))
-
-    @property
-    def always(self) -> bool:
-        return self.when is None or self.when is True
-
-    @property
-    def only_routes(self) -> bool:
-        tail = self.course.tail
-        if self.course.head or tail is None or len(tail.choices) != 1:
-            return False
-        return all(route.when is None and route.step is not None for route in tail.routes)
 
 
 def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> list[StepDraft]:
@@ -83,7 +59,7 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
     return arranger_steps
 
 
-def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> Iterator[_Rule]:
+def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> Iterator[RuleDraft]:
     given = [key for key in ("rules", "cases", "run") if raw.get(key) is not None]
     if len(given) > 1:
         message = f"`{given[1]}` stands beside `{given[0]}`: which of them acts is not clear"
@@ -91,7 +67,7 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
         return
     key = given[0]
     if key == "run":
-        yield _Rule(None, draft.path, branches(context, raw["run"], (*draft.path, "run")), None, {})
+        yield RuleDraft(None, draft.path, branches(context, raw["run"], (*draft.path, "run")), None, {})
         return
     for index, form in enumerate(raw[key]):
         at = (*draft.path, key, index)
@@ -106,16 +82,16 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
             return
 
 
-def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
+def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> RuleDraft:
     if form.keys().isdisjoint({"run", "next", "set"}):
         context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
     assigned = entries_at(form.get("set"), (*at, "set"))
     found = branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
-    return _Rule(form.get("when"), at, found, after, assigned)
+    return RuleDraft(form.get("when"), at, found, after, assigned)
 
 
-def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
+def _fits_loop(context: RewriteContext, rules: Sequence[RuleDraft]) -> bool:
     """In a loop rules that run actions act for each iteration: they cannot route."""
     acting = any(isinstance(branch, Work) for rule in rules for branch in rule.branches)
     for rule in rules:
@@ -133,7 +109,7 @@ def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
     return True
 
 
-def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
+def _route(draft: StepDraft, rules: Sequence[RuleDraft]) -> None:
     made = Onward(draft.path)
     for rule in rules:
         assert rule.course.tail is not None
@@ -150,7 +126,7 @@ def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
     draft.onward = made
 
 
-def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -> None:
+def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[RuleDraft]) -> None:
     for rule in rules:
         if "event" in heads(rule.when):
             message = "`event` is not known where rules run actions: the step has not ended"
@@ -158,21 +134,19 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -
             context.report.add(Code.VALUE, (*rule.path, "when"), message, hint)
     looping = draft.body.get("loop") is not None
     numbered = not looping and any(rule.course.tail is not draft.onward for rule in rules)
-    decisions = [
-        PipelineChoice(
-            rule.when,
-            rule.path,
-            rule.course.head,
-            ({"step.rule": number} if numbered else {}) | _in_ctx(rule.assigned),
-        )
-        for number, rule in enumerate(rules)
-    ]
+    for number, rule in enumerate(rules):
+        # At rules of steps, as at arcs, a plain name means ctx.
+        named = {
+            name if name.startswith(_SCOPES) else f"ctx.{name}": value
+            for name, value in rule.assigned.items()
+        }
+        rule.assigned = {"step.rule": number, **named} if numbered else named
     ruled = (
         context.ruled
         or has_rules(draft.body.get("spec"))
         or has_rules(names_of(draft.body.get("loop")).get("spec"))
     )
-    draft.body["tool"] = pipeline(context, draft, decisions, ruled=ruled)
+    draft.body["tool"] = pipeline(context, draft, rules, ruled=ruled)
     if not numbered:
         return
     default = draft.onward
@@ -184,11 +158,6 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -
         for choice in _choices(tail) if tail is not None else ():
             made.choices.append(under(guard, path, choice, context.report))
     draft.onward = made
-
-
-def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
-    """At rules of steps, as at arcs, a plain name means ctx."""
-    return {name if name.startswith(_SCOPES) else f"ctx.{name}": value for name, value in assigned.items()}
 
 
 def _mode(onwards: Sequence[Onward | None]) -> Mode:

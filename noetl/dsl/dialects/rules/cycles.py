@@ -44,8 +44,6 @@ def _inside(context: RewriteContext, region: LoopRegion) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """Writes the steps of one region."""
-
     context: RewriteContext
     region: LoopRegion
     inside: set[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -176,6 +176,37 @@ class Work:
 
 
 Branch: TypeAlias = Route | Work
+
+
+@dataclass(slots=True)
+class Course:
+    """`head` runs in the step itself; `tail` is where its router leads then."""
+
+    head: tuple[RuleAction, ...]
+    tail: Onward | None
+
+
+@dataclass(slots=True)
+class RuleDraft:
+    """A rule of a step, and the course that follows where `when` holds, after `assigned`."""
+
+    when: Guard
+    path: Path
+    branches: Sequence[Branch]
+    onward: Onward | None
+    assigned: dict[str, Tree]
+    course: Course = field(default_factory=lambda: Course((), None))
+
+    @property
+    def always(self) -> bool:
+        return self.when is None or self.when is True
+
+    @property
+    def only_routes(self) -> bool:
+        tail = self.course.tail
+        if self.course.head or tail is None or len(tail.choices) != 1:
+            return False
+        return all(route.when is None and route.step is not None for route in tail.routes)
 
 
 @dataclass(slots=True)

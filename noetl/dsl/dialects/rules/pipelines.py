@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, NewNames, asks_how_it_ended
-from noetl.dsl.dialects.rules.drafts import Guard, RewriteContext, RuleAction, StepDraft, names_of
+from noetl.dsl.dialects.rules.drafts import RewriteContext, RuleAction, RuleDraft, StepDraft, names_of
 from noetl.dsl.dialects.rules.parsing import actions_of, both
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineChoice:
-    """What follows where `when` holds: `actions`, after `assigned`."""
-
-    when: Guard
-    path: Path
-    actions: tuple[RuleAction, ...]
-    assigned: Mapping[str, Tree]
 
 
 def _name_actions(names: NewNames, actions: Sequence[RuleAction], at: int) -> list[RuleAction]:
@@ -87,7 +77,7 @@ def plain_pipeline(draft: StepDraft, actions: Sequence[RuleAction]) -> list[Tree
 
 
 def pipeline(
-    context: RewriteContext, draft: StepDraft, decisions: Sequence[PipelineChoice], *, ruled: bool
+    context: RewriteContext, draft: StepDraft, choices: Sequence[RuleDraft], *, ruled: bool
 ) -> list[Tree]:
     """The tool, whoever decides, and the actions of all rules. `ruled`: something around has rules
     for all tasks."""
@@ -96,19 +86,19 @@ def pipeline(
     at = len(before)
     entries: list[str] = []
     actions: list[RuleAction] = []
-    last = max((number for number, one in enumerate(decisions) if one.actions), default=0)
-    for number, one in enumerate(decisions):
-        named = _name_actions(names, one.actions, at + len(actions))
+    last = max((number for number, one in enumerate(choices) if one.course.head), default=0)
+    for number, one in enumerate(choices):
+        named = _name_actions(names, one.course.head, at + len(actions))
         entries.append(named[0].name if named else "")
         actions += named if number == last else list(_end(named, names, ruled=ruled))
     if before and not before[-1].ruled and not ruled:
-        decided = _policy(context, decisions, entries, of_tool=True)
+        decided = _policy(context, choices, entries, of_tool=True)
         before[-1] = _with_rules(before[-1], decided)
     else:
         result = {"result": "{{ _prev }}"} if before else {}
-        rules = _policy(context, decisions, entries, of_tool=False)
+        rules = _policy(context, choices, entries, of_tool=False)
         body = {"kind": "noop", **result, "spec": {"policy": {"rules": rules}}}
-        before.append(RuleAction(names.new("choose"), decisions[0].path if decisions else draft.path, body))
+        before.append(RuleAction(names.new("choose"), choices[0].path if choices else draft.path, body))
     return [one.tree() for one in (*before, *actions, *after)]
 
 
@@ -145,21 +135,21 @@ def _with_rules(one: RuleAction, rules: list[Tree]) -> RuleAction:
 
 
 def _policy(
-    context: RewriteContext, decisions: Sequence[PipelineChoice], entries: Sequence[str], *, of_tool: bool
+    context: RewriteContext, choices: Sequence[RuleDraft], entries: Sequence[str], *, of_tool: bool
 ) -> list[Tree]:
     rules: list[Tree] = []
-    for decision, entry in zip(decisions, entries, strict=True):
-        at = (*decision.path, "when")
-        guard = decision.when
+    for rule, entry in zip(choices, entries, strict=True):
+        at = (*rule.path, "when")
+        guard = rule.when
         if of_tool and not asks_how_it_ended(guard):
             # What does not ask how the tool ended is for success only.
             guard = both(context.report, at, SUCCEEDED, guard)
         then: dict[str, Tree] = {"do": "jump", "to": entry} if entry else {"do": "break"}
-        if decision.assigned:
-            then["set"] = dict(decision.assigned)
+        if rule.assigned:
+            then["set"] = dict(rule.assigned)
         always = guard is None or guard is True
-        rule = {"else": then} if always else {"when": Moved(guard, at), "then": then}
-        rules.append(Moved(rule, decision.path))
+        made = {"else": then} if always else {"when": Moved(guard, at), "then": then}
+        rules.append(Moved(made, rule.path))
         if always:
             return rules
     if of_tool:

@@ -63,9 +63,10 @@ def rewrite(
         if isinstance(part, Rule | NamedActions):
             warn_unknown(part, path, report)
     for key, path in found:
-        hint = f"{_hint(key)}; `noetl migrate` does"
+        hint = next((words[key] for words in _WORDS.values() if key in words), "write kind:")
+        hint = f"{hint}; `noetl migrate` does"
         report.add(Code.DEPRECATED, (*path, key), f"`{key}` is of the rules dialect", hint, at_key=True)
-    return settle(_rewritten(data, report))
+    return settle(_rewrite_data(data, report))
 
 
 def _foreign(part: Part) -> list[str]:
@@ -80,11 +81,7 @@ def _foreign(part: Part) -> list[str]:
     return [key for key in words if key in names]
 
 
-def _hint(key: str) -> str:
-    return next((words[key] for words in _WORDS.values() if key in words), "write kind:")
-
-
-def _rewritten(data: Mapping[str, Any], report: ProblemReport) -> Tree:
+def _rewrite_data(data: Mapping[str, Any], report: ProblemReport) -> Tree:
     raws: list[Mapping[str, Any]] = list(data.get("workflow") or [])
     steps = {raw["step"] for raw in raws if isinstance(raw.get("step"), str)}
     context = RewriteContext(

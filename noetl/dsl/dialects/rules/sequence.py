@@ -15,6 +15,7 @@ from noetl.dsl.dialects.parts import reach
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
     Choice,
+    Course,
     Gate,
     Onward,
     RewriteContext,
@@ -31,14 +32,6 @@ from noetl.dsl.read.origins import Moved, Tree
 _SHARED: Final = ("input", "args", "spec")
 #: What of a step's `spec` is about how it is entered.
 _OF_ENTRY: Final = frozenset({"join"})
-
-
-@dataclass(slots=True)
-class Course:
-    """`head` runs in the step itself; `tail` is where its router leads then."""
-
-    head: tuple[RuleAction, ...]
-    tail: Onward | None
 
 
 @dataclass(slots=True)
@@ -109,7 +102,6 @@ class Arranger:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
 
     def _serial(self, actions: Sequence[RuleAction], name: str, tail: Onward | None) -> Route:
-        """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
         body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree() for one in actions]}
