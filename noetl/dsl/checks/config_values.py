@@ -10,8 +10,9 @@ from pydantic_core import ErrorDetails
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import holds_template
-from noetl.dsl.document.validation import by_place, fault_of, real_path, value_at
+from noetl.dsl.document.validation import by_place, fault_of, real_path
 from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.read.origins import value_at
 from noetl.net.model import KindInfo, Template
 
 _Faults = Mapping[Path, list[ErrorDetails]]

@@ -175,6 +175,18 @@ def _item(spot: Spot, index: int, *, in_list: bool) -> Item:
     return Item(f"task_{index}" if given is None else str(given.value), None, spot)
 
 
+def workbook_of(data: Mapping[str, Any]) -> dict[str, Path]:
+    """Name of a task of the workbook → where its tool stands."""
+    book = data.get("workbook") or {}
+    found: dict[str, Path] = {}
+    for key, entry in book.items() if isinstance(book, dict) else enumerate(book):
+        name = key if isinstance(book, dict) else entry.get("name")
+        inner = "kind" not in entry and isinstance(entry.get("tool"), dict)
+        if name is not None:
+            found[name] = ("workbook", key, "tool") if inner else ("workbook", key)
+    return found
+
+
 @dataclass(slots=True)
 class NewNames:
     """Gives names that nothing else has: with a number behind `mark` where they are taken."""

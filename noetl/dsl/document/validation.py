@@ -15,6 +15,7 @@ from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
 from noetl.dsl.document.base import examples, given_keys, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import DottedNames, ProblemReport
 from noetl.facts.json import Json
 
@@ -164,13 +165,6 @@ def _type_of(value: Json) -> str:
             return "a list"
         case _:
             return "a mapping"
-
-
-def value_at(data: Json, path: Path) -> Json:
-    """The part of `data` at `path`, which is there."""
-    for part in path:
-        data = data[part]
-    return data
 
 
 def _without(data: Any, path: Path) -> Any:

@@ -56,3 +56,13 @@ def origin(origins: Origins, path: Path) -> Path:
         if found is not None:
             return (*found, *path[end:])
     return path
+
+
+def value_at(data: Any, path: Path, missing: Any = None) -> Any:
+    """What stands at `path`; `missing` where nothing does."""
+    for key in path:
+        try:
+            data = data[key]
+        except (KeyError, IndexError, TypeError):
+            return missing
+    return data

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.read.alignment import mask, position
 from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, MappingNode, Mark, Node
-from noetl.dsl.read.origins import Origins, origin
+from noetl.dsl.read.origins import Origins, origin, value_at
 from noetl.dsl.read.scalars import ONCE_BOOLEANS
 from noetl.facts.json import Json, JsonMap
 
@@ -84,13 +84,13 @@ class Source:
         """Line and column of the character `offset` of `text`, where that is what stands at
         `path`."""
         path = self.path_in_text(path)
-        if path not in self.marks or _find(self.data if self.first is None else self.first, path) != text:
+        if path not in self.marks or value_at(self.data if self.first is None else self.first, path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` of `data`; empty where there is none."""
-        value = _find(self.data, path)
+        value = value_at(self.data, path)
         return value if isinstance(value, dict) else {}
 
     def without(self, paths: Iterable[Path]) -> str:
@@ -109,15 +109,6 @@ class Source:
         """The line on which the content begins: for `code: |` the first line of the code."""
         value = self.marks.get(self.path_in_text(path))
         return value.content_line if value is not None else self.mark(path).line
-
-
-def _find(data: Any, path: Path) -> Any:
-    for part in path:
-        try:
-            data = data[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return data
 
 
 def read(text: bytes | str, file: str) -> Source:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from noetl import expressions
-from noetl.dsl.dialects.canonical.shapes import Rewritten, at, replace_key
+from noetl.dsl.dialects.canonical.shapes import Rewritten, replace_key
 from noetl.dsl.document import Loop, Tool
 from noetl.dsl.document.base import Parts
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
@@ -35,7 +36,7 @@ def rewrite_frames(parts: Parts, data: dict[str, Json], report: ProblemReport) -
         return None
     written = copy.deepcopy(data)
     for part, path in found:
-        _rewrite_frame(at(written, path), path, report, of_rows=part.cursor is not None)
+        _rewrite_frame(value_at(written, path), path, report, of_rows=part.cursor is not None)
     # What is decided when it runs stays as it is.
     return (written, {}) if written != data else None
 
@@ -130,23 +131,23 @@ def rewrite(parts: Parts, data: dict[str, Json], report: ProblemReport) -> Rewri
         for part, path in parts
         if isinstance(part, Tool)
         for place in (path, (*path, "spec"))
-        for form in _forms(at(data, place), str(at(data, (*path, "kind"))))
+        for form in _forms(value_at(data, place), str(value_at(data, (*path, "kind"))))
     ]
     keychain: Any = data.get("keychain") or ()
     entries = keychain.items() if isinstance(keychain, dict) else enumerate(keychain)
     scopes: list[Path] = [("keychain", key, "scope") for key, _ in entries]
-    scopes = [scope for scope in scopes if at(data, scope) == "global"]
+    scopes = [scope for scope in scopes if value_at(data, scope) == "global"]
     if not found and not scopes:
         return None
     written = copy.deepcopy(data)
     for place, key, value, new in found:
-        around = at(written, place)
+        around = value_at(written, place)
         # What stands under another key already wins.
         replace_key(around, key, new, value if new == key else around.get(new, value))
         report.respell((*place, key))
     for scope in scopes:
         report.respell(scope)
-        del at(written, scope[:-1])["scope"]
+        del value_at(written, scope[:-1])["scope"]
     return written, {(*place, new): (*place, key) for place, key, _, new in found}
 
 

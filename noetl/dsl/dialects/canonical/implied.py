@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from noetl import expressions
-from noetl.dsl.dialects.canonical.shapes import Chain, Rewritten, TextRewriting, arcs_of, at, target_of, texts
+from noetl.dsl.dialects.canonical.shapes import Chain, Rewritten, TextRewriting, arcs_of, target_of, texts
 from noetl.dsl.dialects.parts import reach
 from noetl.dsl.document.base import Parts
 from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
@@ -31,9 +32,9 @@ def rewrite_ends(_parts: Parts, data: dict[str, Json], report: ProblemReport) ->
     """`data` with arcs to its step `end`; None where it needs none."""
     steps: list[Any] = data.get("workflow") or []
     names = [step.get("step") for step in steps]
-    if names.count(_END) != 1 or at(data, ("executor", "spec", "final_step")) == _END:
+    if names.count(_END) != 1 or value_at(data, ("executor", "spec", "final_step")) == _END:
         return None
-    first = at(data, ("executor", "spec", "entry_step")) or ("start" if "start" in names else names[0])
+    first = value_at(data, ("executor", "spec", "entry_step")) or ("start" if "start" in names else names[0])
     targets = {
         name: [target for arc, _ in arcs_of(step.get("next"), ()) if (target := target_of(arc)) is not None]
         for name, step in zip(names, steps, strict=True)
@@ -46,7 +47,7 @@ def rewrite_ends(_parts: Parts, data: dict[str, Json], report: ProblemReport) ->
         return None
     written = copy.deepcopy(data)
     for index in last:
-        at(written, ("workflow", index))["next"] = _END
+        value_at(written, ("workflow", index))["next"] = _END
     message = "no arc leads to `end`: steps without next do"
     report.add(Code.UNREACHABLE, ("workflow", names.index(_END), "step"), message, "write next: end")
     return written, {("workflow", index, "next"): ("workflow", index) for index in last}
@@ -104,14 +105,14 @@ class _Results(TextRewriting):
                     self._report(place, chain, message, ".".join(("_prev", *chain[len(head) :])))
 
     def _is_after(self, tools: list[Path]) -> bool:
-        return any(at(self.data, (*tool, "spec", "after")) for tool in tools)
+        return any(value_at(self.data, (*tool, "spec", "after")) for tool in tools)
 
     def _find_read_by_task(
         self, tools: list[Path], own: set[str], envelopes: Set[Chain] = frozenset()
     ) -> Iterator[tuple[Path, Chain]]:
         """What the templates of one task read, which is said at `tools`: a call and what it
         calls."""
-        groups = [at(self.data, (*tool, group)) or {} for tool in tools for group in ("input", "args")]
+        groups = [value_at(self.data, (*tool, group)) or {} for tool in tools for group in ("input", "args")]
         given = own.union(*groups)
         for tool in tools:
             for part in self.tasks.rendered_parts(tool):
@@ -125,7 +126,7 @@ class _Results(TextRewriting):
         heads = {(name,) for name in _NAMES} | envelopes
         heads = {head for head in heads if head[0] not in self._known | defined}
         for place in places if heads else ():
-            for path, text in texts(at(self.data, place), place):
+            for path, text in texts(value_at(self.data, place), place):
                 if any(head[0] in text for head in heads):
                     yield from ((path, chain) for chain in _chains(text) if _head(chain) in heads)
 
@@ -157,9 +158,9 @@ class _Results(TextRewriting):
         data = self.copy()
         origins: dict[Path, Path] = {}
         for path, names in self._handed.items():
-            arc = at(data, path)
+            arc = value_at(data, path)
             if isinstance(arc, str):
-                arc = at(data, path[:-1])[path[-1]] = {"step": arc}
+                arc = value_at(data, path[:-1])[path[-1]] = {"step": arc}
                 origins[*path, "step"] = path
             handed = {name: f"{{{{ {name} }}}}" for name in sorted(names)}
             origins |= {(*path, "args", name): path for name in handed}

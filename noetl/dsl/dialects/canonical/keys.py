@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.dialects.canonical.shapes import Rewritten, at, callee, replace_key, workbook_of
+from noetl.dsl.dialects.canonical.shapes import Rewritten, callee, replace_key
+from noetl.dsl.dialects.parts import workbook_of
 from noetl.dsl.document import Cursor, Document, Part, Tool, spellings_of
 from noetl.dsl.document.base import Parts, declared_keys, field_keys, given_keys
 from noetl.dsl.document.root import VERSION
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import origin
+from noetl.dsl.read.origins import origin, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo, Spelling
@@ -45,7 +46,7 @@ def rewrite_older(parts: Parts, data: dict[str, Json], report: ProblemReport) ->
     written = copy.deepcopy(data)
     origins: dict[Path, Path] = {}
     for part, key, path in found:
-        _OLDER[key](at(written, path), key, path, origins)
+        _OLDER[key](value_at(written, path), key, path, origins)
         hint = f"write {declared_keys(type(part))[key].instead}; `noetl migrate` does"
         report.add(Code.DEPRECATED, (*path, key), f"`{key}` is an older spelling", hint, at_key=True)
     return written, origins
@@ -149,14 +150,14 @@ def rewrite(
     kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> Rewritten:
     """`data`, whose document has these `parts`, without other spellings; None where it has none."""
-    book: dict[str, _Task] = {name: at(data, path) for name, path in workbook_of(data).items()}
+    book: dict[str, _Task] = {name: value_at(data, path) for name, path in workbook_of(data).items()}
     found: list[_Found] = []
     for part, path in parts:
         if spelled := spellings_of(type(part)):
             given = set(given_keys(part))
             found += [_Found(path, (key,), one) for key, one in spelled.items() if key in given]
         if isinstance(part, Tool | Cursor):
-            found += _find_of_kind(kinds, path, at(data, path), book)
+            found += _find_of_kind(kinds, path, value_at(data, path), book)
     if not found:
         return None
     rewriting = _Rewriting(data)
@@ -182,7 +183,7 @@ def _find_of_kind(
         for key in (way, ("spec", *way)):
             is_own = called and key == _NAME_OF_CALLED
             same = "/".join(map(str, key)) == spelling.canonical
-            if not is_own and not same and at(tool, key, _MISSING) is not _MISSING:
+            if not is_own and not same and value_at(tool, key, _MISSING) is not _MISSING:
                 yield _Found(path, key, spelling, called)
 
 
@@ -208,7 +209,7 @@ class _Rewriting:
     def apply(self, found: _Found) -> bool:
         """Puts the value of a spelling where it belongs; whether it means something."""
         spelling, target = found.spelling, found.target
-        value = at(self.data, found.place, _MISSING)
+        value = value_at(self.data, found.place, _MISSING)
         if value is _MISSING or (spelling.values and value not in spelling.values):
             return False
         if found.is_input and target is not None and self._is_said(found, target):
@@ -225,19 +226,21 @@ class _Rewriting:
         like any other."""
         places = (target, *found.rivals)
         ways = [place[len(found.part) :] for place in places]
-        called = (at(tool, way) for tool in found.called for way in ways)
-        return any(value is not None for value in (*(at(self.data, place) for place in places), *called))
+        called = (value_at(tool, way) for tool in found.called for way in ways)
+        return any(
+            value is not None for value in (*(value_at(self.data, place) for place in places), *called)
+        )
 
     def _is_read(self, found: _Found) -> bool:
         """Whether something else in the tool names the input."""
-        tool = copy.deepcopy(at(self.data, found.part))
-        at(tool, found.key[:-1]).pop(found.key[-1])
+        tool = copy.deepcopy(value_at(self.data, found.part))
+        value_at(tool, found.key[:-1]).pop(found.key[-1])
         return re.search(rf"(?<![\w'\"]){re.escape(str(found.key[-1]))}\b", _join_templates(tool)) is not None
 
     def _put(self, found: _Found, target: Path, value: Json) -> None:
         spelling = found.spelling
         value = value if spelling.convert is None or value is None else spelling.convert(value)
-        there = [one for place in (target, *found.rivals) if (one := at(self.data, place)) is not None]
+        there = [one for place in (target, *found.rivals) if (one := value_at(self.data, place)) is not None]
         mappings = [one for one in there if isinstance(one, dict)]
         if isinstance(value, dict) and mappings:
             self._merge(found.place, target, value, mappings)
@@ -249,7 +252,7 @@ class _Rewriting:
     def _merge(self, old: Path, new: Path, value: dict[str, Json], mappings: list[dict[str, Json]]) -> None:
         """Adds the entries that none of `mappings` has."""
         added = {key: one for key, one in value.items() if not any(key in known for known in mappings)}
-        there = at(self.data, new)
+        there = value_at(self.data, new)
         if isinstance(there, dict):
             there |= added
             self.origins |= {(*new, key): origin(self.origins, (*old, key)) for key in added}
@@ -275,12 +278,12 @@ class _Rewriting:
 
     def _take(self, place: Path) -> None:
         """Removes what stands at `place`, and the mappings that have nothing left."""
-        around = at(self.data, place[:-1])
+        around = value_at(self.data, place[:-1])
         if isinstance(around, dict):
             around.pop(place[-1], None)
-        while len(place) > 1 and isinstance(place[-2], str) and at(self.data, place[:-1]) == {}:
+        while len(place) > 1 and isinstance(place[-2], str) and value_at(self.data, place[:-1]) == {}:
             place = place[:-1]
-            at(self.data, place[:-1]).pop(place[-1])
+            value_at(self.data, place[:-1]).pop(place[-1])
 
 
 def _follow(part: Path, way: str) -> Path:

@@ -12,13 +12,13 @@ from noetl.dsl.dialects.canonical.shapes import (
     Chain,
     Rewritten,
     TextRewriting,
-    at,
     rules_in,
     sets_in,
     texts,
 )
 from noetl.dsl.document.base import Parts
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
@@ -78,7 +78,7 @@ class _Renaming(TextRewriting):
         written = self.copy()
         origins: dict[Path, Path] = {}
         for path, found in self._targets.items():
-            targets = at(written, path)
+            targets = value_at(written, path)
             items = [(found.get(key, key), value) for key, value in targets.items()]
             targets.clear()
             targets.update(items)
@@ -102,12 +102,12 @@ class _Renaming(TextRewriting):
         tools = [
             place
             for place in self.tasks.of_step(step, path)
-            if place not in self.tasks.looped and at(self.data, (*place, "loop")) is None
+            if place not in self.tasks.looped and value_at(self.data, (*place, "loop")) is None
         ]
         targets = [(*tool, "set") for tool in tools]
         for place in (*tools, (*path, "spec")):
-            for rules in rules_in(at(self.data, place), place):
-                targets += sets_in(at(self.data, rules), rules)
+            for rules in rules_in(value_at(self.data, place), place):
+                targets += sets_in(value_at(self.data, rules), rules)
         renames: dict[Chain, str] = {}
         for place in targets:
             renames |= self._rename_targets(place, warning)
@@ -119,7 +119,7 @@ class _Renaming(TextRewriting):
 
     def _rename_targets(self, path: Path, warning: _Warning) -> Renames:
         """Makes `iter.x` of the targets at `path` `step.x`."""
-        targets = at(self.data, path)
+        targets = value_at(self.data, path)
         names = [key[5:] for key in targets if key.startswith("iter.")] if isinstance(targets, dict) else []
         found = {
             f"iter.{name}": f"step.{name}" for name in names if name.partition(".")[0] not in _OF_ITERATIONS
@@ -139,7 +139,7 @@ class _Renaming(TextRewriting):
         name, tools, form = str(step.get("step")), self.tasks.of_step(step, path), step.get("tool")
         if name in _TAKEN or (isinstance(form, list) and len(form) != 1) or not tools:
             return
-        said = [step, *(at(self.data, tool) for tool in tools)]
+        said = [step, *(value_at(self.data, tool) for tool in tools)]
         defined = {
             key for part in said for group in ("input", "args", "set") for key in part.get(group) or {}
         }
@@ -151,14 +151,14 @@ class _Renaming(TextRewriting):
         earlier: Renames = {(name, "results"): ""}
         rules = list(rules_in(step.get("spec"), (*path, "spec")))
         for tool in (tool for tool in tools if self.tasks.calls[tool] == 1):
-            rules += rules_in(at(self.data, tool), tool)
+            rules += rules_in(value_at(self.data, tool), tool)
             self.rename((*tool, "set"), {(name,): "output", **earlier}, warning)
         for place in rules:
             self.rename(place, {(name,): "output.data", **earlier}, warning)
 
     def rename(self, path: Path, renames: Renames, warning: _Warning | None = None) -> None:
         """Renames what the texts at and below `path` read."""
-        for place, _ in texts(at(self.data, path), path):
+        for place, _ in texts(value_at(self.data, path), path):
             text, guard = self.text(place), place[-1] == "when"
             try:
                 chains = expressions.names_used(text, guard=guard)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from noetl import expressions
-from noetl.dsl.dialects.parts import Spot, items_of
+from noetl.dsl.dialects.parts import Spot, items_of, workbook_of
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Origins
+from noetl.dsl.read.origins import Origins, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
@@ -23,16 +23,6 @@ Chain: TypeAlias = tuple[str, ...]
 Rewritten: TypeAlias = tuple[dict[str, Json], Origins] | None
 
 _RULES: Final = ("spec", "policy", "rules")
-
-
-def at(data: Any, path: Path, missing: Any = None) -> Any:
-    """What stands at `path`; `missing` where nothing does."""
-    for key in path:
-        known = key in data if isinstance(data, dict) else isinstance(data, list) and isinstance(key, int)
-        if not known:
-            return missing
-        data = data[key]
-    return data
 
 
 def replace_key(mapping: dict[str, Any], old: str, new: str, value: Any) -> None:
@@ -115,11 +105,11 @@ class TextRewriting:
 
     def text(self, place: Path) -> str:
         """The text at `place` as it is by now."""
-        return self.texts[place] if place in self.texts else str(at(self.data, place))
+        return self.texts[place] if place in self.texts else str(value_at(self.data, place))
 
     def warn(self, code: Code, place: Path, message: str, old: Chain, new: str, *, guard: bool) -> None:
         """Warns of `old`, which the text at `place` reads, and for which `new` is to be written."""
-        text = at(self.data, place)
+        text = value_at(self.data, place)
         offset = expressions.place_of_name(text, old, guard=guard)
         within = None if offset is None else (text, offset)
         self.report.add(code, place, message, f"write {new}", within=within)
@@ -128,7 +118,7 @@ class TextRewriting:
         """The data with the other texts."""
         data = copy.deepcopy(self.data)
         for path, text in self.texts.items():
-            at(data, path[:-1])[path[-1]] = text
+            value_at(data, path[:-1])[path[-1]] = text
         return data
 
 
@@ -173,29 +163,18 @@ class Tasks:
                 return
             seen.add(called)
             path = self._book[called]
-            tool = at(self._data, path)
+            tool = value_at(self._data, path)
 
     def rendered_parts(self, path: Path) -> Iterator[Path]:
         """The parts of the task at `path` that are rendered: all but code, and SQL that comes with
         `params`."""
-        tool = at(self._data, path)
+        tool = value_at(self._data, path)
         info = self._kinds.get(tool.get("kind"))
         verbatim: set[str] = set()
         if info is not None and (tool.get("spec") or {}).get("render") is not True:
             with_params = info.verbatim_with_params if tool.get("params") is not None else ()
             verbatim = {*info.verbatim, *with_params}
         return ((*path, key) for key in tool if key not in verbatim)
-
-
-def workbook_of(data: dict[str, Any]) -> dict[str, Path]:
-    """Name of a task of the workbook → where its tool stands."""
-    book = data.get("workbook") or {}
-    found: dict[str, Path] = {}
-    for key, entry in _inner(book):
-        name = key if isinstance(book, dict) else entry.get("name")
-        inner = "kind" not in entry and isinstance(entry.get("tool"), dict)
-        found[str(name)] = ("workbook", key, "tool") if inner else ("workbook", key)
-    return found
 
 
 def callee(tool: Any) -> str | None:

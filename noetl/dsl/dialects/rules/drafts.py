@@ -232,7 +232,6 @@ class Gate:
 class RewriteContext:
     """The document, and its workflow as it will be."""
 
-    data: Mapping[str, Any]
     report: ProblemReport
     steps: set[str]
     book: set[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import NewNames
+from noetl.dsl.dialects.parts import NewNames, workbook_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.cycles import close_loops
 from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, entries_at, names_of
@@ -85,10 +85,9 @@ def _rewrite_data(data: Mapping[str, Any], report: ProblemReport) -> Tree:
     raws: list[Mapping[str, Any]] = list(data.get("workflow") or [])
     steps = {raw["step"] for raw in raws if isinstance(raw.get("step"), str)}
     context = RewriteContext(
-        data,
         report,
         steps,
-        _book(data),
+        set(workbook_of(data)),
         tasks_of(data, steps, report),
         Workflow(NewNames(set(steps), ".")),
         ruled=has_rules(names_of(data.get("executor")).get("spec")),
@@ -113,13 +112,6 @@ def _rewrite_data(data: Mapping[str, Any], report: ProblemReport) -> Tree:
             at_key=True,
         )
     return _roots(data, [draft.tree() for draft in context.workflow.drafts])
-
-
-def _book(data: Mapping[str, Any]) -> set[str]:
-    book = data.get("workbook")
-    if isinstance(book, dict):
-        return set(book)
-    return {entry["name"] for entry in book or [] if isinstance(entry.get("name"), str)}
 
 
 def _draft(raw: Mapping[str, Any], index: int, report: ProblemReport) -> StepDraft:
