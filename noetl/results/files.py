@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,12 +15,44 @@ from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column, Retention, is_reference
 from noetl.results import lines, objects, tables, tree
-from noetl.results.cache import ResultCache
-from noetl.results.parts import PartBlocks
+from noetl.results.blocks import PartBlocks
 from noetl.results.storage import Storage, measured
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+class ResultCache:
+    """Least recently used goes first. Values are shared: nobody may change them. Safe for
+    threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[str, tuple[Json, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> tuple[Json, int] | None:
+        """The value and its size."""
+        with self._lock:
+            found = self._entries.get(name)
+            if found is not None:
+                self._entries.move_to_end(name)
+            return found
+
+    def put(self, name: str, value: Json, size: int) -> None:
+        """Keeps the value, unless it alone is larger than the cache."""
+        if size > self._max_bytes:
+            return
+        with self._lock:
+            if name not in self._entries:
+                self._bytes += size
+            self._entries[name] = (value, size)
+            self._entries.move_to_end(name)
+            while self._bytes > self._max_bytes:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._bytes -= dropped
+
 
 #: Bytes of JSON whose values are kept in memory.
 CACHE_BYTES: Final = 64 * 1024 * 1024

@@ -14,7 +14,7 @@ from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.sql.dsn import postgres_dsn
-from noetl.tools.sql.engine_file import refuse_engine_file
+from noetl.tools.sql.files import refuse_engine_file
 from noetl.tools.sql.rows import quote
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.attempt import DuckDbAttempt, DuckDbCall
-from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.names import AllowedFiles, locate_files
-from noetl.tools.duckdb.open import DatabaseSetup
+from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig
 from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import open_tables
 from noetl.tools.kit import effects

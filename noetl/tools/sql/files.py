@@ -1,5 +1,5 @@
-"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time
-has each."""
+"""Databases that are files, DuckDB's and SQLite's: where they may lie, which one no task may open,
+and locks that give each to one call at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,36 @@ from typing import IO, Final
 
 from noetl.errors import ToolError
 from noetl.tools.kit.files import FilePolicy
+
+#: Tables that only the engine's own database has all of.
+_ENGINE: Final = ("event", "command", "execution", "loop_run", "dead_letter")
+
+
+def refuse_engine_file(path: Path) -> None:
+    """Raises ToolError(client_error) where `path` is the engine's own database."""
+    # What cannot be read here is for whoever opens it to explain.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        refuse_engine(connection, path)
+
+
+def refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises ToolError(client_error) where `connection` to the file `path` sees the engine's own
+    database."""
+    marks = ", ".join("?" for _ in _ENGINE)
+    found = connection.execute(
+        f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({marks})",  # noqa: S608
+        _ENGINE,
+    )
+    if found.fetchone()[0] == len(_ENGINE):
+        raise ToolError(
+            "client_error",
+            f"{path} is the database that the engine itself keeps; name another file in `database`.",
+            type="EngineDatabase",
+        )
+
 
 MEMORY: Final = ":memory:"
 #: How often a call that waits looks whether it still should, in seconds.

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
-from noetl.tools.sql.engine_file import refuse_engine
-from noetl.tools.sql.files import MEMORY, database_in_use
+from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
 
 #: Largest text or blob, in bytes.
 _LENGTH: Final = 256 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
-from noetl.tools.duckdb.errors import first_line
+from noetl.tools.duckdb.open import first_line
 from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.transfer.config import DuckDbTarget
 from noetl.tools.transfer.load import (

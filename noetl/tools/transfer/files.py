@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
-from noetl.tools.duckdb.errors import first_line
+from noetl.tools.duckdb.open import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.rows import quote
 from noetl.tools.transfer.load import StagedTable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
-from noetl.tools.duckdb.read import parse_json_columns
+from noetl.tools.duckdb.attempt import parse_json_columns
 from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.sqlite.files import LockWaits
 from noetl.tools.sqlite.values import SqliteErrors, scalar

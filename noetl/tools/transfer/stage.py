@@ -15,7 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
-from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.open import DuckDbConfig
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http

@@ -16,9 +16,8 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call, Later, Suspension
-from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.names import AllowedFiles
-from noetl.tools.duckdb.open import DatabaseSetup
+from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig
 from noetl.tools.duckdb.tables import InputTables
 from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
 from noetl.tools.http.tool import Http
