@@ -15,7 +15,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.sql.dsn import postgres_dsn
 from noetl.tools.sql.files import refuse_engine_file
-from noetl.tools.sql.rows import quote
+from noetl.tools.sql.rows import quote, quote_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,7 +37,7 @@ class AttachedDatabase:
     @property
     def statement(self) -> str:
         mode = ", READ_ONLY" if self.read_only else ""
-        return f"ATTACH {_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
+        return f"ATTACH {quote_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
 
 
 def attach(
@@ -72,7 +72,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     extension = _EXTENSIONS[one.type]
     packaged = _packaged_extension(extension)
     try:
-        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
+        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {quote_text(packaged)}")
     except duckdb.Error as error:
         package = f"duckdb-extension-{extension.replace('_', '-')}"
         raise ToolError(
@@ -143,7 +143,3 @@ def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], po
         raise _unusable(alias, f"there is no file {path}")
     refuse_engine_file(path)
     return str(path)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

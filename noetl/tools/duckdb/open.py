@@ -1,4 +1,4 @@
-"""The configuration of the tool `duckdb`: opening its database, and what SQL may reach from there."""
+"""Opens databases of DuckDB, and confines SQL to what it may reach from there."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.files import MEMORY, LeaseWait
+from noetl.tools.sql.rows import quote_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -136,7 +137,7 @@ class DatabaseSetup:
         relative names start from, the objects behind `tables` and the call's own folder, and
         nothing else."""
         if self.policy.start is not None:
-            connection.execute(f"SET home_directory = {_quote_text(str(self.policy.start.resolve()))}")
+            connection.execute(f"SET home_directory = {quote_text(self.policy.start.resolve())}")
         for directory in self.policy.places:
             self.grants.add_directory(directory.resolve(), self.policy)
         self._grant_files()
@@ -161,7 +162,7 @@ class DatabaseSetup:
 
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
-        connection.execute(f"SET {setting} = [{', '.join(_quote_text(str(path)) for path in paths)}]")
+        connection.execute(f"SET {setting} = [{', '.join(quote_text(path) for path in paths)}]")
 
 
 def _not_opened(path: Path | None, error: Exception) -> ToolError:
@@ -170,7 +171,3 @@ def _not_opened(path: Path | None, error: Exception) -> ToolError:
         f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
         type=type(error).__name__,
     )
-
-
-def _quote_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -32,17 +32,10 @@ class PostgresSource(_Query):
     auth: str | dict[str, Json] = Field(description="Name of a credential, or its fields.", repr=False)
 
 
-class DuckDbSource(_Query):
-    """Rows of a DuckDB file."""
+class DatabaseSource(_Query):
+    """Rows of a DuckDB or SQLite file."""
 
-    kind: Literal["duckdb"]
-    database: str = Field(description="Database file.")
-
-
-class SqliteSource(_Query):
-    """Rows of an SQLite file."""
-
-    kind: Literal["sqlite"]
+    kind: Literal["duckdb", "sqlite"]
     database: str = Field(description="Database file.")
 
 
@@ -110,17 +103,10 @@ class PostgresTarget(_Table):
     auth: str | dict[str, Json] = Field(description="Name of a credential, or its fields.", repr=False)
 
 
-class DuckDbTarget(_Table):
-    """A table of a DuckDB file."""
+class DatabaseTarget(_Table):
+    """A table of a DuckDB or SQLite file."""
 
-    kind: Literal["duckdb"]
-    database: str = Field(description="Database file.")
-
-
-class SqliteTarget(_Table):
-    """A table of an SQLite file."""
-
-    kind: Literal["sqlite"]
+    kind: Literal["duckdb", "sqlite"]
     database: str = Field(description="Database file.")
 
 
@@ -140,8 +126,8 @@ class ResultTarget(ToolConfig):
     kind: Literal["result"]
 
 
-Source: TypeAlias = PostgresSource | DuckDbSource | SqliteSource | HttpSource | FileSource | ResultSource
-TableTarget: TypeAlias = PostgresTarget | DuckDbTarget | SqliteTarget
+Source: TypeAlias = PostgresSource | DatabaseSource | HttpSource | FileSource | ResultSource
+TableTarget: TypeAlias = PostgresTarget | DatabaseTarget
 Target: TypeAlias = TableTarget | FileTarget | ResultTarget
 
 

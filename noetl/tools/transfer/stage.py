@@ -1,7 +1,7 @@
 """The first half of a transfer: the rows of a source become a table of the result store.
 
-From there on they do not change, whatever the source does: so they can be counted, and gone on with
-after a crash."""
+From there on they do not change, whatever the source does: so they can be counted, and a crash does
+not change them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from noetl.tools.sql.rows import quote_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import (
-    DuckDbSource,
+    DatabaseSource,
     FileSource,
     HttpSource,
     PostgresSource,
     ResultSource,
     Source,
-    SqliteSource,
 )
 
 #: End of a file's name → what the file is.
@@ -99,21 +98,19 @@ class SourceReader:
         return dict(rows)
 
     def _work(self, call: Call, source: Source) -> _Work:
+        given: dict[str, Any]
         match source:
             case PostgresSource():
                 return self.postgres, PostgresConfig(auth=source.auth, query=_query(source))
-            case DuckDbSource():
-                config = DuckDbConfig(database=source.database, query=_query(source), read_only=True)
-                return self.duckdb, config
-            case SqliteSource():
-                return self.sqlite, SqliteConfig(
-                    database=source.database, query=_query(source), read_only=True
-                )
+            case DatabaseSource():
+                given = {"database": source.database, "query": _query(source), "read_only": True}
+                if source.kind == "duckdb":
+                    return self.duckdb, DuckDbConfig.model_validate(given)
+                return self.sqlite, SqliteConfig.model_validate(given)
             case HttpSource():
-                given: dict[str, Any] = {"url": source.url, "headers": source.headers, "as": "json"}
-                return self.http, HttpConfig.model_validate(
-                    given | ({"auth": source.auth} if source.auth else {})
-                )
+                given = {"url": source.url, "headers": source.headers, "as": "json"}
+                auth = {"auth": source.auth} if source.auth else {}
+                return self.http, HttpConfig.model_validate(given | auth)
             case FileSource():
                 return self.duckdb, self._file(call, source)
             case ResultSource():
@@ -161,7 +158,7 @@ def format_of(path: Path, given: str | None, side: str) -> str:
     return found
 
 
-def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
+def _query(source: PostgresSource | DatabaseSource) -> str:
     if source.query is not None:
         return source.query
     return f"SELECT * FROM {quote_table(source.table or '')}"  # noqa: S608 - quoted
