@@ -48,7 +48,7 @@ def attach(
 ) -> None:
     """Attaches every database of `wanted`. Raises ToolError, also where an extension is not
     installed."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     for alias, given in wanted.items():
         one = describe(alias, given, services, policy)
@@ -67,7 +67,7 @@ def attach(
 
 
 def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     extension = _EXTENSIONS[one.type]
     packaged = _packaged_extension(extension)
@@ -88,7 +88,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
 
 def _packaged_extension(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     found = importlib.util.find_spec(f"duckdb_extension_{extension}")
     if found is None or found.origin is None:

@@ -327,6 +327,6 @@ class _Statement:
 
 def _sees_links() -> bool:
     """Whether DuckDB judges names by where links lead, as it does from 2.0 on."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     return int(duckdb.__version__.partition(".")[0]) >= 2

@@ -32,10 +32,17 @@ class PostgresSource(_Query):
     auth: str | dict[str, Json] = Field(description="Name of a credential, or its fields.", repr=False)
 
 
-class DatabaseSource(_Query):
-    """Rows of a DuckDB or SQLite file."""
+class DuckDbSource(_Query):
+    """Rows of a DuckDB file."""
 
-    kind: Literal["duckdb", "sqlite"]
+    kind: Literal["duckdb"]
+    database: str = Field(description="Database file.")
+
+
+class SqliteSource(_Query):
+    """Rows of an SQLite file."""
+
+    kind: Literal["sqlite"]
     database: str = Field(description="Database file.")
 
 
@@ -103,10 +110,17 @@ class PostgresTarget(_Table):
     auth: str | dict[str, Json] = Field(description="Name of a credential, or its fields.", repr=False)
 
 
-class DatabaseTarget(_Table):
-    """A table of a DuckDB or SQLite file."""
+class DuckDbTarget(_Table):
+    """A table of a DuckDB file."""
 
-    kind: Literal["duckdb", "sqlite"]
+    kind: Literal["duckdb"]
+    database: str = Field(description="Database file.")
+
+
+class SqliteTarget(_Table):
+    """A table of an SQLite file."""
+
+    kind: Literal["sqlite"]
     database: str = Field(description="Database file.")
 
 
@@ -126,8 +140,8 @@ class ResultTarget(ToolConfig):
     kind: Literal["result"]
 
 
-Source: TypeAlias = PostgresSource | DatabaseSource | HttpSource | FileSource | ResultSource
-TableTarget: TypeAlias = PostgresTarget | DatabaseTarget
+Source: TypeAlias = PostgresSource | DuckDbSource | SqliteSource | HttpSource | FileSource | ResultSource
+TableTarget: TypeAlias = PostgresTarget | DuckDbTarget | SqliteTarget
 Target: TypeAlias = TableTarget | FileTarget | ResultTarget
 
 

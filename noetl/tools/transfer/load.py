@@ -114,7 +114,7 @@ def choose_columns(
     return tuple(known[source.lower()] for source in pairs.values()), tuple(pairs)
 
 
-class Deadline:
+class TransferDeadline:
     """What is left of the time of a call."""
 
     def __init__(self, seconds: float, stop: StopSignal) -> None:
@@ -221,7 +221,7 @@ class Loader(ABC):
         source = f"{self.staged.source(first, end)}{last if key else ''}"
         return f"SELECT {cells} FROM {source} ORDER BY file_row_number"  # noqa: S608 - quoted
 
-    def load(self, most: int, deadline: Deadline) -> TransferMark:
+    def load(self, most: int, deadline: TransferDeadline) -> TransferMark:
         """Writes all rows, `most` in each chunk. Raises ToolError."""
         with deadline.watch(self.interrupt):
             self.prepare()

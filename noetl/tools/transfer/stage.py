@@ -27,12 +27,13 @@ from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from noetl.tools.sql.rows import quote_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import (
-    DatabaseSource,
+    DuckDbSource,
     FileSource,
     HttpSource,
     PostgresSource,
     ResultSource,
     Source,
+    SqliteSource,
 )
 
 #: End of a file's name → what the file is.
@@ -102,7 +103,7 @@ class SourceReader:
         match source:
             case PostgresSource():
                 return self.postgres, PostgresConfig(auth=source.auth, query=_query(source))
-            case DatabaseSource():
+            case DuckDbSource() | SqliteSource():
                 given = {"database": source.database, "query": _query(source), "read_only": True}
                 if source.kind == "duckdb":
                     return self.duckdb, DuckDbConfig.model_validate(given)
@@ -158,7 +159,7 @@ def format_of(path: Path, given: str | None, side: str) -> str:
     return found
 
 
-def _query(source: PostgresSource | DatabaseSource) -> str:
+def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
     if source.query is not None:
         return source.query
     return f"SELECT * FROM {quote_table(source.table or '')}"  # noqa: S608 - quoted

@@ -37,7 +37,7 @@ from noetl.tools.transfer.config import (
     TableTarget,
     TransferConfig,
 )
-from noetl.tools.transfer.load import Deadline, Loader, StagedTable, TransferMark, choose_columns
+from noetl.tools.transfer.load import Loader, StagedTable, TransferDeadline, TransferMark, choose_columns
 from noetl.tools.transfer.stage import SourceReader
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
@@ -146,7 +146,7 @@ class Transfer(Tool):
             raise ToolError("client_error", "A transfer needs a result store, and this process has none.")
         checkpoint: JsonMap = call.checkpoint or {}
         with self._running.enter(call) as stop:
-            deadline = Deadline(self.deadline(call), stop)
+            deadline = TransferDeadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
             came = json.loads(known) if known else self._stage_rows(call, checkpoint, config, deadline)
             if isinstance(came, Later):
@@ -164,7 +164,7 @@ class Transfer(Tool):
                 return Later(_PAUSE_S, again)
 
     def _stage_rows(
-        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: Deadline
+        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: TransferDeadline
     ) -> JsonMap | Later:
         inner = replace(call, checkpoint=checkpoint.get("source"))
         return self._stage.table(inner, config.source, deadline.stop, deadline.left())
@@ -175,7 +175,9 @@ class Transfer(Tool):
     def close(self) -> None:
         self._stage.close()
 
-    def _write(self, call: Call, config: TransferConfig, reference: JsonMap, deadline: Deadline) -> Outcome:
+    def _write(
+        self, call: Call, config: TransferConfig, reference: JsonMap, deadline: TransferDeadline
+    ) -> Outcome:
         results = self.services.results
         assert results is not None  # see `run`
         with contextlib.ExitStack() as stack:
@@ -215,7 +217,7 @@ class Transfer(Tool):
         staged: StagedTable,
         reader: DuckDBPyConnection,
         folder: Path,
-        deadline: Deadline,
+        deadline: TransferDeadline,
     ) -> Iterator[Loader]:
         if isinstance(target, PostgresTarget):
             with self._stage.postgres.lend(target.auth, deadline.left()) as (connection, faults):
