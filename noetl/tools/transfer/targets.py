@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -11,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from noetl.atomic import replace_file
 from noetl.errors import ToolError
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
@@ -237,7 +237,7 @@ def _value(index: int, kind: str) -> str:
 
 
 def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form: str | None) -> None:
-    """Writes beside the file first, so that a reader finds all of it or none. Raises ToolError."""
+    """Writes the rows to a file, which is there as a whole or not at all. Raises ToolError."""
     import duckdb  # the driver takes 90 ms
 
     options = _FORMATS.get(format_of(path, form, "target"))
@@ -251,15 +251,11 @@ def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form
         f"{quote(column.name)} AS {quote(name)}"
         for column, name in zip(staged.columns, staged.names, strict=True)
     )
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     rows = f"SELECT {columns} FROM {staged.source(0, staged.rows)} ORDER BY file_row_number"  # noqa: S608 - quoted
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        reader.execute(f"COPY ({rows}) TO {quote_text(draft)} ({options})")
-        draft.replace(path)
+        with replace_file(path) as draft:
+            reader.execute(f"COPY ({rows}) TO {quote_text(draft)} ({options})")
     except (duckdb.Error, OSError) as error:
         raise ToolError(
             "sql", f"The file {path} cannot be written: {first_line(error)}", type=type(error).__name__
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
