@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+from weakref import WeakValueDictionary
 
 from noetl.errors import ToolError
 from noetl.tools.kit.files import FilePolicy
@@ -82,11 +83,11 @@ class FileLocks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._locks: dict[Path, tuple[threading.Lock, int]] = {}
+        self._locks: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()
 
     @contextlib.contextmanager
     def hold(self, path: Path | None, wait: LeaseWait) -> Iterator[None]:
-        """Raises Busy where others have the file for longer than `wait` says."""
+        """Raises DatabaseBusy where others have the file for longer than `wait` says."""
         if path is None:
             yield
             return
@@ -96,22 +97,18 @@ class FileLocks:
     @contextlib.contextmanager
     def _mine(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         with self._lock:
-            lock, users = self._locks.get(path, (threading.Lock(), 0))
-            self._locks[path] = (lock, users + 1)
-        mine = False
+            lock = self._locks.setdefault(path, threading.Lock())
+        while not lock.acquire(timeout=wait.step(path, "another task of this worker", _PAUSE_S)):
+            pass
         try:
-            while not mine:
-                mine = lock.acquire(timeout=wait.step(path, "another task of this worker", _PAUSE_S))
             yield
         finally:
-            if mine:
-                lock.release()
-            self._leave(path)
+            lock.release()
 
     @contextlib.contextmanager
     def _lease(self, path: Path, wait: LeaseWait) -> Iterator[None]:
-        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed
-        by for ever."""
+        """A call that waits holds a turnstile, and others wait behind it: none is passed by for
+        ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         lease = self._folder / f"{name}.lease"
@@ -120,14 +117,6 @@ class FileLocks:
             _lock_file(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
-
-    def _leave(self, path: Path) -> None:
-        with self._lock:
-            lock, users = self._locks[path]
-            if users > 1:
-                self._locks[path] = (lock, users - 1)
-            else:
-                del self._locks[path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +129,7 @@ class LeaseWait:
     go_on: Callable[[], None]
 
     def step(self, path: Path, who: str, pause_s: float) -> float:
-        """How long to wait before the next look, in seconds. Raises Busy."""
+        """How long to wait before the next look, in seconds. Raises DatabaseBusy."""
         self.go_on()
         left = self.ends - time.monotonic()
         if left <= 0:
