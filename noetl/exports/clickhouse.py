@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from noetl.facts.ids import EPOCH_MS
-from noetl.projection.tables import TABLES, ColumnType, ProjectionColumn, ProjectionTable
+from noetl.projection.rows import ColumnType, ProjectionColumn, ProjectionTable
+from noetl.projection.tables import TABLES
 
 TYPES: Final[dict[ColumnType, str]] = {
     "id": "Int64",

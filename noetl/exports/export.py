@@ -21,7 +21,8 @@ from noetl.exports.folder import Folder
 from noetl.exports.manifest import MANIFEST, Format, Manifest, format_head, heads, lookup, parse
 from noetl.exports.parts import MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.runtime import Runtime
 

@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 from noetl.exports.folder import Folder
 from noetl.exports.manifest import Format, Manifest, ManifestPart
-from noetl.projection.tables import TABLES, ColumnType, ProjectionRow, ProjectionTable
+from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
+from noetl.projection.tables import TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -19,7 +19,8 @@ import duckdb
 
 from noetl.errors import BadRequest
 from noetl.exports.parts import PLAIN_TYPES, Drafts, PartDraft, create, read
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.usecases.export import Known, rows
 from noetl.usecases.runtime import Runtime
 

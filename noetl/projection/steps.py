@@ -1,9 +1,8 @@
-"""Step runs as rows, and the columns for errors and times that other tables share."""
+"""Step runs as rows: from the firing of a step to its end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
 from noetl.engine.state import State
@@ -23,25 +22,9 @@ from noetl.facts.events import (
     StepSuspended,
 )
 from noetl.facts.json import Json
-from noetl.facts.outcome import ErrorInfo
-from noetl.projection.tables import ProjectionRow
+from noetl.projection.rows import NO_ERROR, ProjectionRow, error_columns, milliseconds
 
-NO_ERROR: Final[dict[str, Json]] = {"error_kind": None, "error_message": None, "error": None}
-
-
-def error_columns(error: ErrorInfo | None) -> dict[str, Json]:
-    """`error_kind`, `error_message` and `error`."""
-    if error is None:
-        return NO_ERROR
-    return {"error_kind": error.kind, "error_message": error.message, "error": error.as_json()}
-
-
-def milliseconds(begin: str, end: datetime) -> float:
-    """From `begin` (ISO 8601) to `end`, to the microsecond."""
-    return round((end - datetime.fromisoformat(begin)).total_seconds() * 1000, 3)
-
-
-_UNTOLD: Final[dict[str, Json]] = {
+_UNKNOWN: Final[dict[str, Json]] = {
     "status": "running",
     "worker": None,
     "started_at": None,
@@ -65,21 +48,30 @@ class StepRows:
     def take(self, event: Event, state: State) -> Iterator[ProjectionRow]:
         """The rows that `event` settles; `state` is that after it."""
         if isinstance(event.fact, StepScheduled):
-            self._open[event.draft.run_id or ""] = _scheduled(event, event.fact)
+            self._open[event.draft.run_id or ""] = {
+                "execution_id": event.execution_id,
+                "run_id": event.draft.run_id,
+                "step": event.draft.step,
+                "final": event.fact.final,
+                "args": dict(event.fact.args),
+                "scheduled_at": event.recorded_at.isoformat(),
+                **_UNKNOWN,
+                "as_of": event.version,
+            }
             return
         values = self._open.get(event.draft.run_id or "")
         if values is None:
             return
-        if changes := _moved(event.fact, values):
+        if changes := _change(event.fact, values):
             values |= {**changes, "as_of": event.version}
-        if ended := _ended(event, values, state):
+        if ended := _end(event, values, state):
             del self._open[values["run_id"]]
-            yield _closed(event, {**values, **ended})
+            yield _close(event, {**values, **ended})
 
     def end(self, event: Event) -> Iterator[ProjectionRow]:
         """The execution ended with `event`: what still ran was cancelled with it."""
         for values in self._open.values():
-            yield _closed(event, {**values, "status": "cancelled"})
+            yield _close(event, {**values, "status": "cancelled"})
         self._open.clear()
 
     def rest(self) -> Iterator[ProjectionRow]:
@@ -91,20 +83,7 @@ class StepRows:
         return list(self._open)
 
 
-def _scheduled(event: Event, fact: StepScheduled) -> dict[str, Any]:
-    return {
-        "execution_id": event.execution_id,
-        "run_id": event.draft.run_id,
-        "step": event.draft.step,
-        "final": fact.final,
-        "args": dict(fact.args),
-        "scheduled_at": event.recorded_at.isoformat(),
-        **_UNTOLD,
-        "as_of": event.version,
-    }
-
-
-def _moved(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
+def _change(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
     match fact:
         case StepStarted(worker=worker, started_at=started_at):
             return {"status": "running", "worker": worker, "started_at": started_at}
@@ -122,7 +101,7 @@ def _moved(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
             return {}
 
 
-def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json]:
+def _end(event: Event, values: dict[str, Any], state: State) -> dict[str, Json]:
     match event.fact:
         case StepDone():
             record = state.steps.get(values["step"])
@@ -130,7 +109,12 @@ def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json
             result = record.result if record and values["loop_mode"] is None else None
             return {"status": "done", "result": result}
         case StepFailed(error=error):
-            return {"status": "failed", **error_columns(error), **_counted(error.stats)}
+            failed = {"status": "failed", **error_columns(error)}
+            if error.stats:
+                # A loop that was stopped by a failure has its numbers in the error.
+                failed["iterations_done"] = error.stats["completed"]
+                failed["iterations_failed"] = error.stats["failed"]
+            return failed
         case StepCancelled():
             return {"status": "cancelled"}
         case StepSkipped():
@@ -139,16 +123,7 @@ def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json
             return {}
 
 
-def _counted(stats: Json) -> dict[str, Json]:
-    """A loop that was stopped by a failure has its numbers in the error."""
-    return (
-        {f"iterations_{name}": stats[key] for name, key in (("done", "completed"), ("failed", "failed"))}
-        if stats
-        else {}
-    )
-
-
-def _closed(event: Event, values: dict[str, Any]) -> ProjectionRow:
+def _close(event: Event, values: dict[str, Any]) -> ProjectionRow:
     spent = milliseconds(values["scheduled_at"], event.recorded_at)
     ended = {"ended_at": event.recorded_at.isoformat(), "duration_ms": spent, "as_of": event.version}
     return ProjectionRow("step_run", {**values, **ended})

@@ -14,7 +14,7 @@ from noetl.facts.events import (
     Token,
     WorkflowStarted,
 )
-from noetl.projection.tables import ProjectionRow
+from noetl.projection.rows import ProjectionRow
 
 
 class TokenRows:
@@ -29,15 +29,15 @@ class TokenRows:
             case WorkflowStarted(tokens=tokens) | NextEvaluated(tokens=tokens):
                 yield from self._put(event, tokens)
             case StepScheduled(tokens=ids):
-                yield from self._gone(event, ids, "consumed", event.draft.run_id)
+                yield from self._take_away(event, ids, "consumed", event.draft.run_id)
             case StepSkipped(tokens=ids) | JoinUnsatisfied(tokens=ids):
-                yield from self._gone(event, ids, "dropped")
+                yield from self._take_away(event, ids, "dropped")
             case _:
                 pass
 
     def end(self, event: Event) -> Iterator[ProjectionRow]:
-        """The execution ended with `event`: nobody takes the rest."""
-        yield from self._gone(event, list(self._waiting), "left")
+        """The execution ended with `event`: the rest stays."""
+        yield from self._take_away(event, list(self._waiting), "left")
 
     def rest(self) -> Iterator[ProjectionRow]:
         """The rows of those that wait."""
@@ -60,9 +60,9 @@ class TokenRows:
                 "as_of": event.version,
             }
             if token.absorbed:
-                yield from self._gone(event, (token.id,), "absorbed")
+                yield from self._take_away(event, (token.id,), "absorbed")
 
-    def _gone(
+    def _take_away(
         self, event: Event, ids: Iterable[str], status: str, run_id: str | None = None
     ) -> Iterator[ProjectionRow]:
         for token_id in ids:
