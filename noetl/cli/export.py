@@ -12,7 +12,7 @@ from noetl.cli.opened import opened
 from noetl.cli.tables import table
 from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write
-from noetl.exports.manifest import Format, Manifest
+from noetl.exports.folder import Format, Manifest
 
 
 @click.command(

@@ -17,8 +17,7 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.exports import clickhouse
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import MANIFEST, Format, Manifest, format_head, heads, lookup, parse
+from noetl.exports.folder import MANIFEST, Folder, Format, Manifest, format_head, heads, lookup, parse
 from noetl.exports.parts import MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.rows import ProjectionRow

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import Format, Manifest, ManifestPart
+from noetl.exports.folder import Folder, Format, Manifest, ManifestPart
 from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
 from noetl.projection.tables import TABLES
 

@@ -110,8 +110,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
 def _fetch(cursor: DuckDBPyConnection, parsed: Sequence[bool]) -> Iterator[tuple[Any, ...]]:
     while found := cursor.fetchmany(_FETCH):
         for row in found:
-            yield tuple(_read(*each) for each in zip(row, parsed, strict=True))
-
-
-def _read(value: Any, is_json: bool) -> Any:
-    return json.loads(value) if is_json and isinstance(value, str) else value
+            yield tuple(
+                json.loads(value) if is_json and isinstance(value, str) else value
+                for value, is_json in zip(row, parsed, strict=True)
+            )

@@ -16,9 +16,8 @@ from noetl.engine.status import status_of
 from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowStarted
 from noetl.net.model import Net
 from noetl.projection.rows import ProjectionRow, error_columns, milliseconds
-from noetl.projection.steps import StepRows
+from noetl.projection.steps import StepRows, TokenRows
 from noetl.projection.tasks import TaskRows
-from noetl.projection.tokens import TokenRows
 
 
 class Projection:

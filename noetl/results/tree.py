@@ -88,23 +88,16 @@ def columns_of(rows: Sequence[Json]) -> list[Column]:
     """The columns of a table that holds exactly these rows; none where there is no such table:
     every row has the same keys in the same order, and every key values of one type, or null."""
     first = rows[0] if rows else None
-    if type(first) is not dict or not _are_columns(first):
+    if type(first) is not dict or not first:
         return []
     names = list(first)
+    # Tables tell names apart without regard to case.
+    if len({name.lower() for name in names}) < len(names) or any(not one or "\0" in one for one in names):
+        return []
     if not all(type(row) is dict and len(row) == len(names) and list(row) == names for row in rows):
         return []
     types = [_type(name, rows) for name in names]
     return [Column(name, kind) for name, kind in zip(names, types, strict=True)] if all(types) else []
-
-
-def _are_columns(names: Mapping[str, Json]) -> bool:
-    """Tables tell names apart without regard to case."""
-    return (
-        bool(names)
-        and all(names)
-        and len({name.lower() for name in names}) == len(names)
-        and not any("\0" in name for name in names)
-    )
 
 
 def _type(name: str, rows: Sequence[JsonMap]) -> str:

@@ -19,8 +19,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, Conflict
 from noetl.exports.export import ExportRequest, export
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import Manifest
+from noetl.exports.folder import Folder, Manifest
 from noetl.exports.query import answer_query
 from noetl.facts.events import CtxPatched, Draft
 from noetl.projection.tables import TABLES

@@ -18,8 +18,18 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.artifact.content import JSON, decode, encode, guess_type, measure, part
-from noetl.tools.artifact.places import ArtifactObject, artifact_place, key_parts, place_of
+from noetl.tools.artifact.places import (
+    JSON,
+    ArtifactObject,
+    artifact_place,
+    decode,
+    encode,
+    guess_type,
+    key_parts,
+    measure,
+    part,
+    place_of,
+)
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.duckdb.attach import attach
 from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.outward import attach
 from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy

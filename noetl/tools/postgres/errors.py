@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
@@ -124,14 +125,10 @@ def adapt_values(bound: BoundStatement) -> dict[str, Any]:
         cast = key in as_json and value is not None and not isinstance(value, str)
         nested = isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value)
         if cast or nested or isinstance(value, Mapping):
-            return AsJson(value, dumps=_dumps)
+            return AsJson(value, dumps=partial(json.dumps, ensure_ascii=False))
         return value
 
     return {key: adapt(key, value) for key, value in bound.values.items()}
-
-
-def _dumps(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:

@@ -17,9 +17,8 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.calls import SqlCall, SqlTool, refuse_interrupted
-from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, database_path
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
@@ -99,8 +98,8 @@ class Sqlite(SqlTool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
-        place = "SQLite in memory" if database == MEMORY else sql_effects.file("SQLite", database, config)
-        return sql_effects.sql(config, place)
+        place = "SQLite in memory" if database == MEMORY else describe_file("SQLite", database, config)
+        return describe_sql(config, place)
 
 
 class _Run:

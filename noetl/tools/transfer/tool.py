@@ -148,7 +148,11 @@ class Transfer(Tool):
         with self._running.enter(call) as stop:
             deadline = TransferDeadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
-            came = json.loads(known) if known else self._stage_rows(call, checkpoint, config, deadline)
+            if known:
+                came = json.loads(known)
+            else:
+                inner = replace(call, checkpoint=checkpoint.get("source"))
+                came = self._stage.table(inner, config.source, stop, deadline.left())
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
@@ -162,12 +166,6 @@ class Transfer(Tool):
                 if deadline.left() <= PATIENCE_S:
                     raise database_in_use(busy.path, busy.who) from None
                 return Later(_PAUSE_S, again)
-
-    def _stage_rows(
-        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: TransferDeadline
-    ) -> JsonMap | Later:
-        inner = replace(call, checkpoint=checkpoint.get("source"))
-        return self._stage.table(inner, config.source, deadline.stop, deadline.left())
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
