@@ -19,10 +19,8 @@ from noetl.forecast.tasks import Kinds, Views, find_calls, forecast_loop, foreca
 from noetl.forecast.worlds import WORLDS, World, WorldRequest, agree, make_requests
 from noetl.net.checks import cycles
 from noetl.net.dominators import postorder
-from noetl.net.model import ENTRY, Arc, Net, Transition
+from noetl.net.model import ENTRY, FINAL_INPUTS, Arc, Net, Transition
 
-#: What the final step is handed.
-_FINAL_ARGS: Final = ("status", "steps", "errors")
 #: What something hands over that is known only then.
 _UNKNOWN: Final = Rendered(None, ("args",))
 
@@ -135,7 +133,7 @@ class _Ahead:
         """The args of the step's tokens. Where they may come from several arcs only their names are
         known."""
         if step.name == self._net.final_step:
-            return dict.fromkeys(_FINAL_ARGS, _UNKNOWN)
+            return dict.fromkeys(FINAL_INPUTS, _UNKNOWN)
         places = self._net.incoming[step.name]
         names = dict.fromkeys(key for place in places if place != ENTRY for key in self._net.arcs[place].args)
         only = self._arcs.get(places[0]) if len(places) == 1 else None

@@ -59,10 +59,11 @@ def from_json(body: Mapping[str, Json]) -> Net:
 def digest(net: Net) -> str:
     """SHA-256 (hex) of the body in canonical JSON: equal bodies have equal digests and no others
     do."""
-    text = json.dumps(
-        to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(
+            to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+    ).hexdigest()
 
 
 @cache

@@ -37,6 +37,8 @@ ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "ma
 #: The inputs of tasks that run after every call of another one: the body of its answer, and twice
 #: all of it.
 EACH_INPUTS: Final = ("data", "result", "response")
+#: The inputs of the final step.
+FINAL_INPUTS: Final = ("status", "steps", "errors")
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,12 @@ def _over(context: Context, how: ResultPolicy, path: Path) -> ResultPolicy:
 def _inline(context: Context, value: int, path: Path) -> int | None:
     if not isinstance(value, bool) and 0 <= value <= MOST_INLINE:
         return value
-    hint = f"write a number of bytes from 0 to {MOST_INLINE:,}"
-    context.report.add(Code.VALUE, path, f"{path[-1]} is {shown(value)}", hint)
+    context.report.add(
+        Code.VALUE,
+        path,
+        f"{path[-1]} is {shown(value)}",
+        f"write a number of bytes from 0 to {MOST_INLINE:,}",
+    )
     return None
 
 
@@ -72,8 +76,9 @@ def _ttl(context: Context, value: Json, path: Path) -> float | None:
             return length
     except ValueError:
         pass
-    hint = "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
-    context.report.add(Code.VALUE, path, f"ttl is {shown(value)}", hint)
+    context.report.add(
+        Code.VALUE, path, f"ttl is {shown(value)}", "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
+    )
     return None
 
 
@@ -86,8 +91,12 @@ def _select(context: Context, given: Json, path: Path) -> tuple[Selected, ...]:
             context.report.add(Code.DUPLICATE_NAME, at, f"{shown(part.name)} is selected twice", "keep one")
         found[part.name] = part
     if len(found) > MOST_SELECTED:
-        message = f"{len(found)} parts are selected"
-        context.report.add(Code.VALUE, path, message, f"at most {MOST_SELECTED} are kept with a reference")
+        context.report.add(
+            Code.VALUE,
+            path,
+            f"{len(found)} parts are selected",
+            f"at most {MOST_SELECTED} are kept with a reference",
+        )
     return tuple(found.values())
 
 
@@ -103,8 +112,12 @@ def _parts(context: Context, given: list[Json], path: Path) -> Iterator[tuple[Se
                 )
             continue
         if (steps := path_of(text)) is None:
-            hint = "write names and places from the result on: data.rows[0].id"
-            context.report.add(Code.VALUE, at, f"{shown(text)} is no path", hint)
+            context.report.add(
+                Code.VALUE,
+                at,
+                f"{shown(text)} is no path",
+                "write names and places from the result on: data.rows[0].id",
+            )
             continue
         if isinstance(alias, str) and not readable(context.report, alias, (*at, "as"), "a part"):
             continue

@@ -49,8 +49,12 @@ def keychain(context: Context) -> tuple[JsonMap, ...]:
     found: dict[str, JsonMap] = {}
     for path, name, entry in _given(context):
         if name in found:
-            message = f"the keychain has two entries {shown(name)}"
-            context.report.add(Code.DUPLICATE_NAME, path, message, "give each a name of its own")
+            context.report.add(
+                Code.DUPLICATE_NAME,
+                path,
+                f"the keychain has two entries {shown(name)}",
+                "give each a name of its own",
+            )
         for made in _entries(context, path, name, entry):
             found[str(made["name"])] = made
     _check_circles(context, found)
@@ -67,8 +71,12 @@ def _given(context: Context) -> Iterator[tuple[Path, str, JsonMap]]:
         path: Path = ("keychain", index)
         name = entry.get("name")
         if is_template(name):
-            message = f"the name {shown(name)} of an entry is no template"
-            context.report.add(Code.VALUE, (*path, "name"), message, "write it out")
+            context.report.add(
+                Code.VALUE,
+                (*path, "name"),
+                f"the name {shown(name)} of an entry is no template",
+                "write it out",
+            )
         elif isinstance(name, str) and name:
             yield path, name, {key: value for key, value in entry.items() if key != "name"}
         else:
@@ -82,9 +90,12 @@ def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterabl
     kind = KINDS.get(said) if isinstance(said, str) else None
     if kind is None:
         known = [word for word, means in KINDS.items() if means != "static"]
-        hint = context.report.suggest(str(said), known, f"the kinds are {', '.join(known)}")
-        message = f"the keychain has no kind {shown(said)}"
-        context.report.add(Code.VALUE, (*path, "kind"), message, hint)
+        context.report.add(
+            Code.VALUE,
+            (*path, "kind"),
+            f"the keychain has no kind {shown(said)}",
+            context.report.suggest(str(said), known, f"the kinds are {', '.join(known)}"),
+        )
         return [{"name": name, "kind": "static"}]
     form = form_of(kind, entry)
     if form == "static" or (not FORMS[form].own and _holds_plain_text(entry)):
@@ -103,9 +114,12 @@ def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterabl
 
 
 def _refuse_plain_text(context: Context, path: Path, name: str, entry: JsonMap) -> None:
-    message = f"the secret {shown(name)} stands in the playbook as plain text, and will not be used"
-    hint = f"store it (`noetl credential set {name} ...`), and make the entry kind: credential"
-    context.report.add(Code.IN_PLAIN_TEXT, path, message, hint)
+    context.report.add(
+        Code.IN_PLAIN_TEXT,
+        path,
+        f"the secret {shown(name)} stands in the playbook as plain text, and will not be used",
+        f"store it (`noetl credential set {name} ...`), and make the entry kind: credential",
+    )
     for key in entry.keys() - {"name", "kind", "description"}:
         context.report.hide((*path, key))
 
@@ -120,8 +134,13 @@ def _each(context: Context, path: Path, name: str, entry: dict[str, Json]) -> It
     for field, place in fields.items():
         own = place if isinstance(place, Mapping) else {"path": place}
         for key in own.keys() - set(_PLACE):
-            message = f"`{key}` means nothing in a field of a keychain entry of kind secrets"
-            add_unknown_key(context.report, (*path, "map", field, key), message, "remove it", _PLACE)
+            add_unknown_key(
+                context.report,
+                (*path, "map", field, key),
+                f"`{key}` means nothing in a field of a keychain entry of kind secrets",
+                "remove it",
+                _PLACE,
+            )
         kept = {key: own[key] for key in _PLACE if key in own}
         yield {**shared, "path": field, **kept, "name": f"{name}.{field}", "kind": "secret"}
     data: dict[str, Json] = {field: f"{{{{ keychain[{f'{name}.{field}'!r}] }}}}" for field in fields}
@@ -154,13 +173,18 @@ def _check_keys(context: Context, path: Path, form: str, entry: JsonMap, said: s
     for group in FORMS[form].needs:
         # What an entry brings itself may turn out empty: that matters to who opens it.
         if not any(entry.get(key) or (key in entry and key in FORMS[form].own) for key in group):
-            message = f"a keychain entry of kind {said} needs `{group[0]}`"
-            context.report.missing(path, group[0], message, f"add {group[0]}:")
+            context.report.missing(
+                path, group[0], f"a keychain entry of kind {said} needs `{group[0]}`", f"add {group[0]}:"
+            )
     for key in entry:
         if key not in keys:
-            hint = context.report.suggest(key, keys, "remove it")
-            message = f"`{key}` means nothing in a keychain entry of kind {said}"
-            add_unknown_key(context.report, (*path, key), message, hint, keys)
+            add_unknown_key(
+                context.report,
+                (*path, key),
+                f"`{key}` means nothing in a keychain entry of kind {said}",
+                context.report.suggest(key, keys, "remove it"),
+                keys,
+            )
 
 
 def _check_values(context: Context, path: Path, form: str, entry: JsonMap) -> None:
@@ -184,11 +208,12 @@ def _check_early(context: Context, path: Path, value: Json, later: frozenset[str
     known = (context.document.workload or {}).keys()
     for text in filter(is_template, texts(value)):
         for name in sorted(context.heads(text, guard=False) & (later | context.step_names) - known):
-            message = (
-                f"an entry of the keychain is rendered before the first step, and cannot read {shown(name)}"
+            context.report.add(
+                Code.VALUE,
+                path,
+                f"an entry of the keychain is rendered before the first step, and cannot read {shown(name)}",
+                "name workload, payload, env or execution_id",
             )
-            hint = "name workload, payload, env or execution_id"
-            context.report.add(Code.VALUE, path, message, hint)
 
 
 def _check_ttl(context: Context, path: Path, value: Json) -> None:
@@ -214,8 +239,12 @@ def _check_circles(context: Context, entries: Mapping[str, JsonMap]) -> None:
     except CycleError as error:
         # From who is named to who names it, the first once more at the end.
         circle = " → ".join(reversed(error.args[1]))
-        message = f"entries of the keychain refer to each other in a circle: {circle}"
-        context.report.add(Code.VALUE, ("keychain",), message, "write one of them out, or store it")
+        context.report.add(
+            Code.VALUE,
+            ("keychain",),
+            f"entries of the keychain refer to each other in a circle: {circle}",
+            "write one of them out, or store it",
+        )
 
 
 def _named(data: Json) -> Iterator[str]:

@@ -39,8 +39,12 @@ def _client(context: Context, path: Path, name: str, entry: JsonMap) -> dict[str
     given = mapping(context, (*path, "data"), entry.get("data"))
     for key in _CLIENT[:2]:
         if entry.get("data") and key not in given:
-            message = f"the keychain's entry {shown(name)} needs `data.{key}` to ask for a token"
-            context.report.missing((*path, "data"), key, message, f"add {key}:")
+            context.report.missing(
+                (*path, "data"),
+                key,
+                f"the keychain's entry {shown(name)} needs `data.{key}` to ask for a token",
+                f"add {key}:",
+            )
     _check_only(context, (*path, "method"), entry.get("method", "POST"), "POST")
     _check_only(context, (*path, "data", "grant_type"), given.get("grant_type", _GRANT), _GRANT)
     # Who writes the secret out is told; one that the workload has is told of where the workload is
@@ -68,15 +72,23 @@ def _client(context: Context, path: Path, name: str, entry: JsonMap) -> dict[str
 def mapping(context: Context, path: Path, value: Json) -> dict[str, Json]:
     """`value`, which has to be one, by name; adds a problem where it is none."""
     if value is not None and not isinstance(value, Mapping):
-        message = f"`{path[-1]}` of a keychain entry is a mapping, not {shown(value)}"
-        context.report.add(Code.VALUE, path, message, f"write {path[-1]}: {{name: value}}")
+        context.report.add(
+            Code.VALUE,
+            path,
+            f"`{path[-1]}` of a keychain entry is a mapping, not {shown(value)}",
+            f"write {path[-1]}: {{name: value}}",
+        )
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _check_only(context: Context, path: Path, value: Json, only: str) -> None:
     if not is_template(value) and str(value).lower() != only.lower():
-        message = f"`{path[-1]}` of a token can only be {only}, not {shown(value)}"
-        context.report.add(Code.VALUE, path, message, f"write {only}, or leave it out")
+        context.report.add(
+            Code.VALUE,
+            path,
+            f"`{path[-1]}` of a token can only be {only}, not {shown(value)}",
+            f"write {only}, or leave it out",
+        )
 
 
 def _warn_of_plain_text(context: Context, path: Path, name: str, values: Mapping[Path, Json]) -> None:
@@ -88,9 +100,12 @@ def _warn_of_plain_text(context: Context, path: Path, name: str, values: Mapping
             context.report.hide((*path, *place))
     if plain:
         place, where = next(iter(plain.items()))
-        message = f"the secret {shown(name)} is plain text in the {where}"
-        hint = f"store it (`noetl credential set {name} ...`), and make the entry kind: credential"
-        context.report.add(Code.IN_PLAIN_TEXT, (*path, *place), message, hint)
+        context.report.add(
+            Code.IN_PLAIN_TEXT,
+            (*path, *place),
+            f"the secret {shown(name)} is plain text in the {where}",
+            f"store it (`noetl credential set {name} ...`), and make the entry kind: credential",
+        )
 
 
 def _where(context: Context, value: Json) -> str:

@@ -54,8 +54,9 @@ def _mode(
 ) -> Literal["sequential", "parallel", "cursor"]:
     """Of a loop over a cursor `mode: cursor` is left where its width is known when it runs."""
     if spec.mode == "cursor" and part.cursor is None:
-        message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
-        context.report.add(Code.VALUE, at, message, hint)
+        context.report.add(
+            Code.VALUE, at, "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
+        )
         return "parallel"
     return spec.mode or "sequential"
 
@@ -65,11 +66,15 @@ def _check_source(context: Context, part: Loop, path: Path) -> None:
     report = context.report
     given = "in_" in part.model_fields_set
     if given and part.cursor is not None:
-        message = "the loop has both `in` and `cursor`"
-        report.add(Code.MISPLACED, (*path, "cursor"), message, "keep one of them", at_key=True)
+        report.add(
+            Code.MISPLACED,
+            (*path, "cursor"),
+            "the loop has both `in` and `cursor`",
+            "keep one of them",
+            at_key=True,
+        )
     elif not given and part.cursor is None and not report.is_faulty((*path, "cursor")):
-        hint = 'add in: "{{ ... }}" or a list'
-        report.missing(path, "in", "the loop does not say what to loop over", hint)
+        report.missing(path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list')
 
 
 def is_parallel(part: Loop) -> bool:
@@ -97,8 +102,9 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
 
 def reduced_names(part: Loop) -> frozenset[str]:
     """The ctx names that have a reducer."""
-    keys = ((part.spec and part.spec.reduce) or {}).keys()
-    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
+    return frozenset(
+        key.removeprefix("ctx.").removeprefix("vars.") for key in (part.spec and part.spec.reduce) or ()
+    )
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
@@ -107,8 +113,7 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
     given = policy.failure
     if given is None:
         return None
-    at = (*path, "policy", "failure")
-    return _failure(context, given, at)
+    return _failure(context, given, (*path, "policy", "failure"))
 
 
 def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
@@ -137,8 +142,12 @@ def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | No
         return None
     at = (*path, "iterator")
     if part.iterator in _OF_ITERATIONS:
-        message = f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}"
-        context.report.add(Code.NAME, at, message, "call it item")
+        context.report.add(
+            Code.NAME,
+            at,
+            f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}",
+            "call it item",
+        )
         return None
     return part.iterator if readable(context.report, part.iterator, at) else None
 

@@ -102,8 +102,13 @@ def _fits(context: Context, task: Task, given: Pagination, at: Path) -> bool:
     if given.type == "link":
         return all(fine) and _can_be_dropped(context, params, at)
     if params is not None and not isinstance(params, dict):
-        message = f"pagination by {given.type} adds to `params`, which is {shown(params)}"
-        context.report.add(Code.VALUE, at, message, "write params: as a mapping", at_key=True)
+        context.report.add(
+            Code.VALUE,
+            at,
+            f"pagination by {given.type} adds to `params`, which is {shown(params)}",
+            "write params: as a mapping",
+            at_key=True,
+        )
         return False
     return all(fine)
 
@@ -113,8 +118,12 @@ def _is_number(context: Context, value: Json, at: Path, low: int) -> bool:
         return True
     if isinstance(value, int) and not isinstance(value, bool) and value >= low:
         return True
-    hint = f"write a whole number from {low}, or a template that is one expression"
-    context.report.add(Code.VALUE, at, f"{at[-1]} is {shown(value)}", hint)
+    context.report.add(
+        Code.VALUE,
+        at,
+        f"{at[-1]} is {shown(value)}",
+        f"write a whole number from {low}, or a template that is one expression",
+    )
     return False
 
 
@@ -123,12 +132,11 @@ def _can_be_dropped(context: Context, params: Json, at: Path) -> bool:
     expressions."""
     if params is None or (isinstance(params, dict) and all(map(_is_simple, params.values()))):
         return True
-    hint = "write params: as a mapping of plain values and of templates that are one expression each"
     context.report.add(
         Code.VALUE,
         at,
         "the link of the next page replaces `params`, which cannot be left out",
-        hint,
+        "write params: as a mapping of plain values and of templates that are one expression each",
         at_key=True,
     )
     return False

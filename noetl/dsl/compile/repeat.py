@@ -56,9 +56,12 @@ def is_repeated(entry: ToolEntry) -> bool:
 def _check_names(context: Context, entry: ToolEntry, each: Sequence[Task], names: set[str]) -> None:
     for task in each:
         if task.name in names:
-            message = f"two tasks of this step are called {shown(task.name)}"
             context.report.add(
-                Code.DUPLICATE_NAME, (*entry.path, "repeat"), message, "give each its own name", at_key=True
+                Code.DUPLICATE_NAME,
+                (*entry.path, "repeat"),
+                f"two tasks of this step are called {shown(task.name)}",
+                "give each its own name",
+                at_key=True,
             )
         names.add(task.name)
 
@@ -69,8 +72,12 @@ def _repetition(
     """None where it cannot be used; problems say why."""
     given = [(tool.repeat, (*path, "repeat")) for tool, path in entry.parts if tool.repeat is not None]
     if task.loop is not None or (given and any(tool.pagination is not None for tool, _ in entry.parts)):
-        message = f"task {shown(task.name)} has two of `loop`, `repeat` and `pagination`"
-        context.report.add(Code.MISPLACED, entry.path, message, "keep one; a step can loop over such a task")
+        context.report.add(
+            Code.MISPLACED,
+            entry.path,
+            f"task {shown(task.name)} has two of `loop`, `repeat` and `pagination`",
+            "keep one; a step can loop over such a task",
+        )
         return None
     if not given:
         pages = paged(context, entry, task, site)
@@ -97,9 +104,12 @@ class _Form:
         most, delay = self._most(), self._delay()
         entries = self._entries()
         if not entries:
-            hint = "add next: {when, params} with what differs in the next call"
-            message = "the repetition does not say which call is next"
-            self.context.report.missing(self.path, "next", message, hint)
+            self.context.report.missing(
+                self.path,
+                "next",
+                "the repetition does not say which call is next",
+                "add next: {when, params} with what differs in the next call",
+            )
             return None
         calls = tuple(self._next(entry, at) for entry, at in entries)
         backoff = self.part.backoff or "fixed"
@@ -130,9 +140,14 @@ class _Form:
             if key in _PARTS and (known is None or self._key(key) in known):
                 continue
             mine = [*(part for part in _PARTS if known is None or self._key(part) in known), "args", "when"]
-            hint = context.report.suggest(key, mine, f"known here: {', '.join(mine)}")
-            message = f"the key {shown(key)} means nothing to the next call of {self.task.kind}"
-            add_unknown_key(context.report, (*at, key), message, hint, mine, given)
+            add_unknown_key(
+                context.report,
+                (*at, key),
+                f"the key {shown(key)} means nothing to the next call of {self.task.kind}",
+                context.report.suggest(key, mine, f"known here: {', '.join(mine)}"),
+                mine,
+                given,
+            )
 
     def _kind(self) -> KindInfo:
         return self.context.kinds[self.task.kind]
@@ -158,8 +173,12 @@ class _Form:
         self.context.use(at, value, self.site.step)
         if is_expression(value) or (isinstance(value, int) and value >= 1):
             return value
-        hint = "write a whole number from 1, or a template that is one expression"
-        self.context.report.add(Code.VALUE, at, f"max is {shown(value)}", hint)
+        self.context.report.add(
+            Code.VALUE,
+            at,
+            f"max is {shown(value)}",
+            "write a whole number from 1, or a template that is one expression",
+        )
         return _MOST_CALLS
 
     def _delay(self) -> Template:
@@ -168,8 +187,12 @@ class _Form:
             return 0.0
         self.context.use(at, value, self.site.step)
         if is_template(value) and not is_expression(value):
-            hint = "write a template that is one expression, or a duration"
-            self.context.report.add(Code.VALUE, at, f"delay is {shown(value)}", hint)
+            self.context.report.add(
+                Code.VALUE,
+                at,
+                f"delay is {shown(value)}",
+                "write a template that is one expression, or a duration",
+            )
         return seconds_at(self.context, value, at)
 
     # --- what calls leave ---
@@ -196,9 +219,12 @@ class _Form:
         tasks = compiled(self.context, self.part.each, (*self.path, "each"), self.site)
         for entry, _ in tasks:
             if is_repeated(entry):
-                message = "a task that runs after every call cannot be repeated itself"
-                hint = "call a playbook that repeats it"
-                self.context.report.add(Code.MISPLACED, entry.path, message, hint)
+                self.context.report.add(
+                    Code.MISPLACED,
+                    entry.path,
+                    "a task that runs after every call cannot be repeated itself",
+                    "call a playbook that repeats it",
+                )
         after = None if self.task.after is None else True
         named = {task.name: self._named(task.name) for _, task in tasks}
         return tuple(

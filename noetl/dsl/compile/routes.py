@@ -97,8 +97,12 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
         return None
     if step in context.step_names:
         return step
-    hint = context.report.suggest(step, context.step_names, "every target must be a step of this workflow")
-    context.report.add(Code.UNKNOWN_STEP, target_path, f"there is no step {shown(step)}", hint)
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        target_path,
+        f"there is no step {shown(step)}",
+        context.report.suggest(step, context.step_names, "every target must be a step of this workflow"),
+    )
     return None
 
 

@@ -19,8 +19,9 @@ def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
     spec = part.spec or LoopSpec()
     iterator = iterator_of(context, part, path)
     if "in_" not in part.model_fields_set:
-        hint = 'add in: "{{ ... }}" or a list'
-        context.report.missing(path, "in", "the loop does not say what to loop over", hint)
+        context.report.missing(
+            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
+        )
     if iterator is None:
         return None
     context.use((*path, "in"), part.in_, site.step)

@@ -133,9 +133,11 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
         )
         return None
     hint = context.report.suggest(tool.kind, [*context.kinds, "workbook"])
-    hint = f"{hint} {available}".strip()
     context.report.add(
-        Code.UNKNOWN_KIND, (*path, "kind"), f"no tool of kind {shown(tool.kind)} is installed", hint
+        Code.UNKNOWN_KIND,
+        (*path, "kind"),
+        f"no tool of kind {shown(tool.kind)} is installed",
+        f"{hint} {available}".strip(),
     )
     return None
 
