@@ -18,7 +18,7 @@ from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
 from noetl.forecast.tasks import Kinds, Views, find_calls, forecast_loop, forecast_task
 from noetl.forecast.worlds import WORLDS, World, WorldRequest, agree, make_requests
 from noetl.net.checks import cycles
-from noetl.net.dominators import postorder
+from noetl.net.graphs import postorder
 from noetl.net.model import ENTRY, FINAL_INPUTS, Arc, Net, Transition
 
 #: What something hands over that is known only then.

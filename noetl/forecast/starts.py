@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
-from noetl.net.checks import cycles, descendants
-from noetl.net.dominators import Dominators
+from noetl.net.checks import cycles, descendants, dominators
+from noetl.net.graphs import Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
-from noetl.net.unfillable import dominators
 
 #: When a template of a step is rendered: before its tasks, while they run, or once they have ended.
 Moment: TypeAlias = Literal["before", "during", "end"]

@@ -13,12 +13,22 @@ from noetl.dsl.compile.policies import branches_of
 from noetl.dsl.document import Policy, Then
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.errors import TemplateError
-from noetl.net.checks import endless_cycles, endless_steps, reachable, shadowed_arcs
-from noetl.net.model import Arc, Net, Task, Template
-from noetl.net.unfillable import Unfilled, unfillable_joins
+from noetl.net.checks import (
+    Unfilled,
+    endless_cycles,
+    endless_steps,
+    reachable,
+    shadowed_arcs,
+    unfillable_joins,
+)
+from noetl.net.model import Net, Task, Template
 
 # Constants and operators that cost nothing: no calls, filters, powers or formats.
 _SIMPLE: Final = re.compile(r"[^(|*%~]{1,60}")
+# Words by which a guard shows that it has errors in mind.
+_OF_ERRORS: Final = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
+#: Steps that a message names.
+_MAX_NAMED: Final = 5
 
 
 def always(when: Template) -> bool | None:
@@ -34,15 +44,6 @@ def always(when: Template) -> bool | None:
         return expressions.truth(when, {})
     except TemplateError:
         return None
-
-
-def _is_always(arc: Arc) -> bool | None:
-    """`always`, of an arc."""
-    return always(arc.when)
-
-
-#: Steps that a message names.
-_MAX_NAMED = 5
 
 
 def check_reached(subject: Subject) -> Iterator[Finding]:
@@ -62,14 +63,14 @@ def check_reached(subject: Subject) -> Iterator[Finding]:
 def check_cycles(subject: Subject) -> Iterator[Finding]:
     """Steps that repeat for ever."""
     for net in _net(subject):
-        for name in endless_steps(net, _is_always):
+        for name in endless_steps(net, always):
             yield Finding(
                 Code.SELF_LOOP,
                 _place(net, name),
                 f"step {shown(name)} leads to itself without a condition",
                 "give the arc a when:",
             )
-        for cycle in endless_cycles(net, _is_always):
+        for cycle in endless_cycles(net, always):
             if len(cycle) > 1:
                 yield Finding(
                     Code.ENDLESS,
@@ -82,7 +83,7 @@ def check_cycles(subject: Subject) -> Iterator[Finding]:
 def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
     """Arcs behind one that is always taken."""
     for net in _net(subject):
-        for arc, before in shadowed_arcs(net, _is_always):
+        for arc, before in shadowed_arcs(net, always):
             yield Finding(
                 Code.SHADOWED_ARC,
                 subject.notes.arcs[arc.id],
@@ -143,10 +144,6 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (", …" if len(names) > _MAX_NAMED else "")
 
 
-# Words by which a guard shows that it has errors in mind.
-_OF_ERRORS: Final = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
-
-
 def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, Path]]]]:
     """The rules that hold for some task: where they stand, and of each the guard and what
     follows."""
@@ -161,7 +158,7 @@ def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, 
 def check_errors_covered(subject: Subject) -> Iterator[Finding]:
     """Rules of which none is about errors: after one the pipeline goes on."""
     for path, rules in _rules(subject):
-        if rules and not any(_covers_errors(when) for when, _, _ in rules):
+        if rules and not any(when in (None, True) or _OF_ERRORS.search(str(when)) for when, _, _ in rules):
             yield Finding(
                 Code.ERRORS_UNCOVERED,
                 path,
@@ -216,7 +213,3 @@ def _may_leave(task: Task) -> bool:
     """Whether a rule may lead out of the row of tasks, other than by a failure that nobody
     planned."""
     return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())
-
-
-def _covers_errors(when: Template) -> bool:
-    return when is None or when is True or (isinstance(when, str) and bool(_OF_ERRORS.search(when)))

@@ -14,9 +14,9 @@ from noetl.dsl.problems import Finding, Path
 from noetl.dsl.read.report import DottedNames
 from noetl.dsl.read.source import Source
 from noetl.facts.json import JsonMap
-from noetl.net.dominators import Dominators
+from noetl.net.checks import dominators
+from noetl.net.graphs import Dominators
 from noetl.net.model import KindInfo, Net
-from noetl.net.unfillable import dominators
 
 _Part = TypeVar("_Part", bound=Part)
 
