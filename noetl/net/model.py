@@ -9,7 +9,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Final, Literal
@@ -78,6 +78,7 @@ __all__ = [
     "Template",
     "Transition",
     "ValueType",
+    "names_assigned",
 ]
 
 #: The arc id of the token that enters the net.
@@ -187,10 +188,21 @@ class Transition:
         return tuple(tuple(choice) for choice in found if choice)
 
     @property
+    def assigns(self) -> tuple[Assignment, ...]:
+        """What it, its tasks with their policies, and its arcs assign."""
+        tasks = (one for task in self.tasks for one in task.assigns)
+        return (*self.set, *tasks, *(one for arc in self.arcs for one in arc.set))
+
+    @property
     def calls(self) -> tuple[Task, ...]:
         """All that its workers call: its tasks, behind the cursor that its loop may have."""
         cursor = self.loop.cursor if self.loop else None
         return self.tasks if cursor is None else (cursor, *self.tasks)
+
+
+def names_assigned(assignments: Iterable[Assignment], scope: Scope) -> set[str]:
+    """The names in `scope` that are assigned to, whole or in part."""
+    return {one.name.partition(".")[0] for one in assignments if one.scope == scope}
 
 
 @dataclass(frozen=True)
@@ -229,6 +241,11 @@ class Net:
     def arcs(self) -> Mapping[str, Arc]:
         """All arcs that lead to a step by id, in document order."""
         return {arc.id: arc for transition in self.transitions for arc in transition.ways}
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names in ctx that it begins with, and those that anything assigns."""
+        return frozenset(self.ctx).union(*(names_assigned(one.assigns, "ctx") for one in self.transitions))
 
     @cached_property
     def incoming(self) -> Mapping[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -13,7 +13,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
-from noetl.net.model import Assignment, Net, Scope, Transition
+from noetl.net.model import Net, Transition, names_assigned
 
 #: Built-ins that win over every other name wherever a template stands. Of those that only some
 #: places know (`result`, `error`...) nothing is said: a step that handles errors may well be called
@@ -109,7 +109,7 @@ class Readings:
                     f"read {here.name}.results, or assign to ctx in the loop",
                 )
         elif here.loop is not None:
-            known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
+            known = {here.loop.iterator, *_OF_ITERATIONS, *names_assigned(here.assigns, "iter")}
             if name is not None and name not in known:
                 yield (
                     Code.UNDEFINED,
@@ -218,13 +218,3 @@ def check_built_in_names(
                 f"read workload.{key}",
                 at_key=True,
             )
-
-
-def by_tasks(transition: Transition) -> list[Assignment]:
-    """All assignments of its tasks and of their rules."""
-    return [one for task in transition.tasks for one in task.assigns]
-
-
-def heads(assignments: Iterable[Assignment], scope: Scope) -> set[str]:
-    """The names in `scope` that are assigned to, whole or in part."""
-    return {one.name.partition(".")[0] for one in assignments if one.scope == scope}

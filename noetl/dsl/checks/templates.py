@@ -11,9 +11,7 @@ from noetl.dsl.checks.members import Fault, Members, is_envelope, unseen
 from noetl.dsl.checks.reading import (
     Chain,
     Readings,
-    by_tasks,
     check_built_in_names,
-    heads,
     is_behind_loops,
     iterators,
 )
@@ -22,7 +20,7 @@ from noetl.dsl.compile.notes import KEYCHAIN, Use
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.model import FINAL_INPUTS, Net, Transition
+from noetl.net.model import FINAL_INPUTS, Net, Transition, names_assigned
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
 BUILTINS = frozenset(
@@ -128,12 +126,11 @@ class _Names:
 
     def __init__(self, subject: Subject, net: Net) -> None:
         self._subject = subject
-        assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
-        self._scopes = _scopes(net, assigned.union(*(arc.args for arc in net.arcs.values())))
+        self._scopes = _scopes(net)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = Readings(subject, net)
         self._steps = frozenset(net.steps)
-        self._members = Members(subject.names, net.workload, assigned)
+        self._members = Members(subject.names, net.workload, net.variables)
         #: The chains that were met, by their first name; and those of them that are read before the
         #: first step.
         self.read: dict[str, set[Chain]] = {}
@@ -247,9 +244,9 @@ class _Scope:
     items: frozenset[str] = frozenset()
 
 
-def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
-    """Step → the names that its templates may use; None → those of workload values. `shared` are
-    those of all steps."""
+def _scopes(net: Net) -> Mapping[str | None, _Scope]:
+    """Step → the names that its templates may use; None → those of workload values."""
+    shared = net.variables.union(*(arc.args for arc in net.arcs.values()))
     named = shared | net.workload.keys()
     early = FOR_WORKLOAD | net.workload.keys()
     hiding = BUILTINS | net.steps.keys() | shared
@@ -269,18 +266,10 @@ def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
     return scopes
 
 
-def _assigned_by(transition: Transition) -> set[str]:
-    """The heads of what a step, its arcs and its tasks assign to ctx."""
-    names = heads(transition.set, "ctx")
-    for arc in transition.arcs:
-        names |= heads(arc.set, "ctx")
-    return names | heads(by_tasks(transition), "ctx")
-
-
 def _own(transition: Transition) -> set[str]:
     names = {task.name for task in transition.tasks} | set(transition.args)
     for task in transition.tasks:
         names |= task.args.keys() | set(task.handed)
     if transition.loop is not None and transition.loop.cursor is not None:
         names |= transition.loop.cursor.args.keys()
-    return names | heads(by_tasks(transition), "local")
+    return names | names_assigned(transition.assigns, "local")
