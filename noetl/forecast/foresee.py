@@ -119,6 +119,7 @@ class _Ahead:
         handed = self._handed(step)
         before, during, end = (self._untouched(step, moment) for moment in MOMENTS)
         inputs = {**render_all(step.args, self._scope(handed, DURING, before)), **handed}
+        early = self._scope(inputs, DURING, before)
         arcs = forecast_arcs(step, self._scope(inputs, DURING | AT_THE_END, end))
         if step.name == self._net.final_step:
             # It runs when nothing else is left, and nothing follows it.
@@ -129,9 +130,6 @@ class _Ahead:
         def see(over: Mapping[str, Rendered], hidden: frozenset[str]) -> KnownNames:
             return self._scope({**inputs, **over}, own | hidden, during)
 
-        loop = step.loop and forecast_loop(
-            step.loop, self._scope(inputs, DURING, before), self._given.max_in_flight
-        )
         return StepForecast(
             name=step.name,
             description=step.description,
@@ -139,7 +137,7 @@ class _Ahead:
             sources=(),
             join=step.join,
             admit=step.admit,
-            loop=loop,
+            loop=None if step.loop is None else forecast_loop(step.loop, early, self._given.max_in_flight),
             args=inputs,
             tasks=tuple(forecast_task(task, step, see, self._given.kinds) for task in step.calls),
             router=step.router,

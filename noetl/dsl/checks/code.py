@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from noetl.dsl.checks.subject import Subject
+from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.cursors import NO_CODE
-from noetl.dsl.compile.notes import CompiledCall
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.code_templates import templates_between

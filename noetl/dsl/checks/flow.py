@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl import expressions
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.policies import branches_of
 from noetl.dsl.document import Policy, Then
 from noetl.dsl.problems import Code, Finding, Path, shown

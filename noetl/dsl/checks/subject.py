@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
-from noetl.dsl.compile.notes import Notes
+from noetl.dsl.compile.context import Notes
 from noetl.dsl.document import Document, Part
 from noetl.dsl.document.parts import Parts, parts_of
 from noetl.dsl.problems import Finding, Path

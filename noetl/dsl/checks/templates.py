@@ -16,7 +16,7 @@ from noetl.dsl.checks.reading import (
     iterators,
 )
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import KEYCHAIN, Use
+from noetl.dsl.compile.context import KEYCHAIN, Use
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json

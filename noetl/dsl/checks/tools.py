@@ -10,7 +10,7 @@ from typing import Final
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.specs import config_from_spec, takes_timeout
 from noetl.dsl.document import (
     CallSpec,

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.dsl.compile.code import as_written
-from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.context import CompiledCall, Context, Site
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.keychain import keychain
 from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.context import KEYCHAIN, Context
 from noetl.dsl.compile.keychain_data import brought, mapping, texts
-from noetl.dsl.compile.notes import KEYCHAIN
 from noetl.dsl.document.keychain import FORMS, KINDS, SECRET, form_of
 from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.document.texts import holds_template, is_template

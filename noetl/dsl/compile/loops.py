@@ -1,4 +1,4 @@
-"""`loop`, and what failure means for loops, steps and executions."""
+"""`loop` of steps and of tasks, and what failure means for loops, steps and executions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.cursors import cursor
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.texts import is_template
@@ -186,3 +187,22 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
     if chain[0] == iterator or chain[:2] == ("iter", iterator):
         return True
     return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))
+
+
+def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
+    """The loop of the task: the innermost one, since a call of the workbook may replace that of its
+    task."""
+    given = [(tool.loop, (*path, "loop")) for tool, path in entry.parts if tool.loop is not None]
+    if not given:
+        return None
+    part, path = given[-1]
+    spec = part.spec or LoopSpec()
+    iterator = iterator_of(context, part, path)
+    if "in_" not in part.model_fields_set:
+        context.report.missing(
+            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
+        )
+    if iterator is None:
+        return None
+    context.use((*path, "in"), part.in_, site.step)
+    return Loop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.after import Siblings
-from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, task_level
+from noetl.dsl.compile.entries import Siblings
 from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown

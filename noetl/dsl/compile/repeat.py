@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.compile.assignments import assignment, task_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignment, task_level
 from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.pagination import is_expression, paged
 from noetl.dsl.compile.policies import seconds_at

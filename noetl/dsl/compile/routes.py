@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.boundaries import BOUNDARY
