@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.dsl.checks import code, code_names, flow, structure, templates, tools, values
+from noetl.dsl.checks import code, code_names, flow, keychain, structure, templates, tools, values
 from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.problems import Finding
 
@@ -24,6 +24,9 @@ OF_DOCUMENTS: Final[Sequence[Check]] = (
 )
 #: What is known once it is compiled, whether that gave a net or not.
 OF_NETS: Final[Sequence[Check]] = (
+    keychain.check_entry_names,
+    keychain.check_entries,
+    keychain.check_circles_of_entries,
     tools.check_timeouts,
     tools.check_keys_of_policies,
     tools.check_keys_of_specs,

@@ -159,7 +159,7 @@ def check_plain_secrets(subject: Subject) -> Iterator[Finding]:
     for part in _PARTS:
         for path, what in _secrets((part,), (subject.source.data or {}).get(part)):
             yield Finding(
-                Code.IN_PLAIN_TEXT, path, f"{what} stands in the playbook as plain text", _HINT, hides=True
+                Code.IN_PLAIN_TEXT, path, f"{what} stands in the playbook as plain text", _HINT, hides=(path,)
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.compile.entries import workbook_entries
-from noetl.dsl.compile.keychain import keychain
+from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
@@ -57,7 +57,7 @@ def compile_document(context: Context) -> Net | None:
         transitions=transitions,
         workload=workload,
         workbook=workbook_tasks(context),
-        keychain=keychain(context),
+        keychain=compile_keychain(context),
         final_step=_special_step(context, spec.final_step, "final_step"),
         failure=failure,
         no_next_is_error=bool(spec.no_next_is_error),

@@ -189,7 +189,7 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
     return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))
 
 
-def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
+def task_loop(context: Context, entry: ToolEntry, site: Site) -> NetLoop | None:
     """The loop of the task: the innermost one, since a call of the workbook may replace that of its
     task."""
     given = [(tool.loop, (*path, "loop")) for tool, path in entry.parts if tool.loop is not None]
@@ -205,4 +205,4 @@ def task_loop(context: Context, entry: ToolEntry, site: Site) -> Loop | None:
     if iterator is None:
         return None
     context.use((*path, "in"), part.in_, site.step)
-    return Loop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())
+    return NetLoop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())
