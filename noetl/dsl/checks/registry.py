@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.dsl.checks import code, code_names, flow, keychain, structure, templates, tools, values
+from noetl.dsl.checks import code, code_names, flow, keychain, repeat, structure, templates, tools, values
 from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.problems import Finding
 
@@ -33,6 +33,7 @@ OF_NETS: Final[Sequence[Check]] = (
     tools.check_after_around_tasks,
     tools.check_keys_of_tools,
     tools.check_required_keys,
+    repeat.check_repeats,
     code.check_files,
     code.check_sql,
     code.check_python,

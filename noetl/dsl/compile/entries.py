@@ -31,6 +31,12 @@ class ToolEntry:
         # Whom a step calls by nothing but a name says nothing of its own.
         return self.name_path if path[0] == "workbook" else path
 
+    def part(self, key: str) -> tuple[Any, Path] | None:
+        """What the task says under `key`, and where. Of a workbook's task and its call the call
+        wins."""
+        given = [(getattr(tool, key), (*path, key)) for tool, path in self.parts]
+        return next((one for one in reversed(given) if one[0] is not None), None)
+
 
 def inputs_of(tool: Tool) -> dict[str, JsonMap]:
     """What a task says of its inputs, by key; the later one wins."""

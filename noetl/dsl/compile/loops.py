@@ -190,12 +190,10 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
 
 
 def task_loop(context: Context, entry: ToolEntry, site: Site) -> NetLoop | None:
-    """The loop of the task: the innermost one, since a call of the workbook may replace that of its
-    task."""
-    given = [(tool.loop, (*path, "loop")) for tool, path in entry.parts if tool.loop is not None]
-    if not given:
+    """The loop of the task."""
+    if (given := entry.part("loop")) is None:
         return None
-    part, path = given[-1]
+    part, path = given
     spec = part.spec or LoopSpec()
     iterator = iterator_of(context, part, path)
     if "in_" not in part.model_fields_set:

@@ -21,7 +21,7 @@ from noetl.dsl.compile.entries import (
 )
 from noetl.dsl.compile.loops import task_loop
 from noetl.dsl.compile.policies import policy
-from noetl.dsl.compile.repeat import repeated
+from noetl.dsl.compile.repeat import add_repeats
 from noetl.dsl.compile.specs import (
     config_from_spec,
     effective_spec,
@@ -44,10 +44,10 @@ _LATER = frozenset({"wait"})
 
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
-    return repeated(context, _compiled(context, form, path, site), site, _compiled)
+    return add_repeats(context, _compile_tasks(context, form, path, site), site, _compile_tasks)
 
 
-def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
+def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
