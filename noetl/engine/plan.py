@@ -10,7 +10,7 @@ from typing import Final
 
 from noetl.expressions import names_used
 from noetl.facts.json import Json
-from noetl.net.dominators import ROOT, Dominators
+from noetl.net.graphs import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
 
 #: Names below which templates find what an execution was given.

@@ -8,8 +8,8 @@ from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from noetl.dsl.document.schema_values import Values
+from noetl.net.kinds import of_kind
 from noetl.net.model import KindInfo
-from noetl.net.spellings import of_kind
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Other spellings of keys, which are accepted without a word: each is rewritten to what it means.
 
 What they mean is declared, not written here: by the parts of documents (`noetl.dsl.document`), and
-by the kinds of tools (`noetl.net.spellings`).
+by the kinds of tools (`noetl.net.kinds`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
+from noetl.net.kinds import of_kind
 from noetl.net.model import KindInfo, Spelling
-from noetl.net.spellings import of_kind
 
 #: Where the inputs of a task stand: what is said there is read by its templates, too.
 _INPUTS: Final = ("input", "args")

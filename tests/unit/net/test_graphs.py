@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.net.dominators import ROOT, Dominators
+from noetl.net.graphs import ROOT, Dominators
 
 _NODES = "abcdefg"
 _GRAPHS = st.dictionaries(
