@@ -14,17 +14,14 @@ from jinja2 import nodes
 from jinja2.visitor import NodeVisitor
 
 from noetl.expressions import operators
-from noetl.expressions.chains import Chain
-from noetl.expressions.follow import follow
-from noetl.expressions.functions import GLOBALS
+from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
-from noetl.expressions.members import Verb
-from noetl.expressions.refusals import Broken, Refusal, refuse_marked, refuse_secret
+from noetl.expressions.limits import Broken, Refusal, refuse_marked, refuse_secret
+from noetl.expressions.members import Undefined, Verb
+from noetl.expressions.output import Eval, Scope
 from noetl.expressions.strings import join
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of
-from noetl.expressions.variables import Eval, Scope
-from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.expressions.vocabulary import FILTERS, GLOBALS, TESTS
 from noetl.facts.nearest import did_you_mean
 
 #: Filters that need not know the value of a secret: a marker stands for it in what they make.

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from noetl.errors import TemplateError
 from noetl.expressions.grammar import Path, is_template, texts
 from noetl.expressions.limits import Meter
-from noetl.expressions.quoting import BeginQuoting, QuotedText
+from noetl.expressions.members import Undefined
+from noetl.expressions.output import BeginQuoting, QuotedText
 from noetl.expressions.template import CompiledTemplate, compile_template, shorten
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, text
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, loaded

@@ -18,7 +18,7 @@ from importlib import resources
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.limits import Broken, OverLimit
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.visitor import NodeVisitor
 
-from noetl.expressions.chains import Chain
+from noetl.expressions.follow import Chain, into
 from noetl.expressions.grammar import (
     chain_of,
     constant_part,
@@ -18,8 +20,14 @@ from noetl.expressions.grammar import (
     parse_once,
     texts,
 )
-from noetl.expressions.refusals import Refusal
+from noetl.expressions.limits import Meter, OverLimit, Refusal
+from noetl.expressions.members import Callee, Undefined
+from noetl.expressions.rendering import find
+from noetl.expressions.results import value_of
+from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
+from noetl.facts.reference import Load, is_reference
+from noetl.facts.secret import called, is_secret
 
 Bound = frozenset[str]
 
@@ -192,3 +200,76 @@ def _targets(node: nodes.Node) -> Bound:
             return frozenset().union(*map(_targets, node.items))
         case _:
             return frozenset()
+
+
+#: What `measure` says of a value is at most so many times the length of its JSON.
+_MEASURED: Final = 4
+
+
+def values_read(
+    template: Json,
+    names: Mapping[str, Any],
+    *,
+    guard: bool = False,
+    load: Load | None = None,  # noqa: ARG001  # what callers pass to `truth`; nothing is loaded
+    limit: int = 256,
+) -> dict[str, Json]:
+    """Each chain of `names_used`, dotted, with its value now; null where it is undefined.
+
+    A value whose JSON has more than `limit` characters is described (`<list of 1200>`), and so are
+    references, which are never loaded, and functions, which are never called. Raises nothing.
+    """
+    chains = sorted(names_used(template, guard=guard))
+    return {".".join(chain): _value(chain, names, limit) for chain in chains}
+
+
+def _value(chain: tuple[str, ...], names: Mapping[str, Any], limit: int) -> Json:
+    try:
+        value = find(names, chain[0])
+        for part in chain[1:]:
+            if is_reference(value_of(value)):
+                break
+            value = _step(value, part)
+        return _brief(value_of(value), limit)
+    except Exception as error:  # noqa: BLE001  # a record must not fail what it records
+        return f"<unreadable: {type(error).__name__}>"
+
+
+def _step(value: Any, part: str) -> Any:
+    is_list = isinstance(value_of(value), list | tuple) and part.lstrip("-").isdecimal()
+    try:
+        return into(value, int(part) if is_list else part, None)
+    except (Refusal, ValueError):
+        return Undefined(part)
+
+
+def _brief(value: Any, limit: int) -> Json:
+    if isinstance(value, Undefined):
+        return None
+    if is_reference(value):
+        return f"<reference {value['ref']}>"[:limit] if "ref" in value else "<list of pages>"
+    if is_secret(value):
+        return f"<{called(value)}>"
+    if isinstance(value, Callee) or callable(value):
+        return "<function>"
+    if not _is_small(value, limit):
+        return _description(value)
+    result = plain(value)
+    return result if len(json.dumps(result, ensure_ascii=False)) <= limit else _description(value)
+
+
+def _is_small(value: Any, limit: int) -> bool:
+    """Whether `value` may fit; looks at no more than some of its parts, however large it is."""
+    try:
+        measure(value, Meter(), _MEASURED * limit)
+    except OverLimit:
+        return False
+    return True
+
+
+def _description(value: Any) -> str:
+    if isinstance(value, str):
+        return f"<text of {len(value)} characters>"
+    if isinstance(value, Mapping | list | tuple):
+        return f"<{'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}>"
+    return f"<{type(value).__name__}>"

@@ -2,9 +2,53 @@
 
 from __future__ import annotations
 
-from noetl.expressions.limits import MAX_TEXT, Meter
-from noetl.expressions.quoting import Quoting
-from noetl.expressions.refusals import OverLimit
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from noetl.expressions.limits import MAX_TEXT, Broken, Meter, OverLimit
+from noetl.expressions.rendering import Rendering
+
+
+class Quoting(Protocol):
+    """Follows one text from its beginning to its end. Its parts come in order, the author's and the
+    values."""
+
+    def read(self, text: str) -> str:
+        """Goes on with what the author wrote; returns it as it is to stand in the text. Raises
+        Broken."""
+
+    def value(self, text: str) -> str:
+        """How a value is written at this place. Raises Broken where it could be read as something
+        else."""
+
+
+#: Begins a text.
+BeginQuoting: TypeAlias = Callable[[], Quoting]
+
+
+class NoQuoting:
+    """Of a process in which nobody says how values are quoted: a text may have none."""
+
+    def read(self, text: str) -> str:
+        return text
+
+    def value(self, text: str) -> str:  # noqa: ARG002  # whatever it is
+        """Raises Broken where no value can stand at this place."""
+        raise Broken("puts a value into a command line, and this process does not know how to quote it")
+
+
+class QuotedText(str):
+    """A template that `evaluate` renders, where it is mixed text, with its values written as
+    `begin()` says."""
+
+    __slots__ = ("begin",)
+    begin: BeginQuoting
+
+    def __new__(cls, template: str, begin: BeginQuoting) -> QuotedText:
+        made = super().__new__(cls, template)
+        made.begin = begin
+        return made
+
 
 #: Characters of a quoted text that one unit of work covers.
 _READ_PER_UNIT = 16
@@ -67,3 +111,38 @@ class QuotedOut(Out):
         text, self._unread = "".join(self._unread), []
         self._meter.work(len(text) // _READ_PER_UNIT)
         self._parts.append(self._quoting.read(text))
+
+
+_MISSING: Final = object()
+
+
+class Scope:
+    """The names that a template has bound, innermost first, and the rendering that they belong
+    to."""
+
+    __slots__ = ("_parent", "run", "variables")
+
+    def __init__(self, run: Rendering, parent: Scope | None = None) -> None:
+        self.run = run
+        self.variables: dict[str, Any] = {}
+        self._parent = parent
+
+    def inner(self) -> Scope:
+        """A scope within this one."""
+        return Scope(self.run, self)
+
+    def lookup(self, name: str) -> Any:
+        """What the template bound to `name`, else what it was given."""
+        scope: Scope | None = self
+        while scope is not None:
+            value = scope.variables.get(name, _MISSING)
+            if value is not _MISSING:
+                return value
+            scope = scope._parent
+        return self.run.name(name)
+
+
+#: A compiled expression, a compiled statement, and a compiled target of an assignment.
+Eval: TypeAlias = Callable[[Scope], Any]
+Render: TypeAlias = Callable[[Scope, Out], None]
+Bind: TypeAlias = Callable[[Scope, Any], None]

@@ -8,18 +8,17 @@ from functools import lru_cache
 from typing import Any
 
 from noetl.errors import NoetlError, TemplateError
-from noetl.expressions.chains import Chain
-from noetl.expressions.follow import follow
-from noetl.expressions.grammar import chain_of, parse_once
-from noetl.expressions.output import Out, QuotedOut
-from noetl.expressions.quoting import BeginQuoting
-from noetl.expressions.refusals import Broken, OverLimit, Refusal
+from noetl.expressions.follow import Chain, follow
+from noetl.expressions.grammar import Path, chain_of, is_template, parse_once, texts
+from noetl.expressions.limits import Broken, OverLimit, Refusal
+from noetl.expressions.members import Undefined
+from noetl.expressions.output import BeginQuoting, Eval, Out, QuotedOut, Render, Scope
+from noetl.expressions.places import place_of_line, place_of_word
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.statements import Statements
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
-from noetl.expressions.variables import Eval, Render, Scope
 from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.facts.json import Json
 from noetl.facts.reference import Load
 
 #: Characters of a template's source in messages.
@@ -128,3 +127,37 @@ def explain(error: Exception, source: str, line: int | None) -> TemplateError:
     hint = f" {refusal.hint}" if refusal.hint else ""
     message = f"The template `{shorten(source)}` {refusal.cause}.{hint}"
     return refusal.error(message, source, refusal.line or line)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFault:
+    """One fault: `path` within the value that was checked, `offset` within the string `source`
+    found there."""
+
+    path: Path
+    source: str
+    offset: int
+    message: str
+    hint: str
+
+
+def check(template: Json, *, guard: bool = False) -> list[TemplateFault]:
+    """Syntax errors, unknown filters and tests, tags that are not allowed, in `template`.
+
+    With `guard`, a string without a template is an expression, as in `truth`.
+    """
+    bare = guard and isinstance(template, str) and not is_template(template) and bool(template.strip())
+    return [
+        _fault(path, source, bare, refusal)
+        for path, source in texts(template)
+        if bare or is_template(source)
+        for refusal in faults_of(source, bare)
+    ]
+
+
+def _fault(path: Path, source: str, bare: bool, refusal: Refusal) -> TemplateFault:
+    offset = place_of_word(source, refusal.word, guard=bare) if refusal.word else None
+    if offset is None:
+        offset = place_of_line(source, refusal.line or 1)
+    message = f"The template `{shorten(source)}` {refusal.cause}."
+    return TemplateFault(path, source, offset, message, refusal.hint)

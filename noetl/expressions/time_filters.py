@@ -7,8 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from noetl.expressions.instants import duration, format_instant, instant, iso_duration, span, timestamp
-from noetl.expressions.limits import Meter
-from noetl.expressions.refusals import Broken
+from noetl.expressions.limits import Broken, Meter
 
 #: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or
 #: its clock.
