@@ -12,10 +12,9 @@ from dataclasses import replace
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import fire
-from noetl.engine.halting import cancel, is_halted, pause, stop
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import find_enabled
-from noetl.engine.life import begin, end
+from noetl.engine.life import begin, cancel, end, is_halted, pause, stop
 from noetl.engine.loops import resume_command, stop_reason, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.routing import route

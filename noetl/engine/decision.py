@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from noetl.engine.children import call_of, dropped_children
-from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_missing, stop_reason
-from noetl.engine.notifications import Notification, notifications
+from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
 from noetl.engine.state import Child, LoopState, Run, State
+from noetl.engine.status import Notification, notifications
 from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
 from noetl.facts.json import Json, JsonMap
 

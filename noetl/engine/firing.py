@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.evolve import evolve
-from noetl.engine.halting import withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, rest_of
 from noetl.engine.loops import fail_run, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.routing import schedule_step
+from noetl.engine.routing import schedule_step, withdraw
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read

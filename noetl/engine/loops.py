@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result, loop_stats
+from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
 from noetl.engine.plan import Plan
-from noetl.engine.reducers import reduce_writes
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at

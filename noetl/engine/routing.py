@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.engine.assignments import assign
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import place_token
 from noetl.engine.names import boundary, boundary_names
@@ -14,8 +13,16 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
-from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.events import (
+    ArcDecision,
+    CtxPatched,
+    Draft,
+    NextEvaluated,
+    StepCancelled,
+    StepScheduled,
+    Token,
+)
+from noetl.facts.json import Json, JsonMap, assign
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import assigned_below
 from noetl.facts.warnings import Warned
@@ -169,3 +176,7 @@ def schedule_step(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap
     """The fact that `step` fires."""
     fact = StepScheduled(tokens, args, **more)
     return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")
+
+
+def withdraw(run: Run, reason: str) -> Draft:
+    return Draft(StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

@@ -1,4 +1,4 @@
-"""Chains of names, walked through results and references; and parts of results by their paths."""
+"""Chains of names: their text, and the values they lead to through results and references."""
 
 from __future__ import annotations
 

@@ -150,13 +150,14 @@ def _parse_lone(source: str) -> nodes.Expr | None:
 
 def _find_lone(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
     outputs = [statement for statement in body if isinstance(statement, nodes.Output)]
-    parts = [part for output in outputs for part in output.nodes if not _is_blank(part)]
+    parts = [
+        part
+        for output in outputs
+        for part in output.nodes
+        if not isinstance(part, nodes.TemplateData) or part.data.strip()
+    ]
     is_alone = len(outputs) == len(body) and len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
     return parts[0] if is_alone else None
-
-
-def _is_blank(node: nodes.Expr) -> bool:
-    return isinstance(node, nodes.TemplateData) and not node.data.strip()
 
 
 def chain_of(node: nodes.Node) -> Chain | None:
@@ -233,7 +234,7 @@ def _try_parse(source: str, bare: bool) -> Parsed | Refusal:
 
 _PIECE: Final = re.compile(r"\{\{(.*?)(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-#: The first that is found is told.
+#: The first one that is found is given.
 _HINTS: Final = (
     (re.compile(r"\{\{"), "one pair of braces is enough"),
     (re.compile(r"&&"), "write `and`"),
@@ -249,13 +250,11 @@ _HINTS: Final = (
 def hint_at_foreign(source: str, bare: bool) -> str:
     """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source`
     is an expression."""
-    for piece in (source,) if bare else _expressions(source):
-        code = _TEXT.sub("''", piece)
-        for pattern, hint in _HINTS:
-            if pattern.search(code):
-                return hint
-    return ""
+    found = [source] if bare else [piece[1] for piece in _PIECE.finditer(source) if piece[1] is not None]
+    expressions = [_TEXT.sub("''", piece) for piece in found]
+    return next(
+        (hint for code in expressions for pattern, hint in _HINTS if pattern.search(code)),
+        "",
+    )
 
 
-def _expressions(source: str) -> Iterator[str]:
-    return (found[1] for found in _PIECE.finditer(source) if found[1] is not None)

@@ -1,4 +1,5 @@
-"""What one rendering may cost: enough for playbooks, and no bomb lasts longer than a second."""
+"""What one rendering may cost, and why a template is refused: with a cause, before its source is
+known. `compile_template` turns a `Refusal` into a `TemplateError`."""
 
 from __future__ import annotations
 

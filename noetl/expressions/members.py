@@ -1,4 +1,4 @@
-"""What a template may call or look into that is no data: methods, and things with attributes."""
+"""What templates handle that is no JSON: what is undefined, methods, and things with attributes."""
 
 from __future__ import annotations
 

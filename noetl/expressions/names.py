@@ -1,4 +1,4 @@
-"""Which names a template asks for, without evaluating it."""
+"""Which names a template reads, without evaluating it, and their values for the record of a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The text that a template writes, paid for as it grows."""
+"""What a template writes and binds while it is rendered: text, quoted where a port says how, and
+variables."""
 
 from __future__ import annotations
 

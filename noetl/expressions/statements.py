@@ -1,4 +1,4 @@
-"""From syntax tree to closures: what each statement writes and binds."""
+"""From syntax tree to closures: what each statement writes and binds, loops among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled template, and its errors in sentences."""
+"""A compiled template, its faults, and its errors in sentences."""
 
 from __future__ import annotations
 

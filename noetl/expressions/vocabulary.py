@@ -1,4 +1,4 @@
-"""All filters and tests that a template may name."""
+"""All functions, filters and tests that a template may name."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ import json
 from playbooks import playbook
 
 from noetl.engine.evolve import replay
-from noetl.engine.slots import Slots
-from noetl.engine.state import LoopState, Run, State, initial_state
+from noetl.engine.state import LoopState, Run, Slots, State, initial_state
 from noetl.facts.outcome import ErrorInfo
 from noetl.testing import Simulation
 from noetl.usecases import inspect, snapshots
