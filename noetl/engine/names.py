@@ -1,5 +1,5 @@
-"""What templates see: those that the engine evaluates (guards, arc args, step sets, collections), and
-those of a command's worker."""
+"""What templates see that the engine evaluates (guards, arc args, step sets, collections), and what
+a command carries to its worker."""
 
 from __future__ import annotations
 

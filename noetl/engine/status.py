@@ -1,4 +1,4 @@
-"""Where an execution is, when it wants a turn by itself, and what a turn reports to its caller and to
+"""Where an execution is, when it wants a turn by itself, and what a turn reports to its caller and
 its children."""
 
 from __future__ import annotations

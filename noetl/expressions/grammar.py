@@ -256,5 +256,3 @@ def hint_at_foreign(source: str, bare: bool) -> str:
         (hint for code in expressions for pattern, hint in _HINTS if pattern.search(code)),
         "",
     )
-
-

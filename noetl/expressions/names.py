@@ -1,4 +1,4 @@
-"""Which names a template reads, without evaluating it, and their values for the record of a decision."""
+"""Which names a template reads, without evaluating it; their values, for records of decisions."""
 
 from __future__ import annotations
 
