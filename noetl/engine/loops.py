@@ -162,6 +162,15 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     return next(iter(loop.errors.values()))
 
 
+def failed_loops(plan: Plan, state: State) -> list[str]:
+    """The runs whose loops begin no iteration any more: a claim, or too many iterations, failed."""
+    return [
+        run.id
+        for run in state.runs.values()
+        if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
+    ]
+
+
 def _close(
     step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
 ) -> list[Draft]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.engine.keychain import render_keychain
+from noetl.engine.request import render_keychain
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
 from noetl.forecast.known_names import KnownNames, render_all
