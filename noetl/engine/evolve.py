@@ -41,10 +41,7 @@ def evolve(state: State, draft: e.Draft) -> State:
     version = state.version + 1
     if state.ended:
         return replace(state, version=version)
-    return _fold(replace(state, version=version, notices=state.notices.after(draft)), draft)
-
-
-def _fold(state: State, draft: e.Draft) -> State:
+    state = replace(state, version=version, notices=state.notices.after(draft))
     match draft.fact:
         case (
             e.Requested()
@@ -171,7 +168,10 @@ def fold_tokens(
 ) -> State:
     match fact:
         case e.AdmitEvaluated():
-            return _admit(state, fact)
+            if fact.allow or fact.token not in state.tokens:
+                return state
+            waiting = replace(state.tokens[fact.token], denied_at=fact.ctx_version)
+            return replace(state, tokens={**state.tokens, fact.token: waiting})
         case e.StepScheduled():
             return _schedule(state, fact, draft)
         case e.StepSkipped():
@@ -201,13 +201,6 @@ def _drop_tokens(state: State, ids: Iterable[str], heirs: Iterable[str]) -> Stat
     gone = set(ids)
     left = {token_id: waiting for token_id, waiting in state.tokens.items() if token_id not in gone}
     return inherit(replace(state, tokens=left), gone, heirs)
-
-
-def _admit(state: State, fact: e.AdmitEvaluated) -> State:
-    if fact.allow or fact.token not in state.tokens:
-        return state
-    waiting = replace(state.tokens[fact.token], denied_at=fact.ctx_version)
-    return replace(state, tokens={**state.tokens, fact.token: waiting})
 
 
 def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:

@@ -16,7 +16,7 @@ from noetl.facts.reference import loaded, plain
 
 
 def new_loop(fact: e.LoopStarted) -> LoopState:
-    empty = Slots.empty(fact.count)
+    empty = Slots(fact.count)
     cursor = CursorState() if fact.cursor else None
     return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
 
@@ -54,6 +54,7 @@ def fold_iteration(
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
     earlier = loop.cursor.error if loop.cursor else None
+    count = loop.count + fact.count
     cursor = CursorState(
         drained=not fact.count and fact.error is None,
         wanted=max(fact.waiting, min(fact.count, 1)),
@@ -61,9 +62,9 @@ def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     )
     return replace(
         loop,
-        count=loop.count + fact.count,
-        results=loop.results.grown(fact.count),
-        writes=loop.writes.grown(fact.count),
+        count=count,
+        results=Slots(count, loop.results.chunks),
+        writes=Slots(count, loop.writes.chunks),
         cursor=cursor,
     )
 

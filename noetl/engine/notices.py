@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from noetl.facts import events as e
@@ -54,12 +55,8 @@ class Notices:
 
     def after(self, draft: e.Draft) -> Notices:
         """With what the event warns of."""
-        read = _WARNINGS.get(type(draft.fact))
-        warnings = read(draft.fact) if read is not None else ()
-        if not warnings:
-            return self
-        found = self
-        for notice in _notices(draft, warnings):
+        found, read = self, _WARNINGS.get(type(draft.fact))
+        for notice in _notices(draft, read(draft.fact)) if read is not None else ():
             found = found._with(notice)
         return found
 
@@ -73,10 +70,6 @@ class Notices:
         return replace(self, kept=(*self.kept, notice))
 
 
-def _own(fact: Any) -> Json:
-    return fact.warnings
-
-
 def _of_meta(fact: Any) -> Json:
     return fact.meta.get("warnings", ())
 
@@ -84,7 +77,10 @@ def _of_meta(fact: Any) -> Json:
 #: Where the facts that warn have their warnings. What is wrong with a child's answer is repeated by
 #: the task that called.
 _WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
-    **dict.fromkeys((e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted), _own),
+    **dict.fromkeys(
+        (e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted),
+        attrgetter("warnings"),
+    ),
     **dict.fromkeys(
         (
             e.TaskDone,

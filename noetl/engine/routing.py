@@ -1,4 +1,4 @@
-"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that come of it."""
+"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that they yield."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from noetl.facts.events import (
     Draft,
     NextEvaluated,
     StepCancelled,
-    StepScheduled,
     Token,
 )
 from noetl.facts.json import Json, JsonMap, assign
@@ -127,10 +126,9 @@ def choices(step: Transition) -> list[list[tuple[int, Arc]]]:
     """The arcs of a step with their numbers, those of one choice together."""
     made: list[list[tuple[int, Arc]]] = []
     for number, arc in enumerate(step.arcs):
-        if arc.also and made:
-            made[-1].append((number, arc))
-        else:
-            made.append([(number, arc)])
+        if not (arc.also and made):
+            made.append([])
+        made[-1].append((number, arc))
     return made
 
 
@@ -150,12 +148,10 @@ def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
 
 
 def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
-    if arc.when is None:
-        here.decisions.append(ArcDecision(arc.id, arc.step, None, {}, True, routes))
-        return True
-    held = truth(arc.when, here.names, load=here.inputs.load)
+    held = arc.when is None or truth(arc.when, here.names, load=here.inputs.load)
+    when = None if arc.when is None else str(arc.when)
     read = values_read(arc.when, here.names, guard=True) if isinstance(arc.when, str) else {}
-    here.decisions.append(ArcDecision(arc.id, arc.step, str(arc.when), read, held, held and routes))
+    here.decisions.append(ArcDecision(arc.id, arc.step, when, read, held, held and routes))
     return held
 
 
@@ -170,12 +166,6 @@ def _find_failure(here: _Boundary) -> ErrorInfo | None:
         message = f"No arc of step {step.name!r} took its outcome; add an arc without `when`."
         return ErrorInfo("router", message, step=step.name, line=step.line or None)
     return None
-
-
-def schedule_step(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
-    """The fact that `step` fires."""
-    fact = StepScheduled(tokens, args, **more)
-    return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")
 
 
 def withdraw(run: Run, reason: str) -> Draft:

@@ -44,7 +44,10 @@ def fold_command(
         case e.CommandIssued():
             return _issue(state, fact, draft)
         case e.CommandLost():
-            return _lose(state, draft)
+            run = state.runs.get(draft.run_id or "")
+            if run is None or run.loop is None:
+                return state
+            return with_run(state, replace(run, loop=reset_drained(run.loop)))
         case e.ResultDiscarded():
             return state
         case _:
@@ -67,13 +70,6 @@ def _issue(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
     else:
         run = replace(run, loop=with_lanes(loop, fact.generation))
     return with_run(state, run)
-
-
-def _lose(state: State, draft: e.Draft) -> State:
-    run = state.runs.get(draft.run_id or "")
-    if run is None or run.loop is None:
-        return state
-    return with_run(state, replace(run, loop=reset_drained(run.loop)))
 
 
 def fold_step(

@@ -12,57 +12,39 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 _WIDTH = 64
+_NULLS: tuple[Json, ...] = (None,) * _WIDTH
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`length` JSON values, null at first. `put` shares all but one chunk with the vector it came
-    from, so that a loop of 10,000 iterations costs 10,000 small copies and not 10,000 large
-    ones."""
+    """`length` JSON values, null at first, in chunks of which those that are all null are left out.
+    `put` shares all but one chunk with the vector it came from, so that a loop of 10,000 iterations
+    costs 10,000 small copies and not 10,000 large ones."""
 
     length: int
-    chunks: tuple[tuple[Json, ...], ...]
-
-    @classmethod
-    def empty(cls, length: int) -> Slots:
-        full, rest = divmod(length, _WIDTH)
-        chunks = ((None,) * _WIDTH,) * full
-        return cls(length, (*chunks, (None,) * rest) if rest else chunks)
-
-    def grown(self, more: int) -> Slots:
-        """A copy with `more` nulls behind the last element; whole chunks are shared."""
-        whole = self.length // _WIDTH
-        longer = Slots.empty(self.length + more)
-        begun = tuple(value for chunk in self.chunks[whole:] for value in chunk)
-        chunks = [*self.chunks[:whole], *longer.chunks[whole:]]
-        if begun:
-            chunks[whole] = begun + chunks[whole][len(begun) :]
-        return Slots(longer.length, tuple(chunks))
+    chunks: Mapping[int, tuple[Json, ...]] = field(default_factory=dict)
 
     def put(self, index: int, value: Json) -> Slots:
         """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the
         vector."""
-        outer, inner = divmod(index, _WIDTH)
-        chunk = list(self.chunks[outer])
+        outer, inner = divmod(range(self.length)[index], _WIDTH)
+        chunk = list(self.chunks.get(outer, _NULLS))
         chunk[inner] = value
-        chunks = list(self.chunks)
-        chunks[outer] = tuple(chunk)
-        return Slots(self.length, tuple(chunks))
+        return Slots(self.length, {**self.chunks, outer: tuple(chunk)})
 
     def __getitem__(self, index: int) -> Json:
-        outer, inner = divmod(index, _WIDTH)
-        return self.chunks[outer][inner]
+        outer, inner = divmod(range(self.length)[index], _WIDTH)
+        return self.chunks.get(outer, _NULLS)[inner]
 
     def __iter__(self) -> Iterator[Json]:
-        for chunk in self.chunks:
-            yield from chunk
+        return (self[index] for index in range(self.length))
 
     def __len__(self) -> int:
         return self.length
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 6
+STATE_SCHEMA = 7
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]

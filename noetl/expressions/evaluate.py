@@ -12,7 +12,7 @@ from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import Path, chain_of, is_template, parse_once, texts
 from noetl.expressions.limits import Broken, Meter, OverLimit, Refusal
 from noetl.expressions.members import Undefined
-from noetl.expressions.output import BeginQuoting, Eval, Out, QuotedOut, QuotedText, Render, Scope
+from noetl.expressions.output import BeginQuoting, Eval, Out, QuotedText, Render, Scope
 from noetl.expressions.places import place_of_line, place_of_word
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.statements import Statements
@@ -50,18 +50,16 @@ class CompiledTemplate:
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if isinstance(value, Undefined) else plain(value, run)
-            return self._render(run, Out(run) if begin is None else QuotedOut(run, begin()))
+            out = Out(run, None if begin is None else begin())
+            if self.body is not None:
+                self.body(Scope(run), out)
+            return out.text()
         except NoetlError:
             # What `names` and `load` are built on may be out of reach: that is not the template's
             # fault.
             raise
         except Exception as error:  # whatever user data provokes is one kind of failure
             raise explain(error, self.source, 1 if run is None else run.line) from error
-
-    def _render(self, run: Rendering, out: Out) -> str:
-        if self.body is not None:
-            self.body(Scope(run), out)
-        return out.text()
 
 
 def _walk(chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
@@ -92,7 +90,7 @@ def _compile(source: str, bare: bool, report: Callable[[Refusal], None]) -> Comp
     chain = chain_of(tree.whole)
     if chain is not None:
         return CompiledTemplate(source, chain=chain)
-    return CompiledTemplate(source, whole=compiler.expression(tree.whole))
+    return CompiledTemplate(source, whole=compiler.visit(tree.whole))
 
 
 def faults_of(source: str, bare: bool) -> list[Refusal]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from noetl.expressions.members import Callee, Undefined
+from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find, load_reference, make_undefined, reach
 from noetl.expressions.results import ResultView, body_of, is_response, of_task, value_of
 from noetl.facts.json import Json, JsonMap
@@ -136,7 +136,7 @@ def part_of(value: Json, path: str, load: Load) -> Json:
     """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it
     names nothing, and what `load` raises."""
     found = follow({"": value}, Chain("", path_of(path) or ()), load)
-    if isinstance(found, Undefined | Callee):
+    if isinstance(found, Undefined | Method):
         raise KeyError(path)
     return found
 
@@ -151,5 +151,5 @@ def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Jso
     return {
         name: opened(plain(part), load)
         for name, part in found.items()
-        if not isinstance(part, Undefined | Callee)
+        if not isinstance(part, Undefined | Method)
     }

@@ -27,9 +27,6 @@ class Undefined(runtime.Undefined):
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, Undefined)
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
     def __hash__(self) -> int:
         return hash(None)
 
@@ -41,15 +38,6 @@ class Undefined(runtime.Undefined):
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
 Verb: TypeAlias = Callable[..., Any]
-
-
-class Callee(ABC):
-    """Something of ours that a template may call: a method of a value."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
 
 
 class Attributes(ABC):
@@ -74,7 +62,7 @@ class Namespace(Attributes):
         return self.values.get(name, Undefined(name))
 
 
-class Method(Callee):
+class Method:
     """A method that is bound to its value."""
 
     __slots__ = ("_function", "_value")
@@ -84,19 +72,17 @@ class Method(Callee):
         self._value = value
 
     def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Raises Forbidden for a text that a secret will be put into."""
         refuse_marked(self._value)
         return self._function(run, self._value, *args, **kwargs)
 
 
-class MissingKey(Undefined, Callee):
+class MissingKey(Undefined):
     """A key that a mapping has not, named like one of its methods: undefined, until it is
     called."""
 
-    __slots__ = ("_method",)
+    __slots__ = ("method",)
 
     def __init__(self, name: str, method: Method) -> None:
         super().__init__(name)
-        self._method = method
-
-    def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self._method.call(run, args, kwargs)
+        self.method = method

@@ -15,7 +15,7 @@ class Quoting(Protocol):
     values."""
 
     def read(self, text: str) -> str:
-        """Goes on with what the author wrote; returns it as it is to stand in the text. Raises
+        """Takes what the author wrote next; returns it as it is to stand in the text. Raises
         Broken."""
 
     def value(self, text: str) -> str:
@@ -28,7 +28,7 @@ BeginQuoting: TypeAlias = Callable[[], Quoting]
 
 
 class NoQuoting:
-    """Of a process in which nobody says how values are quoted: a text may have none."""
+    """For a process that does not know how values are quoted: a text may have none."""
 
     def read(self, text: str) -> str:
         return text
@@ -56,62 +56,46 @@ _READ_PER_UNIT = 16
 
 
 class Out:
-    """Text that grows: at most `MAX_TEXT` characters."""
+    """Text that grows: at most `MAX_TEXT` characters. What expressions yield is written as
+    `quoting` says, where there is one."""
 
-    __slots__ = ("_meter", "_parts", "_size")
+    __slots__ = ("_meter", "_parts", "_quoting", "_size", "_unread")
 
-    def __init__(self, meter: Meter) -> None:
-        self._parts: list[str] = []
+    def __init__(self, meter: Meter, quoting: Quoting | None = None) -> None:
         self._meter = meter
+        self._quoting = quoting
+        self._parts: list[str] = []
         self._size = 0
+        #: The first part that `quoting` has not read.
+        self._unread = 0
 
     def write(self, part: str) -> None:
-        """Goes on with what the template itself says."""
-        self._pay(part)
-        self._parts.append(part)
-
-    def insert(self, part: str) -> None:
-        """Goes on with what an expression yielded."""
-        self.write(part)
-
-    def text(self) -> str:
-        """All of it."""
-        return "".join(self._parts)
-
-    def _pay(self, part: str) -> None:
+        """Appends what the template itself says. Raises OverLimit."""
         self._meter.text(len(part))
         self._size += len(part)
         if self._size > MAX_TEXT:
             raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
-
-
-class QuotedOut(Out):
-    """Text whose values are written as `quoting` says."""
-
-    __slots__ = ("_quoting", "_unread")
-
-    def __init__(self, meter: Meter, quoting: Quoting) -> None:
-        super().__init__(meter)
-        self._quoting = quoting
-        self._unread: list[str] = []
-
-    def write(self, part: str) -> None:
-        self._pay(part)
-        self._unread.append(part)
+        self._parts.append(part)
 
     def insert(self, part: str) -> None:
-        self._catch_up()
-        super().write(self._quoting.value(part))
+        """Appends what an expression yielded."""
+        if self._quoting is not None:
+            self._read(self._quoting)
+            part = self._quoting.value(part)
+        self.write(part)
+        self._unread = len(self._parts)
 
     def text(self) -> str:
-        self._catch_up()
-        return super().text()
+        """All of it. To be called once, at the end."""
+        if self._quoting is not None:
+            self._read(self._quoting)
+        return "".join(self._parts)
 
-    def _catch_up(self) -> None:
+    def _read(self, quoting: Quoting) -> None:
         # All of it at once: what means something together may be written piece by piece.
-        text, self._unread = "".join(self._unread), []
+        text = "".join(self._parts[self._unread :])
         self._meter.work(len(text) // _READ_PER_UNIT)
-        self._parts.append(self._quoting.read(text))
+        self._parts[self._unread :] = [quoting.read(text)]
 
 
 _MISSING: Final = object()

@@ -21,11 +21,11 @@ _NODES_PER_UNIT = 6
 
 
 class Statements(Expressions):
-    """Compiles statements, and the expressions in them."""
+    """Compiles statements, each to a `Render`, and the expressions in them."""
 
     def block(self, body: Sequence[nodes.Node]) -> Render:
         """The meaning of statements that follow one another."""
-        renders = tuple(self.statement(node) for node in body)
+        renders: tuple[Render, ...] = tuple(self.visit(node) for node in body)
         if len(renders) == 1:
             return renders[0]
 
@@ -34,10 +34,6 @@ class Statements(Expressions):
                 part(scope, out)
 
         return render
-
-    def statement(self, node: nodes.Node) -> Render:
-        """The meaning of any statement."""
-        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
     def visit_Scope(self, node: nodes.Scope) -> Render:
         body = self.block(node.body)
@@ -48,7 +44,7 @@ class Statements(Expressions):
         return self.block(node.body)
 
     def visit_Output(self, node: nodes.Output) -> Render:
-        parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
+        parts = tuple((self.visit(part), part.lineno, _is_own(part)) for part in node.nodes)
 
         def render(scope: Scope, out: Out) -> None:
             run = scope.run
@@ -63,9 +59,7 @@ class Statements(Expressions):
         return render
 
     def visit_If(self, node: nodes.If) -> Render:
-        branches = [
-            (self.expression(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)
-        ]
+        branches = [(self.visit(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)]
         otherwise = self.block(node.else_)
 
         def render(scope: Scope, out: Out) -> None:
@@ -78,7 +72,7 @@ class Statements(Expressions):
         return render
 
     def visit_For(self, node: nodes.For) -> Render:
-        source, line = self.expression(node.iter), node.lineno
+        source, line = self.visit(node.iter), node.lineno
         if node.recursive:
             cause = "uses 'recursive', which is not supported"
             self.report(
@@ -86,7 +80,7 @@ class Statements(Expressions):
             )
         loop = ForLoop(
             self._target(node.target),
-            None if node.test is None else self.expression(node.test),
+            None if node.test is None else self.visit(node.test),
             self.block(node.body),
             self.block(node.else_),
             2 + _weight(node) // _NODES_PER_UNIT,
@@ -127,7 +121,7 @@ class Statements(Expressions):
         return bind
 
     def visit_Assign(self, node: nodes.Assign) -> Render:
-        target, value, line = self._target(node.target), self.expression(node.node), node.lineno
+        target, value, line = self._target(node.target), self.visit(node.node), node.lineno
 
         def render(scope: Scope, _: Out) -> None:
             scope.run.line = line
@@ -207,7 +201,9 @@ class ForLoop:
 
     def run(self, scope: Scope, out: Out, source: Any) -> None:
         """Write the body once for each element of `source`."""
-        elements = self._choose(scope, scope.run.elements(source))
+        elements = scope.run.elements(source)
+        if self.test is not None:
+            elements = [element for element in elements if self.test(self._enter(scope, element))]
         if not elements:
             self.otherwise(scope.inner(), out)
             return
@@ -217,11 +213,6 @@ class ForLoop:
             inner = self._enter(scope, element)
             inner.variables["loop"] = variable
             self.body(inner, out)
-
-    def _choose(self, scope: Scope, elements: Sequence[Any]) -> Sequence[Any]:
-        if self.test is None:
-            return elements
-        return [element for element in elements if self.test(self._enter(scope, element))]
 
     def _enter(self, scope: Scope, element: Any) -> Scope:
         scope.run.work(self.cost)

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.expressions.limits import OverLimit
 from noetl.expressions.list_filters import LIST_FILTERS
-from noetl.expressions.members import Callee, Namespace, Undefined, Verb
+from noetl.expressions.members import Method, MissingKey, Namespace, Undefined, Verb
 from noetl.expressions.operators import COMPARISONS, NUMBER_FILTERS, modulo
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.text_filters import TEXT_FILTERS
@@ -42,7 +42,7 @@ def _is_list(value: Any) -> bool:
 _OWN: Mapping[str, Verb] = {
     "boolean": lambda _, value: isinstance(value, bool),
     "callable": lambda _, value: (
-        isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
+        isinstance(value, Method | MissingKey) or (callable(value) and not isinstance(value, Undefined))
     ),
     "defined": lambda _, value: not isinstance(value, Undefined),
     "divisibleby": lambda run, value, num: _remainder(run, value, num) == 0,
