@@ -20,7 +20,6 @@ from world import OPERATIONS, PATIENT, Schedule, World
 from noetl.engine import decide as engine_decide
 from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
-from noetl.engine import life as engine_life
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
@@ -351,8 +350,7 @@ def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
     rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide.cancel)
     patch.setattr(engine_decide, "_RULES", rules)
-    for module in (engine_decide, engine_life):
-        patch.setattr(module, "is_halted", lambda state: state.pause_requested)
+    patch.setattr(engine_decide, "is_halted", lambda state: state.pause_requested)
 
 
 @defect("a healthy loop needs no sweeper", "the result is")
