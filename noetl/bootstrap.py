@@ -35,6 +35,7 @@ from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
 from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases.directories import Directories
+from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
@@ -68,6 +69,14 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
     from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
 
     return CeleryDispatcher(make_app(settings.broker_url, settings.backend, settings.task_timeout_s))
+
+
+def ping_broker(settings: Settings) -> None:
+    """Raises Unavailable where the broker of the settings does not answer, ConfigError where they
+    contradict Celery's."""
+    dispatcher = dispatcher_of(settings)
+    if isinstance(dispatcher, Reachable):
+        dispatcher.ping()
 
 
 def check_celery(settings: Settings) -> None:
@@ -128,7 +137,7 @@ def safe(settings: Settings, store: Store, keys: KeySource) -> Safe:
 
 
 @contextmanager
-def looking(settings: Settings) -> Iterator[Transaction | None]:
+def read_database(settings: Settings) -> Iterator[Transaction | None]:
     """A transaction that reads the settings' database as it is. None: there is none yet, and none
     is made. Raises what the database raises."""
     if not exists(settings.database):
