@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, request
 
+from noetl.api.context import services
 from noetl.api.problems import problem
-from noetl.api.services import services
 from noetl.config import Settings, is_loopback
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
