@@ -46,11 +46,8 @@ def _registered(row: PlaybookRow) -> dict[str, Json]:
 @api.get("", responses={200: PlaybookList})
 def playbooks() -> dict[str, Json]:
     """List the newest version of every playbook"""
-    return {
-        "playbooks": [
-            fields_of(row, PlaybookSummary.model_fields) for row in catalog.playbooks(services().rt)
-        ]
-    }
+    rows = catalog.playbooks(services().rt)
+    return {"playbooks": [fields_of(row, PlaybookSummary.model_fields) for row in rows]}
 
 
 @api.get("/<path:path>", responses={200: PlaybookView})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,6 @@ from noetl.cli.complaints import (
     hush,
     report_internal_error,
 )
-from noetl.config import colours
 from noetl.errors import NoetlError
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
@@ -131,8 +131,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: list[str] | None) -> int:
+    # Without NO_COLOR as the terminal can.
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=colours())
+        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=color)
     except click.ClickException as error:
         return complain_of_usage(error)
     except NoetlError as error:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
+from noetl.api.guards import is_loopback
 from noetl.cli.background import announce, start_detached
 from noetl.cli.inputs import complete_file, directories_of, overrides_of, payload_of, read_text
 from noetl.cli.process import handle_signals
 from noetl.cli.run import EXIT, show
 from noetl.cli.stack import queues_named, run_stack
-from noetl.config import Settings, is_loopback
+from noetl.config import Settings
 from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError
 from noetl.store.running import hold_home
