@@ -12,10 +12,9 @@ from typing import Final
 import click
 
 from noetl import bootstrap
-from noetl.cli.check import compiled
+from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
-from noetl.cli.completion import complete_file
-from noetl.cli.inputs import json_out, overrides_of, payload_of
+from noetl.cli.inputs import complete_file, json_out, overrides_of, payload_of
 from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrapped
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
@@ -68,7 +67,7 @@ def plan(
     where FILE is invalid.
     """
     given, over = payload_of(payload), overrides_of(overrides)
-    found = compiled(file, installed_kinds(), strict=strict)
+    found = compile_file(file, installed_kinds(), strict=strict)
     if found.net is None:
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
@@ -111,7 +110,7 @@ def _look_up(ahead: Forecast, file: Path) -> Forecast:
         return ahead
     settings = Settings.from_env()
     try:
-        with bootstrap.looking(settings) as tx:
+        with bootstrap.read_database(settings) as tx:
             library = FileLibrary(file.absolute().parent)
             return provided(ahead, Provisions(tx, bootstrap.providers(settings), library, installed_kinds()))
     except NoetlError as error:

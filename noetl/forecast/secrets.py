@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from noetl.engine.request import render_keychain
 from noetl.engine.plan import Plan
+from noetl.engine.request import render_keychain
 from noetl.errors import NoetlError
 from noetl.expressions import names_used
 from noetl.facts.json import Json, JsonMap

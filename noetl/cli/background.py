@@ -1,5 +1,4 @@
-"""`noetl down` and `noetl status`, and what they share with `noetl up -d`: a stack that runs on its
-own."""
+"""`noetl down` and `noetl status`, and the start of a stack in the background."""
 
 from __future__ import annotations
 
@@ -9,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import click
 
 from noetl.cli.complaints import word
-from noetl.cli.inputs import json_out
+from noetl.cli.inputs import as_json_option, json_out
 from noetl.cli.remote import connect
 from noetl.config import Settings
 from noetl.errors import Conflict, NoetlError, Unavailable
@@ -30,8 +30,8 @@ _LINES: Final = 20
 
 
 def start_detached(home: Path, options: Sequence[str]) -> RunningStack:
-    """Starts `noetl up` in a session of its own, and returns once it answers. Raises Unavailable
-    where it does not."""
+    """Starts `noetl up` in another session, and returns once it answers. Raises Conflict where one
+    runs already, Unavailable where it does not answer."""
     if is_held(home):
         raise Conflict(f"A stack runs on {home} already; `noetl status` says where, `noetl down` stops it.")
     log = home / "logs" / "up.log"
@@ -95,7 +95,7 @@ def down() -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether that process still runs: the last thing that it does is to give its lock back."""
+    """Whether that process still runs: the last thing that it does is to release its lock."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -104,7 +104,7 @@ def _is_alive(pid: int) -> bool:
 
 
 @click.command(epilog="Example: noetl status --json")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@as_json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Say whether a stack runs on this home, where, and how it is. Exit code 1 where it is not
@@ -112,7 +112,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     home = Settings.from_env().home_dir
     stack = find(home)
     if stack is None:
-        # It has the home from the first moment on, and tells where it is when it answers.
+        # It holds the home from the first moment on, and writes where it is when it answers.
         is_changing = is_held(home)
         if as_json:
             json_out({"running": False, "starting_or_stopping": is_changing, "home": str(home)})
@@ -123,31 +123,22 @@ def status(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(1)
     health = _health(stack)
     if as_json:
-        json_out({"running": True, "home": str(home), **_shown(stack), "health": health})
+        # Without the URL of the broker, which may hold a password.
+        parts = {name: value for name, value in asdict(stack).items() if name != "broker_about"}
+        parts["broker"] = stack.broker_about
+        json_out({"running": True, "home": str(home), **parts, "health": health})
     else:
         _describe(stack, health)
     ctx.exit(0 if health["status"] == "ok" else 1)
 
 
 def _health(stack: RunningStack) -> dict[str, Json]:
-    """What the API says of itself; `down` where it does not answer."""
+    """What the API reports; `down` where it does not answer."""
     try:
         with connect(stack.api) as client:
             return dict(client.health())
     except NoetlError as error:
         return {"status": "down", "api": {"status": "down", "detail": error.message}}
-
-
-def _shown(stack: RunningStack) -> dict[str, Json]:
-    """Without the URL of the broker, which may hold a password."""
-    return {
-        "api": stack.api,
-        "flower": stack.flower,
-        "database": stack.database,
-        "broker": stack.broker_about,
-        "logs": stack.logs,
-        "pids": dict(stack.pids),
-    }
 
 
 def _describe(stack: RunningStack, health: dict[str, Json]) -> None:

@@ -1,8 +1,11 @@
-"""How long a request's body may take to arrive.
+"""Limits of requests: how many are answered at once, how many may wait for something to happen, and
+how long a body may take to arrive.
 
-gunicorn's threads wait for bodies without end, so a client that sends a byte now and then would
-keep one to itself. Closing the reading half of the connection wakes whoever reads; the answer still
-goes out.
+A server has a thread for each request, and one that waits (an event stream, a long poll) keeps its
+thread for long. So there are many threads; what works is bounded here, and what waits has other
+places. gunicorn's threads wait for bodies without end, so a client that sends a byte now and then
+would keep one to itself. Closing the reading half of the connection wakes the reader; the answer
+still goes out.
 """
 
 from __future__ import annotations
@@ -11,13 +14,73 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import BadRequest, RequestTimeout
+from werkzeug.wsgi import ClosingIterator
+
+from noetl.errors import Unavailable
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
+
+_LEAVE: Final = "noetl.leave"
+
+
+class RequestLimit:
+    """WSGI middleware: at most so many requests are answered at once; the others wait for their
+    turn."""
+
+    def __init__(self, app: WSGIApplication, most: int) -> None:
+        self._app = app
+        self._turns = threading.BoundedSemaphore(most)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        self._turns.acquire()
+        held = [self._turns]
+
+        def leave() -> None:
+            """Ends the turn, once: called again it does nothing."""
+            if held:
+                held.pop().release()
+
+        environ[_LEAVE] = leave
+        try:
+            return ClosingIterator(self._app(environ, start_response), leave)
+        except BaseException:
+            leave()
+            raise
+
+
+class WaitingPlaces:
+    """The places of requests that wait."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._free = threading.Semaphore(count)
+
+    def take(self, environ: WSGIEnvironment) -> None:
+        """A place for the request, which gives its turn (see `RequestLimit`) to another one. Raises
+        Unavailable."""
+        if not self._free.acquire(blocking=False):
+            raise Unavailable(
+                f"All {self._count} places of this process for event streams and long polls are taken; "
+                "try again, or ask without waiting."
+            )
+        environ.get(_LEAVE, lambda: None)()
+
+    def release(self) -> None:
+        self._free.release()
+
+    @contextlib.contextmanager
+    def hold(self, environ: WSGIEnvironment) -> Iterator[None]:
+        """`take`, for as long as the block runs."""
+        self.take(environ)
+        try:
+            yield
+        finally:
+            self.release()
 
 
 class BodyDeadline:
@@ -76,7 +139,7 @@ class _Body:
             yield line
 
     def _read(self, read: Callable[[int], Any], size: int) -> bytes:
-        """Raises RequestTimeout, and BadRequest for chunks that are none."""
+        """Raises RequestTimeout, and BadRequest for anything that is not a chunk."""
         try:
             data: bytes = read(size)
         except OSError as error:
