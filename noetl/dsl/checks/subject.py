@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from noetl.dsl.compile.context import Notes
 from noetl.dsl.document import Document, Part
-from noetl.dsl.document.parts import Parts, parts_of
+from noetl.dsl.document.base import Parts, parts_of
 from noetl.dsl.problems import Finding, Path
 from noetl.dsl.read.report import DottedNames
 from noetl.dsl.read.source import Source

@@ -26,7 +26,7 @@ from noetl.dsl.document import (
     canonical_keys,
     known_keys,
 )
-from noetl.dsl.document.keys import keys_near, place_of
+from noetl.dsl.document.base import keys_near, place_of
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import holds_template, is_template
 from noetl.dsl.document.validation import by_place, fault_of, real_path, value_at

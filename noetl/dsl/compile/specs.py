@@ -8,8 +8,8 @@ from typing import Any, Final, get_args
 
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys, is_result
+from noetl.dsl.document.base import reserved, structure
 from noetl.dsl.document.identifiers import readable
-from noetl.dsl.document.keys import reserved, structure
 from noetl.dsl.document.specs import MOST_INLINE
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
