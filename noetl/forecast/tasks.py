@@ -21,8 +21,8 @@ from noetl.forecast.model import (
     TaskForecast,
 )
 from noetl.net.model import EACH_INPUTS, KindInfo, Loop, Repeat, Task, Template, Transition
-from noetl.pipeline.calls import prepared
 from noetl.pipeline.repeating import address_key, changed_keys, first_params
+from noetl.pipeline.templates import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
