@@ -25,6 +25,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
+from noetl.tools.kit.faults import configure
 from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, queue_and_effects
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -150,7 +151,7 @@ def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | N
     )
     found = _loaded(kind)
     try:
-        registry.configure(found.declaration, given)
+        configure(found.declaration, given)
     except ToolError as error:
         raise BadRequest(error.message) from error
     if _has_template([given, inputs]):

@@ -20,7 +20,7 @@ import requests
 import urllib3
 
 from noetl.errors import ToolError
-from noetl.tools.kit.deadline import Watchdog
+from noetl.tools.kit.calls import Watchdog
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
 
