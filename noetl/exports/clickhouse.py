@@ -41,7 +41,9 @@ def load(files: Iterable[tuple[str, str]]) -> str:
 
 def _create(table: ProjectionTable) -> str:
     columns = ",\n".join(f"    `{one.name}` {_type(one)}" for one in table.columns)
-    order = ", ".join(_sorted_by(one) for one in table.columns if one.name in table.key)
+    # Keys of ClickHouse are never null.
+    keys = [one for one in table.columns if one.name in table.key]
+    order = ", ".join(one.name if one.required else f"ifNull({one.name}, -1)" for one in keys)
     partition = f"PARTITION BY {_MONTH}\n" if "execution_id" in table.key else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {table.name}\n(\n{columns}\n)\n"
@@ -51,8 +53,3 @@ def _create(table: ProjectionTable) -> str:
 
 def _type(column: ProjectionColumn) -> str:
     return TYPES[column.type] if column.required else f"Nullable({TYPES[column.type]})"
-
-
-def _sorted_by(column: ProjectionColumn) -> str:
-    # Keys of ClickHouse are never null.
-    return column.name if column.required else f"ifNull({column.name}, -1)"

@@ -115,7 +115,7 @@ class Folder:
     """Files by their names below `url`. A file is all there or not at all, also after a crash.
 
     Raises BadRequest where `url` cannot be a directory, Unavailable where the store does not do
-    what it is told.
+    what it is asked to.
     """
 
     def __init__(self, url: str) -> None:
@@ -130,9 +130,9 @@ class Folder:
         self._local = "file" in ((named,) if isinstance(named, str) else named)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Nobody else exports to it meanwhile (of this machine; object stores know no locks).
-        Raises Conflict."""
+    def hold(self) -> Iterator[None]:
+        """Keeps other exports of this machine out of it; object stores know no locks. Raises
+        Conflict."""
         with self._translate_errors("written"):
             self._files.makedirs(self._base, exist_ok=True)
         if not self._local:

@@ -104,7 +104,7 @@ class Drafts:
         draft.size += len(line)
         draft.longest = max(draft.longest, len(line))
         if draft.rows >= self._most_rows or draft.size >= MOST_BYTES:
-            self._hand_on(row.table)
+            self._pass(row.table)
 
     def begin(self, table: str) -> None:
         """Has a file of that table, were it one without rows."""
@@ -112,12 +112,12 @@ class Drafts:
             self._begin(table)
 
     def finish(self) -> None:
-        """Hands on what is left, in the order of the tables."""
+        """Passes what is left, in the order of the tables."""
         for table in [name for name in TABLES if name in self._open]:
-            self._hand_on(table)
+            self._pass(table)
 
     def close(self) -> None:
-        """Hands on nothing more."""
+        """Passes nothing more."""
         for draft in self._open.values():
             draft.file.close()
 
@@ -126,7 +126,7 @@ class Drafts:
         self._open[table] = draft = PartDraft(TABLES[table], path, path.open("wb"))
         return draft
 
-    def _hand_on(self, table: str) -> None:
+    def _pass(self, table: str) -> None:
         draft = self._open.pop(table)
         draft.file.close()
         self._full(draft)

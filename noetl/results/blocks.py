@@ -1,4 +1,4 @@
-"""Lists in blocks, of which only those are read that are looked into."""
+"""Lists in blocks: only the blocks that are looked into are read."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class FileResults:
         except Unavailable as error:
             with self.storage.reading(name):
                 if not self.storage.exists(name):
-                    raise self.storage.gone(name) from error
+                    raise self.storage.missing(name) from error
             raise
 
     def _lines(self, name: objects.ObjectName, reference: Mapping[str, Json]) -> lines.LineBlocks:

@@ -1,4 +1,4 @@
-"""NDJSON: lines in compressed blocks, each of which can be read alone.
+"""NDJSON: lines in compressed blocks, which can be read one by one.
 
 A gzip file may consist of members, one behind the other; ours end where lines end. The places of
 the members are found by going through the file once, when somebody first looks into it.
@@ -60,10 +60,10 @@ class LineBlocks(Blocks):
         return super().__len__() if self._rows is None else self._rows
 
     def block(self, number: int) -> Sequence[Json]:
-        items: Sequence[Json] = self._cached(number, lambda: self._parsed(number))
+        items: Sequence[Json] = self._cached(number, lambda: self._parse(number))
         return items
 
-    def _parsed(self, number: int) -> tuple[Json, int]:
+    def _parse(self, number: int) -> tuple[Json, int]:
         block = self._index()[number]
         text = gzip.decompress(self._read(block.start, block.end))
         lines = [line for line in text.split(b"\n") if line.strip()]

@@ -1,7 +1,7 @@
 """Large values as trees of objects, so that who looks at a part reads that part.
 
-A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes an object
-of its own; a list above it becomes a manifest of pages, or one table where its rows come back from
+A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes another
+object; a list above it becomes a manifest of pages, or one table where its rows come back from
 it exactly as they are.
 """
 
@@ -14,8 +14,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column
 from noetl.results.objects import StoredObject, encode
 
-#: Bytes of JSON above which a part of a value is an object of its own; also about what one page
-#: holds.
+#: Bytes of JSON above which a part of a value is another object; also about what one page holds.
 NODE_BYTES: Final = 256 * 1024
 #: Bytes of JSON above which rows are kept as a table. Below, the pages of JSON are read faster than
 #: a table is opened.

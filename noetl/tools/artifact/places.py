@@ -28,8 +28,8 @@ from noetl.tools.kit.http.addresses import AddressGuard, check_host
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its
-#: own, with its guard.
+#: Schemes of object stores → the package that brings the driver. Not http: that is another
+#: tool, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
 
@@ -74,7 +74,7 @@ class ArtifactObject:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
-        """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
+        """Replaces it by a local file, as a whole. Raises ToolError."""
         with _explain_errors(self.uri):
             if self.is_local:
                 with replace_file(Path(self.path)) as draft:

@@ -108,7 +108,7 @@ class DuckDb(SqlTool):
             waited_s += PATIENCE_S + pause_s
             if waited_s >= order.deadline_s:
                 raise database_in_use(busy.path, busy.who) from None
-            # Whoever waits longer holds no worker.
+            # A call that waits longer holds no worker.
             return Later(pause_s, {"waited_s": waited_s})
 
     def _run(self, order: SqlCall, config: DuckDbConfig, ends: float) -> Outcome:

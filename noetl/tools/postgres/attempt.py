@@ -114,7 +114,7 @@ class PostgresAttempt:
 
 def cancel(connection: extensions.connection) -> None:
     """Ends what runs on the connection."""
-    import psycopg2  # see `Postgres.run`
+    import psycopg2  # see `Postgres`
 
     # A connection that is gone needs no cancelling.
     with contextlib.suppress(psycopg2.Error):

@@ -127,7 +127,7 @@ class QueryReader:
                     self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", buffered)
                     buffered.flush()
             except ToolError:
-                # Otherwise whoever takes the connection next reads what was left to its end.
+                # Otherwise the next call on the connection reads what was left to its end.
                 self._cursor.connection.close()
                 raise
             finally:
@@ -208,7 +208,7 @@ def _type(column: extensions.Column) -> str | None:
         digits, scale = column.precision, column.scale
         fits = digits is not None and scale is not None and 0 < digits <= _DIGITS and 0 <= scale <= digits
         return f"DECIMAL({digits},{scale})" if fits else None
-    from psycopg2 import extensions  # see `Postgres.run`
+    from psycopg2 import extensions  # see `Postgres`
 
     found = _TYPES.get(column.type_code)
     # What the driver has no reader for is text: enumerations, network addresses, XML.

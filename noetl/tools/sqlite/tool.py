@@ -84,7 +84,7 @@ class Sqlite(SqlTool):
         waits = LockWaits(time.monotonic() + order.deadline_s, config.busy_timeout)
         with self.running.enter(call) as stop, connect(path, config.read_only, waits) as connection:
             run = _Run(connection, order, waits, stop)
-            with stop.watch(waits.left(), connection.interrupt):
+            with stop.watch(waits.remaining(), connection.interrupt):
                 try:
                     result = run.run()
                 except ToolError as error:
