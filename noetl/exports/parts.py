@@ -96,7 +96,7 @@ class Drafts:
 
     def add(self, row: ProjectionRow) -> None:
         """Keys are in the order of the table's columns."""
-        draft = self._open.get(row.table) or self._begin(row.table)
+        draft = self.begin(row.table)
         values = {name: row.values[name] for name in self._names[row.table]}
         line = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         draft.file.write(line)
@@ -106,10 +106,12 @@ class Drafts:
         if draft.rows >= self._most_rows or draft.size >= MOST_BYTES:
             self._pass(row.table)
 
-    def begin(self, table: str) -> None:
-        """Has a file of that table, were it one without rows."""
+    def begin(self, table: str) -> PartDraft:
+        """The draft of that table, if only one without rows."""
         if table not in self._open:
-            self._begin(table)
+            path = self._folder / f"{table}.jsonl"
+            self._open[table] = PartDraft(TABLES[table], path, path.open("wb"))
+        return self._open[table]
 
     def finish(self) -> None:
         """Passes what is left, in the order of the tables."""
@@ -120,11 +122,6 @@ class Drafts:
         """Passes nothing more."""
         for draft in self._open.values():
             draft.file.close()
-
-    def _begin(self, table: str) -> PartDraft:
-        path = self._folder / f"{table}.jsonl"
-        self._open[table] = draft = PartDraft(TABLES[table], path, path.open("wb"))
-        return draft
 
     def _pass(self, table: str) -> None:
         draft = self._open.pop(table)

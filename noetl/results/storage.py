@@ -16,7 +16,8 @@ from typing import IO, TYPE_CHECKING, Final
 from noetl.atomic import replace_file
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.distribution import install_line
-from noetl.results import lines, objects
+from noetl.results import objects
+from noetl.results.blocks import pack_lines
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -233,7 +234,7 @@ def _pack(name: objects.ObjectName, source: Path, target: Path) -> None:
     """The content in the file `source` as it is kept."""
     with source.open("rb") as plain, target.open("wb") as out:
         if name.form == "ndjson":
-            lines.pack(plain, out)
+            pack_lines(plain, out)
         elif name.compressed:
             with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=4, mtime=0, filename="") as packed:
                 shutil.copyfileobj(plain, packed, BLOCK)

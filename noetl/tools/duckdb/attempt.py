@@ -16,10 +16,18 @@ from noetl.tools.duckdb.open import first_line
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.calls import ROWS, SqlCall, SqlErrors, refuse_interrupted
+from noetl.tools.sql.calls import (
+    ROWS,
+    RowCollector,
+    SqlCall,
+    SqlErrors,
+    StatementResult,
+    refuse_interrupted,
+    refuse_too_large,
+    result_of,
+)
 from noetl.tools.sql.rows import quote
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import RowCollector, StatementResult, refuse_too_large, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

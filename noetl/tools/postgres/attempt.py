@@ -17,9 +17,8 @@ from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.read import QueryReader, is_read
 from noetl.tools.postgres.write import write_rows
-from noetl.tools.sql.calls import SqlCall
+from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
 from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
-from noetl.tools.sql.values import RowCollector, StatementResult, result_of
 
 if TYPE_CHECKING:
     from psycopg2 import extensions

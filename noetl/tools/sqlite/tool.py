@@ -17,12 +17,18 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.sql.calls import SqlCall, SqlTool, refuse_interrupted
+from noetl.tools.sql.calls import (
+    RowCollector,
+    SqlCall,
+    SqlTool,
+    StatementResult,
+    refuse_interrupted,
+    result_of,
+)
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, database_path
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import RowCollector, StatementResult, result_of
 from noetl.tools.sqlite.driver import LockWaits, SqliteErrors, bindable, connect, write_rows
 
 _FETCH = 5_000
