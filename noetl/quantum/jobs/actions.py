@@ -23,7 +23,7 @@ from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budge
 from noetl.quantum.experiments.planning import plan
 from noetl.quantum.experiments.results import open_task, provenance, repeat_config
 from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.jobs.elsewhere import (
     cached_orders,
     context,

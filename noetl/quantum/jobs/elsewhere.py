@@ -21,7 +21,7 @@ from noetl.quantum.experiments.reading import RecentCache
 from noetl.quantum.experiments.results import provenance
 from noetl.quantum.experiments.running import EarlierPoints, before_of, identity, report
 from noetl.quantum.experiments.sweep import assemble, means_of
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.model import CircuitRun, Estimate, JobState
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
