@@ -1,5 +1,5 @@
-"""One call of a task with jobs: it sends orders as jobs, looks after the jobs until they have ended,
-and fetches what they measured."""
+"""One call of a task with jobs: it sends orders as jobs, looks after the jobs until they have
+ended, and fetches what they measured."""
 
 from __future__ import annotations
 
