@@ -11,7 +11,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.experiments.experiment import Experiment
@@ -38,7 +38,7 @@ class EarlierPoints:
     tables: Parts = field(default_factory=dict)
 
 
-def on_simulator(session: TaskSession, experiment: Experiment, backend: LocalBackend) -> Outcome | Later:
+def on_simulator(session: TaskSession, experiment: Experiment, backend: Simulator) -> Outcome | Later:
     """Runs a sweep, or goes on with it. Raises ToolError."""
     story = provenance(session, experiment)
     before = before_of(session, story)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator
 from noetl.quantum.experiments.experiment import CircuitVariant, Experiment
 from noetl.quantum.experiments.kept import KeptTables, Parts
 from noetl.quantum.experiments.limits import PointBudget
@@ -94,7 +94,7 @@ class Sweep:
 
     session: TaskSession
     experiment: Experiment
-    backend: LocalBackend
+    backend: Simulator
     first: int
     room: PointBudget
     tables: Parts = field(default_factory=dict)
@@ -234,7 +234,7 @@ class PointRun:
 
     session: TaskSession
     experiment: Experiment
-    backend: LocalBackend
+    backend: Simulator
     keeper: KeptTables
     readout: ConfusionMatrices | None
     point: Point
