@@ -131,7 +131,10 @@ def compile_(session: TaskSession) -> Outcome:
     """The circuits that would be sent, in Cirq's JSON. Raises ToolError."""
     experiment, _ = plan(session)
     found = [_compile_point(experiment, point) for point in experiment.points]
-    shared = {"resolved_sha256": canonical.sha256(experiment.text), "gateset": experiment.gateset or None}
+    shared = {
+        "resolved_sha256": canonical.sha256(experiment.loaded.text),
+        "gateset": experiment.gateset or None,
+    }
     if len(found) == 1:
         return succeeded({**found[0], **shared})
     return succeeded({"points": found, **shared})
@@ -194,7 +197,7 @@ def _judge(
     was: Sequence[JsonMap],
     points: Sequence[JsonMap] | None,
 ) -> Outcome:
-    found = [
+    found: list[JsonMap] = [
         {"what": name, "was": before.get(name), "is": now.get(name)}
         for name in _HASHES
         if before.get(name) != now.get(name)
@@ -226,9 +229,10 @@ def _compare_points(was: JsonMap, now: JsonMap) -> Iterator[JsonMap]:
     means = was.get("means") or {}
     for name, mean in now["means"].items():
         before = means.get(name)
-        is_number = isinstance(before, int | float)
-        if not (is_number and math.isclose(before, mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)):
-            yield {"what": f"{place}.means.{name}", "was": means.get(name), "is": mean}
+        # NaN is close to nothing.
+        known = float(before) if isinstance(before, int | float) else math.nan
+        if not math.isclose(known, mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            yield {"what": f"{place}.means.{name}", "was": before, "is": mean}
 
 
 def _describe(result: JsonMap) -> str:

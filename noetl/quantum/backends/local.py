@@ -178,8 +178,8 @@ class StateVector(Simulator):
 
 class DensityMatrix(Simulator):
     """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement
-    before the end is a complete dephasing of its qubits, which is what it is where nobody reads
-    it."""
+    before the end is a complete dephasing of its qubits, which is what it is where its result is
+    not read."""
 
     provider = "density_matrix"
 
@@ -214,7 +214,7 @@ class DensityMatrix(Simulator):
 
 
 def _dephase(op: cirq.Operation, _: int) -> cirq.OP_TREE:
-    """What measures, as it is where nobody reads it."""
+    """What measures, as it is where its result is not read."""
     match op.gate:
         case cirq.MeasurementGate():
             return [cirq.phase_damp(1).on(qubit) for qubit in op.qubits]
@@ -245,7 +245,9 @@ class Clifford(Simulator):
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
         whole = without_terminal_measurements(circuit)
-        for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
+        for moment, op in whole.findall_operations(
+            lambda op: not (cirq.has_unitary(op) and cirq.has_stabilizer_effect(op))
+        ):
             raise _refusal(
                 f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact "
                 "expectation values;"
@@ -264,10 +266,6 @@ class Clifford(Simulator):
                 self._simulator(0).simulate(circuit, qubit_order=qubits).final_state.state_vector()
             )
         return final
-
-
-def _is_clifford(op: cirq.Operation) -> bool:
-    return cirq.has_unitary(op) and cirq.has_stabilizer_effect(op)
 
 
 class Qsim(Simulator):

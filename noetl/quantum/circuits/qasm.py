@@ -62,6 +62,7 @@ class _Parser(AngleReader):
         self._gates = GateSet(version)
         self._qubits: dict[str, list[cirq.Qid]] = {}
         self._bits: dict[str, list[str]] = {}
+        self._declared = 0
         self._measured: set[str] = set()
         self._operations: list[cirq.Operation] = []
         self._began = False
@@ -118,7 +119,8 @@ class _Parser(AngleReader):
             name = self._new_name()
         if length == 0:
             raise head.error(f"Illegal, zero-length register '{name}'")
-        if length + sum(map(len, (*self._qubits.values(), *self._bits.values()))) > MOST_BITS:
+        self._declared += length
+        if self._declared > MOST_BITS:
             raise head.error(f"the registers have more than {MOST_BITS:,} qubits and bits")
         names = [f"{name}_{index}" for index in range(length)]
         if head.text in ("qreg", "qubit"):

@@ -48,7 +48,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[[float], float], Any]]] = {
     "arcsin": (math.asin, sympy.asin),
 }
 #: Of several names the first.
-_NAMES: Final = {of_symbol: name for name, (_, of_symbol) in reversed(FUNCTIONS.items())}
+_NAMES: Final = {of_symbol: name for name, (_, of_symbol) in [*FUNCTIONS.items()][::-1]}
 
 
 def size(angle: Angle) -> int:

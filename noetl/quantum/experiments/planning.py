@@ -61,8 +61,7 @@ def plan(session: TaskSession) -> tuple[Experiment, Simulator | RemoteBackend]:
     config, backend = session.config, choose_backend(session)
     capabilities = backend.capabilities()
     _check_keys(config, capabilities)
-    found = read_circuit(session)
-    loaded = found.loaded
+    loaded = read_circuit(session)
     points = tuple(params.points(config.params))
     if config.action != "compile" or config.params is not None:
         checks.check_symbols(loaded.circuit, points)
@@ -76,7 +75,6 @@ def plan(session: TaskSession) -> tuple[Experiment, Simulator | RemoteBackend]:
         config=config,
         capabilities=capabilities,
         loaded=loaded,
-        text=found.text,
         points=points,
         observables=tuple(observables.parse(config.observables, size)) if config.observables else (),
         histogram=histogram,

@@ -19,8 +19,6 @@ from noetl.quantum.experiments.kept import Parts
 from noetl.quantum.experiments.limits import PointCost, point_budget
 from noetl.quantum.experiments.results import (
     IDENTITY,
-    bits,
-    differences,
     earlier,
     keep_points,
     provenance,
@@ -68,7 +66,7 @@ def before_of(session: TaskSession, story: JsonMap) -> EarlierPoints:
     if given is None:
         return EarlierPoints()
     found = earlier(given, session.services.results, "resume")
-    if differs := differences(found["provenance"], story):
+    if differs := [name for name in IDENTITY if found["provenance"].get(name) != story.get(name)]:
         raise ToolError(
             "client_error",
             f"`resume` is the result of another experiment: {', '.join(differs)} differ from "
@@ -101,7 +99,10 @@ def report(
         points,
         {
             "points": keep_points(points, session),
-            "bits": bits(measurements),
+            "bits": {
+                "order": "big-endian",
+                "measured": [{"key": one.key, "qubits": list(one.qubits)} for one in measurements],
+            },
             "seed": experiment.seed,
             "complete": complete,
             "next": None if complete else len(points),

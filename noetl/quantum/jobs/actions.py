@@ -17,7 +17,6 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.local import Simulator
-from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budget
 from noetl.quantum.experiments.planning import choose_backend, plan
 from noetl.quantum.experiments.results import open_task, provenance, repeat_config
@@ -32,6 +31,7 @@ from noetl.quantum.jobs.elsewhere import (
     sendable,
     status_of,
 )
+from noetl.quantum.jobs.job_pass import JobContext, JobResults
 from noetl.quantum.jobs.ledger import short
 from noetl.quantum.model import JobState, JobStatus
 from noetl.quantum.session import TaskSession, now
@@ -59,7 +59,13 @@ def submit(session: TaskSession) -> Outcome | Later:
             session.config.limits,
             PointCost(len(experiment.points), experiment.shots, experiment.calibration_shots),
         )
-        return _submit(story, allowed, _hold(experiment, story), {})
+        held = {
+            "provider": experiment.capabilities.provider,
+            "target": None,
+            "id": f"local-{identity(story)[:32]}",
+            "submitted_at": now(),
+        }
+        return _submit(story, allowed, held, {})
     sent = sendable(session, experiment, backend, 0)
     if isinstance(sent, Later):
         return sent
@@ -68,15 +74,6 @@ def submit(session: TaskSession) -> Outcome | Later:
     if isinstance(came, Later):
         return note_decisions(came, sent)
     return _submit(story, sent, job_of(experiment, came.jobs), came.jobs)
-
-
-def _hold(experiment: Experiment, story: JsonMap) -> JsonMap:
-    return {
-        "provider": experiment.capabilities.provider,
-        "target": None,
-        "id": f"local-{identity(story)[:32]}",
-        "submitted_at": now(),
-    }
 
 
 def _submit(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
@@ -104,7 +101,7 @@ def cancel(session: TaskSession) -> Outcome | Later:
 
 def _look_after(
     session: TaskSession,
-    call: Callable[[jobs.JobContext, Mapping[str, JobState]], Later | jobs.JobResults],
+    call: Callable[[JobContext, Mapping[str, JobState]], Later | JobResults],
     locally: JobStatus,
 ) -> Outcome | Later:
     """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally`

@@ -27,10 +27,6 @@ _BATCH: Final = 10
 _SKEW: Final = timedelta(minutes=10)
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class JobContext:
     """What jobs are made with. `go_on` raises ToolError where the call must end at once;
@@ -41,7 +37,7 @@ class JobContext:
     polling: Polling
     send_tokens: SendTokens
     go_on: Callable[[], None] = lambda: None
-    now: Callable[[], datetime] = _utc
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def provider(self) -> str:
