@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.errors import ToolError
-from noetl.tools.code.inline_output import tee
+from noetl.tools.code.listening import tee
 from noetl.tools.code.runner import python_code
 from noetl.tools.code.runner.client import encode_request, put_tables
 from noetl.tools.code.runner.exchange import Listen, ignore_output

@@ -179,7 +179,10 @@ def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         case "limit":
             return ErrorInfo("limit", f"{what} was ended: {reply.reason}.", type="LimitExceeded")
         case "died":
-            return _death(reply, kind, what)
+            # Killed from outside, mostly because the machine's memory ran out, another attempt may
+            # help. One that ends itself or crashes does so again.
+            killed, message = signal.SIGKILL.name in reply.reason, f"{what} gave no result: {reply.reason}."
+            return ErrorInfo(kind, message, type="NoResult", retryable=killed)
     raised = reply.error
     return ErrorInfo(
         str(raised.get("kind", kind)),
@@ -188,10 +191,3 @@ def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         line=raised.get("line"),
         traceback=raised.get("traceback"),
     )
-
-
-def _death(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
-    """A process that is killed was killed from outside, mostly because the machine's memory ran
-    out: another attempt may help. One that ends itself or crashes does so again."""
-    killed = signal.SIGKILL.name in reply.reason
-    return ErrorInfo(kind, f"{what} gave no result: {reply.reason}.", type="NoResult", retryable=killed)

@@ -10,13 +10,15 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import threading  # noqa: F401 - imported ahead, so that its fork hooks stand before user code runs
 from _thread import _count as running_threads
-from typing import Any, NoReturn, TextIO
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from .... import processes
-from . import python_code, shell_command, wire
+from . import python_code, requests
 
 CHANNEL, OUT, ERR = 3, 4, 5
 
@@ -133,11 +135,11 @@ class ChildProcess:
     def serve(self) -> None:
         """Until the worker closes the channel."""
         python_code.rehearse()
-        with contextlib.suppress(wire.ChannelClosed, OSError):
+        with contextlib.suppress(requests.ChannelClosed, OSError):
             while True:
-                request = json.loads(wire.receive(CHANNEL))
+                request = json.loads(requests.receive_frame(CHANNEL))
                 answer, ok = self.run(request)
-                wire.send(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
+                requests.send_frame(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
 
     def run(self, request: dict[str, Any]) -> tuple[bytes, bool]:
         """The answer's members as JSON text, and whether the call went well."""
@@ -145,7 +147,7 @@ class ChildProcess:
         if request["op"] == "python":
             answer, ok = python_code.run(request, tables(self.directory))
         else:
-            answer, ok = shell_command.run(request)
+            answer, ok = run_shell(request)
         if os.getpid() != self.pid:
             # User code forked, and this is its fork that came to the end of the code.
             os._exit(0)
@@ -189,7 +191,9 @@ class ChildProcess:
 
     def _finish(self) -> None:
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
-            _flush(stream)
+            # Whatever user code put in the place of stdout: its failure to flush is not the call's.
+            with contextlib.suppress(Exception):
+                stream.flush()
         signal.alarm(0)
         sys.setrecursionlimit(self.recursion)
         if os.environ != self.environment:
@@ -208,15 +212,48 @@ class ChildProcess:
 
     @staticmethod
     def _advice(ok: bool) -> int:
-        """What should become of this child: one of those of `wire`."""
+        """What should become of this child: one of those of `requests`."""
         if processes.has_children():
-            return wire.KILL
+            return requests.KILL
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
-        return wire.REPLACE if grown or not ok or running_threads() else wire.KEEP
+        return requests.REPLACE if grown or not ok or running_threads() else requests.KEEP
 
 
-def _flush(stream: TextIO | None) -> None:
-    # Whatever user code put in the place of stdout: its failure to flush is not the call's.
-    with contextlib.suppress(Exception):
-        if stream is not None:
-            stream.flush()
+def run_shell(request: Mapping[str, Any]) -> tuple[bytes, bool]:
+    """The answer: `"value": {exit_code, command}`, or `"error"` where a command could not be
+    started.
+
+    `exit_code` is that of the last command that ran, negative for a signal; `command` is its index.
+    What they print goes to the pipes that this process has as stdout and stderr.
+    """
+    ended = {"exit_code": 0, "command": 0}
+    for index, argv in enumerate(request["commands"]):
+        try:
+            ended = {"exit_code": _run_command(argv, request), "command": index}
+        except (OSError, ValueError) as error:
+            return b'"error":' + json.dumps(_report_start(error, argv, request)).encode(), False
+        if ended["exit_code"]:
+            break
+    return b'"value":' + json.dumps(ended).encode(), ended["exit_code"] == 0
+
+
+def _run_command(argv: list[str], request: Mapping[str, Any]) -> int:
+    stdin = request["stdin"]
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        cwd=request["cwd"],
+    ) as process:
+        process.communicate(None if stdin is None else stdin.encode())
+        return process.returncode
+
+
+def _report_start(error: OSError | ValueError, argv: list[str], request: Mapping[str, Any]) -> dict[str, Any]:
+    cwd = request["cwd"]
+    if isinstance(error, ValueError):
+        message = f"The command cannot be started: {error}."
+    elif cwd and error.filename == cwd:
+        message = f"The directory '{cwd}' (cwd) cannot be entered: {error.strerror}."
+    else:
+        message = f"The command '{argv[0]}' cannot be started: {error.strerror}."
+    return {"type": type(error).__name__, "message": message, "kind": "shell"}

@@ -110,8 +110,14 @@ class Control:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                command = _command(theirs.fileno(), root, settings)
-                self._process = _start(command, theirs.fileno(), environment(settings.inherited))
+                self._process = subprocess.Popen(
+                    _command(theirs.fileno(), root, settings),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env=environment(settings.inherited),
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -205,17 +211,6 @@ def _command(control: int, root: str, settings: RunnerSettings) -> list[str]:
     if not settings.sandbox:
         return command
     return sandbox_command(command, root, str(shown), settings.readable, settings.hidden)
-
-
-def _start(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env=env,
-        pass_fds=(control,),
-        start_new_session=True,
-    )
 
 
 def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, owner: int) -> None:

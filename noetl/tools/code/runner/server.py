@@ -33,7 +33,7 @@ ANSWER = struct.Struct("!ii")
 GRACE_S = 0.25
 #: Milliseconds before a child that was leased is replaced, where another one stands by.
 REFILL_MS = 10
-#: Wait statuses that are remembered for children nobody asked about yet.
+#: Wait statuses that are remembered for children that were not asked about yet.
 REMEMBERED = 256
 
 
@@ -76,7 +76,9 @@ class RunnerServer:
             short = len(self.warm) < self.target
             ready = {descriptor for descriptor, _ in poller.poll(self.patience() if short else None)}
             if wake.fileno() in ready:
-                self._drain(wake)
+                with contextlib.suppress(BlockingIOError):
+                    while wake.recv(4096):
+                        continue
                 self.reap()
             if self.control.fileno() in ready and not self.answer():
                 return
@@ -87,12 +89,6 @@ class RunnerServer:
         """Milliseconds of quiet after which another child is forked ahead. While one still stands
         by that can wait: what was just leased runs now, and a fork beside it would slow it down."""
         return REFILL_MS if self.warm else 0
-
-    @staticmethod
-    def _drain(wake: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while wake.recv(4096):
-                continue
 
     def answer(self) -> bool:
         """Serves one request. False once the worker has gone, in the middle of whatever it was."""
@@ -125,8 +121,8 @@ class RunnerServer:
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
-            # Its descriptor is closed below by number; the object must not close whoever gets it
-            # next.
+            # Its descriptor is closed below by number; the object must not close what gets
+            # its number next.
             self.control.detach()
             signal.set_wakeup_fd(-1)
             child.main(runner, self.root, child_channel, child_out, child_err)
