@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.results import TaskResults, of_step, of_task
+from noetl.expressions.results import of_step, of_task, of_tasks
 from noetl.expressions.scope import bare_names, layered, without
 from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
@@ -79,7 +79,7 @@ def before(
         around.builtins,
         bare,
         applied({}, progress.local),
-        TaskResults(progress.results),
+        of_tasks(progress.results),
         names.steps,
         args,
         ctx,

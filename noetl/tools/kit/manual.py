@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
+from noetl.net.kinds import of_kind
 from noetl.net.model import Effects
-from noetl.net.spellings import of_kind
 from noetl.tools.kit.base import Tool
 
 _TYPES: Final = {
