@@ -43,30 +43,6 @@ def tables(directory: str) -> str:
     return f"{directory}.tables"
 
 
-class CodeOutput(io.TextIOWrapper):
-    """stdout or stderr of user code.
-
-    Lines go out at once as long as they are kept, so that they are seen although the code hangs or
-    dies; later ones are mostly dropped by the worker and travel in blocks.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        raw = io.FileIO(descriptor, "wb", closefd=False)
-        super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace")
-        self.eager = 0
-
-    def begin(self, limit: int) -> None:
-        self.eager = limit
-        self.reconfigure(line_buffering=True)
-
-    def write(self, text: str) -> int:
-        if self.eager > 0:
-            self.eager -= len(text)
-            if self.eager <= 0:
-                self.reconfigure(line_buffering=False)
-        return super().write(text)
-
-
 def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
     """Runs in the forked process and never returns."""
     status = 1
@@ -116,6 +92,13 @@ def _arrange_descriptors(channel: int, out: int, err: int) -> None:
     os.closerange(ERR + 1, most if most > 0 else 1 << 20)
 
 
+def _open_output(descriptor: int) -> io.TextIOWrapper:
+    """stdout or stderr of user code: lines go out at once, so that they are seen although the code
+    hangs or dies."""
+    raw = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace", line_buffering=True)
+
+
 def _lower(limit: int, value: int) -> None:
     hard = resource.getrlimit(limit)[1]
     if hard == resource.RLIM_INFINITY or value < hard:
@@ -129,8 +112,7 @@ class ChildProcess:
         self.environment = dict(os.environ)
         self.recursion = sys.getrecursionlimit()
         self.limited = False
-        self.stdout: CodeOutput = CodeOutput(1)
-        self.stderr: CodeOutput = CodeOutput(2)
+        self.stdout, self.stderr = _open_output(1), _open_output(2)
 
     def serve(self) -> None:
         """Until the worker closes the channel."""
@@ -169,8 +151,9 @@ class ChildProcess:
         os.environ.update(request["env"])
         os.dup2(OUT, 1)
         os.dup2(ERR, 2)
-        self.stdout = self._begin(self.stdout, 1, request["lines_limit"])
-        self.stderr = self._begin(self.stderr, 2, request["lines_limit"])
+        # The same objects for all calls: a logging handler of the call before may still hold them.
+        self.stdout = _open_output(1) if self.stdout.closed else self.stdout
+        self.stderr = _open_output(2) if self.stderr.closed else self.stderr
         sys.stdout, sys.stderr = self.stdout, self.stderr
 
     def _enter_directory(self) -> None:
@@ -180,14 +163,6 @@ class ChildProcess:
             # The call before removed it.
             os.mkdir(self.directory, 0o700)
             os.chdir(self.directory)
-
-    @staticmethod
-    def _begin(stream: CodeOutput, descriptor: int, limit: int) -> CodeOutput:
-        # The same object for all calls: a logging handler of the call before may still hold it.
-        if stream.closed:
-            stream = CodeOutput(descriptor)
-        stream.begin(limit)
-        return stream
 
     def _finish(self) -> None:
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):

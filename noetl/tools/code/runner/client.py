@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ...kit import plain
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import ChildDied, DeadlinePassed, Exchange, LimitPassed, Listen, ignore_output
+from .exchange import Exchange, Listen, NoAnswer, ignore_output
 from .requests import (
     KEEP,
     KILL,
@@ -115,14 +115,11 @@ class Runner:
         exchange = Exchange(child.lease, child.key[2], listen)
         try:
             answer = exchange.run(message, deadline_s)
-        except ChildDied:
-            return self._finish(child, exchange, "died", _describe(self._end(child, kill=False)))
-        except DeadlinePassed:
-            self._end(child, kill=True)
-            return self._finish(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
-        except LimitPassed as error:
-            self._end(child, kill=True)
-            return self._finish(child, exchange, "limit", str(error))
+        except NoAnswer as error:
+            ended = self._end(child, kill=error.status != "died")
+            stdout, stderr = exchange.finish()
+            child.lease.close()
+            return RunnerReply(error.status, stdout, stderr, reason=str(error) or _describe(ended))
         if answer["retire"] == KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
@@ -133,12 +130,6 @@ class Runner:
         self._put_back(child, retire=answer["retire"] != KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
-
-    @staticmethod
-    def _finish(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
-        stdout, stderr = exchange.finish()
-        child.lease.close()
-        return RunnerReply(status, stdout, stderr, reason=reason)
 
     @staticmethod
     def _end(child: LeasedChild, *, kill: bool) -> int:

@@ -32,16 +32,12 @@ def ignore_output(_stream: str, _data: bytes | None) -> None:
     """Listens to nothing."""
 
 
-class ChildDied(Exception):
-    """The child closed its channel without an answer."""
+class NoAnswer(Exception):
+    """A call has no answer: its child died, or the message says which limit it has passed."""
 
-
-class DeadlinePassed(Exception):
-    """The deadline passed."""
-
-
-class LimitPassed(Exception):
-    """A limit that the worker minds was passed; the message says which."""
+    def __init__(self, status: Literal["died", "timeout", "limit"], reason: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass
@@ -79,17 +75,17 @@ class Exchange:
             self._poller.register(descriptor, select.POLLIN)
 
     def run(self, message: bytes, deadline_s: float) -> Mapping[str, Any]:
-        """The answer. Raises ChildDied, DeadlinePassed or LimitPassed."""
+        """The answer. Raises NoAnswer."""
         started = time.monotonic()
         try:
             send_frame(self.lease.channel, message)
         except OSError:
-            raise ChildDied from None
+            raise NoAnswer("died") from None
         end, tick = started + deadline_s, started + TICK_S
         while not self._is_answered():
             now = time.monotonic()
             if now >= end:
-                raise DeadlinePassed
+                raise NoAnswer("timeout", f"it took longer than {deadline_s:g} s")
             if now >= tick:
                 self._count_processes()
                 tick = now + TICK_S
@@ -99,19 +95,19 @@ class Exchange:
         return answer
 
     def _is_answered(self) -> bool:
-        """Raises LimitPassed where more comes than may be kept."""
+        """Raises NoAnswer where more comes than may be kept."""
         if len(self._answer) < HEADER.size:
             return False
         length: int = HEADER.unpack_from(self._answer)[0]
         most = self.limits.result + ENVELOPE
         if length > most:
-            raise LimitPassed(f"its answer is {length:,} bytes, and {most:,} are allowed")
+            raise NoAnswer("limit", f"its answer is {length:,} bytes, and {most:,} are allowed")
         return len(self._answer) >= HEADER.size + length
 
     def _count_processes(self) -> None:
         most = self.limits.processes
         if len(processes.descendants(self.lease.watched, most + 1)) > most:
-            raise LimitPassed(f"it started more than {most} processes")
+            raise NoAnswer("limit", f"it started more than {most} processes")
 
     def _read(self, descriptor: int) -> None:
         try:
@@ -122,7 +118,7 @@ class Exchange:
             chunk = b""
         if descriptor == self.lease.channel:
             if not chunk:
-                raise ChildDied
+                raise NoAnswer("died")
             self._answer += chunk
         elif chunk:
             self._add(descriptor, chunk)

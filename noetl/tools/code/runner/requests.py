@@ -23,9 +23,6 @@ class CodeLimits:
     processes: int = 256
 
 
-#: Bytes that a call may print line by line, so that they are seen although its code hangs or dies.
-LINES = 64 * 1024 * 1024
-
 #: The libraries whose frames code may take and give.
 Frames: TypeAlias = Literal["pandas", "polars", "arrow"]
 #: The source of a task that has it in the playbook is called so in tracebacks.
@@ -128,7 +125,6 @@ def limits_message(limits: CodeLimits) -> dict[str, Any]:
     return {
         "memory_mb": limits.memory_mb,
         "file_mb": limits.file_mb,
-        "lines_limit": LINES,
         "result_limit": limits.result,
     }
 

@@ -21,7 +21,6 @@ import signal
 import socket
 import struct
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from .... import processes
 from . import child, python_code
@@ -37,20 +36,13 @@ REFILL_MS = 10
 REMEMBERED = 256
 
 
-@dataclass(frozen=True)
-class WarmChild:
-    """A child that waits to be leased: its pid and the worker's ends of its descriptors."""
-
-    pid: int
-    ends: tuple[int, int, int]
-
-
 class RunnerServer:
     def __init__(self, control: socket.socket, root: str, warm: int) -> None:
         self.control = control
         self.root = root
         self.target = warm
-        self.warm: list[WarmChild] = []
+        #: Children that wait to be leased: the worker's ends of their descriptors by pid.
+        self.warm: dict[int, tuple[int, int, int]] = {}
         self.alive: set[int] = set()
         self.ended: OrderedDict[int, int] = OrderedDict()
 
@@ -83,7 +75,8 @@ class RunnerServer:
             if self.control.fileno() in ready and not self.answer():
                 return
             if not ready and short:
-                self.warm.append(self.fork())
+                pid, ends = self.fork()
+                self.warm[pid] = ends
 
     def patience(self) -> float:
         """Milliseconds of quiet after which another child is forked ahead. While one still stands
@@ -107,12 +100,14 @@ class RunnerServer:
         return True
 
     def lease(self) -> None:
-        chosen = self.warm.pop(0) if self.warm else self.fork()
-        socket.send_fds(self.control, [ANSWER.pack(chosen.pid, 0)], chosen.ends)
-        for end in chosen.ends:
+        pid = next(iter(self.warm), None)
+        pid, ends = self.fork() if pid is None else (pid, self.warm.pop(pid))
+        socket.send_fds(self.control, [ANSWER.pack(pid, 0)], ends)
+        for end in ends:
             os.close(end)
 
-    def fork(self) -> WarmChild:
+    def fork(self) -> tuple[int, tuple[int, int, int]]:
+        """The pid of a new child, and the worker's ends of its channel, stdout and stderr."""
         channel, child_channel = (end.detach() for end in socket.socketpair())
         out, child_out = os.pipe()
         err, child_err = os.pipe()
@@ -129,7 +124,7 @@ class RunnerServer:
         for end in (child_channel, child_out, child_err):
             os.close(end)
         self.alive.add(pid)
-        return WarmChild(pid, (channel, out, err))
+        return pid, (channel, out, err)
 
     def end(self, pid: int, grace_s: float) -> int:
         """Ends a child with all its descendants, and says how it ended."""
@@ -161,10 +156,8 @@ class RunnerServer:
         self.ended[pid] = status
         while len(self.ended) > REMEMBERED:
             self.ended.popitem(last=False)
-        for gone in [one for one in self.warm if one.pid == pid]:
-            self.warm.remove(gone)
-            for end in gone.ends:
-                os.close(end)
+        for end in self.warm.pop(pid, ()):
+            os.close(end)
         directory = child.scratch(self.root, pid)
         for left in (directory, child.tables(directory)):
             shutil.rmtree(left, ignore_errors=True)

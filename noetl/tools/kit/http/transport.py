@@ -213,13 +213,8 @@ def _redirect(before: requests.PreparedRequest, status: int, location: str) -> r
 def same_origin(old: str, new: str) -> bool:
     """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of
     TLS."""
-    a, b = urlsplit(old), urlsplit(new)
-    if a.hostname != b.hostname:
-        return False
-    ports = {"http": 80, "https": 443}
-    here = (a.scheme, a.port or ports.get(a.scheme))
-    there = (b.scheme, b.port or ports.get(b.scheme))
-    return here == there or (here, there) == (("http", 80), ("https", 443))
+    session = requests.sessions.SessionRedirectMixin()
+    return not session.should_strip_auth(old, new)  # type: ignore[no-untyped-call]
 
 
 def _receive(
