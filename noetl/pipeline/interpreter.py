@@ -201,8 +201,8 @@ class _Machine:
         """The end of a call, which sees what its rule has assigned. Raises CannotGoOn where what
         follows cannot be told."""
         outcome, calls = attempt.outcome, self.progress.calls or Calls()
-        if not outcome.ok:
-            return repeating.call_failure(task, calls, outcome)
+        if outcome.error is not None:
+            return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
         with blame(f"The `{repeat.key}` of task '{task.name}'"):
             sight = self._sight_after(changes, task, attempt)
             answer = repeating.CallAnswer(

@@ -164,16 +164,16 @@ class Python(Tool):
             services.results, services.inline_bytes if inline is None else inline, retention_of(call)
         )
         try:
-            with inputs(call.args, services, config.frames) as given:
+            with inputs(call.args, services, config.frames) as (values, input_files):
                 request = PythonRequest(
                     code=source.text,
-                    inputs=given.values,
+                    inputs=values,
                     context=context,
                     libs=config.libs or (),
                     owner=call.where.owner,
                     limits=user_code.limits(services, call.spec),
                     env=user_code.environment(config.env),
-                    files=given.files,
+                    files=input_files,
                     frames=config.frames,
                     keep=tables,
                     name=source.name,

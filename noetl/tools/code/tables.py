@@ -36,18 +36,12 @@ SPILL_BYTES: Final = 1024 * 1024
 _CELL_BYTES: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class CodeInputs:
-    """The inputs of a call: `values` travel with it, in their order; the code reads those of
-    `files` by itself."""
-
-    values: Mapping[str, Json]
-    files: Mapping[str, InputFile]
-
-
 @contextmanager
-def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[CodeInputs]:
-    """`args` without references; the files are there while the block runs. Raises CannotGoOn.
+def inputs(
+    args: Mapping[str, Json], services: Services, frames: Frames | None
+) -> Iterator[tuple[Mapping[str, Json], Mapping[str, InputFile]]]:
+    """`args` without references: values that travel with the call, in their order, and the files of
+    those that the code reads by itself, which are there while the block runs. Raises CannotGoOn.
 
     A reference to a Parquet file is handed over as that file where the code is to get a frame.
     """
@@ -70,7 +64,7 @@ def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) 
                     files[name] = InputFile(path, "json")
                 else:
                     values[name] = opened(plain(value), results.load)
-        yield CodeInputs({name: None if name in files else value for name, value in values.items()}, files)
+        yield {name: None if name in files else value for name, value in values.items()}, files
 
 
 def _count_bytes(value: Json) -> int:

@@ -146,7 +146,11 @@ def _write_parquet(frame: Any, sort: str, path: str) -> None:
         case "polars":
             frame.write_parquet(path)
         case _:
-            _write_arrow(frame, path)
+            import pyarrow.parquet
+
+            _refuse_twins(frame.schema.names)
+            table = frame if isinstance(frame, pyarrow.Table) else pyarrow.Table.from_batches([frame])
+            pyarrow.parquet.write_table(table, path, **_TIMES)
 
 
 def _write_pandas(frame: Any, path: str) -> None:
@@ -162,14 +166,6 @@ def _write_pandas(frame: Any, path: str) -> None:
     names = ["_".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in frame.columns]
     _refuse_twins(names)
     frame.set_axis(names, axis=1).to_parquet(path, engine="pyarrow", index=False, **_TIMES)
-
-
-def _write_arrow(frame: Any, path: str) -> None:
-    import pyarrow.parquet
-
-    _refuse_twins(frame.schema.names)
-    table = frame if isinstance(frame, pyarrow.Table) else pyarrow.Table.from_batches([frame])
-    pyarrow.parquet.write_table(table, path, **_TIMES)
 
 
 def _refuse_twins(names: Iterable[str]) -> None:

@@ -119,7 +119,18 @@ class HttpClient:
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
-                    return _receive(response, order.into, limits, started, hop)
+                    file = order.into if response.status_code < 400 else None
+                    body = _read_body(response, file, limits)
+                    return HttpResponse(
+                        status=response.status_code,
+                        reason=str(response.reason or ""),
+                        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
+                        url=str(response.url),
+                        elapsed=round(time.monotonic() - started, 6),
+                        body=body,
+                        redirects=hop,
+                        file=file,
+                    )
             request = _redirect(request, response.status_code, target)
         raise ToolError(
             "limit",
@@ -215,22 +226,6 @@ def same_origin(old: str, new: str) -> bool:
     TLS."""
     session = requests.sessions.SessionRedirectMixin()
     return not session.should_strip_auth(old, new)  # type: ignore[no-untyped-call]
-
-
-def _receive(
-    response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
-) -> HttpResponse:
-    file = into if response.status_code < 400 else None
-    return HttpResponse(
-        status=response.status_code,
-        reason=str(response.reason or ""),
-        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
-        url=str(response.url),
-        elapsed=round(time.monotonic() - started, 6),
-        body=_read_body(response, file, limits),
-        redirects=hops,
-        file=file,
-    )
 
 
 def _read_body(response: requests.Response, file: Path | None, limits: RequestLimits) -> bytes:
