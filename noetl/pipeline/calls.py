@@ -121,7 +121,7 @@ class Caller:
         what = "items" if task.loop is not None else "inputs"
         with blame(f"The {what} of task '{task.name}'", task.line or None):
             item = self.item(progress, task)
-            handed, calls, reached = self.handed(progress), progress.calls, dict[str, Json]()
+            handed, calls, reached = self.each_inputs(progress), progress.calls, dict[str, Json]()
             if task.repeat is not None and calls is not None:
                 # What earlier calls have come to.
                 reached = opened(calls.request.get("args", {}), self.ports.load)
@@ -140,7 +140,7 @@ class Caller:
             attempt.args = {**attempt.args, **stage.args, **own, **kept}
             attempt.sight = before(self.around, progress, task, attempt.args, item)
 
-    def handed(self, progress: Progress) -> JsonMap:
+    def each_inputs(self, progress: Progress) -> JsonMap:
         """The inputs of a task that runs after every call of another one. Raises what `load`
         raises."""
         owner = self.program.owner(progress.pc)

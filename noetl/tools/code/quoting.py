@@ -58,7 +58,7 @@ class HereDocument:
     def is_ended_by(self, line: str) -> bool:
         return (line.lstrip("\t") if self.tabs else line) == self.end
 
-    def ended(self) -> Broken:
+    def end_error(self) -> Broken:
         """What is wrong where a value makes the line that ends it."""
         return Broken(f"puts a value into a here-document that would end it: a line {self.end!r}")
 
@@ -150,7 +150,7 @@ class CommandLine:
         first, *others = written.split("\n")
         lines = [self._line + first, *others]
         if any(map(document.is_ended_by, lines[:-1])):
-            raise document.ended()
+            raise document.end_error()
         self._line, self._line_is_given = lines[-1], False
         return written
 
@@ -278,7 +278,7 @@ class CommandLine:
             return len(text)
         if document.is_ended_by(self._line):
             if not self._line_is_given:
-                raise document.ended()
+                raise document.end_error()
             self._documents.pop(0)
             if not self._documents:
                 self._leave()

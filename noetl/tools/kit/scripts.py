@@ -18,6 +18,7 @@ from noetl.facts.reference import RESULT_REF
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.kit.http.answer import refusal
+from noetl.tools.kit.http.messages import HttpRequest, RequestLimits
 from noetl.tools.kit.references import load_reference
 
 if TYPE_CHECKING:
@@ -163,11 +164,6 @@ class Scripts:
         return found
 
     def _download(self, url: str, deadline_s: float) -> bytes:
-        from noetl.tools.kit.http.transport import (  # `requests` takes 90 ms, and few scripts need it
-            HttpRequest,
-            RequestLimits,
-        )
-
         seconds = min(deadline_s, _PATIENCE_S)
         answer = self._connect().exchange(
             HttpRequest("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
@@ -177,7 +173,9 @@ class Scripts:
         return answer.body
 
     def _connect(self) -> HttpClient:
-        from noetl.tools.kit.http.transport import HttpClient  # see `_download`
+        from noetl.tools.kit.http.transport import (
+            HttpClient,  # `requests` takes 90 ms, and few scripts need it
+        )
 
         with self._lock:
             if self._client is None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.tools.kit.call_secrets import hide, open_data
-from noetl.tools.kit.http.auth import client_of
+from noetl.tools.kit.http.auth import TokenRoute, client_of
+from noetl.tools.kit.http.messages import RequestLimits
 from noetl.usecases.secrets import TokenOrder
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ class TokenSource:
     def __call__(self, order: TokenOrder) -> str:
         """Raises ToolError(auth | rate_limit | server_error | timeout | connection |
         client_error)."""
-        # Imported here: `requests` takes 90 ms, and most workers fetch no token.
-        from noetl.tools.kit.http.tokens import TokenRoute
-        from noetl.tools.kit.http.transport import RequestLimits
-
         who = client_of(order.place, open_data(order.auth))
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         if not order.renew:
@@ -48,7 +45,9 @@ class TokenSource:
         return token
 
     def _open(self) -> AccessTokens:
-        from noetl.tools.kit.http.tokens import AccessTokens  # see `__call__`
+        from noetl.tools.kit.http.tokens import (
+            AccessTokens,  # `requests` takes 90 ms, and most workers fetch no token
+        )
         from noetl.tools.kit.http.transport import HttpClient
 
         with self._lock:

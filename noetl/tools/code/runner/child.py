@@ -84,8 +84,7 @@ def _arrange_descriptors(channel: int, out: int, err: int) -> None:
         high = [os.dup(descriptor) for descriptor in high]
     for descriptor, target in zip(high, (CHANNEL, OUT, ERR), strict=True):
         os.dup2(descriptor, target, inheritable=False)
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(OUT, 1)
     os.dup2(ERR, 2)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -119,8 +118,7 @@ class ChildProcess:
         python_code.rehearse()
         with contextlib.suppress(requests.ChannelClosed, OSError):
             while True:
-                request = json.loads(requests.receive_frame(CHANNEL))
-                answer, ok = self.run(request)
+                answer, ok = self.run(json.loads(requests.receive_frame(CHANNEL)))
                 requests.send_frame(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
 
     def run(self, request: dict[str, Any]) -> tuple[bytes, bool]:

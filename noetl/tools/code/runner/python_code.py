@@ -73,8 +73,7 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
 def rehearse() -> None:
     """Runs a little code. A forked process copies each page when it first writes to it; done before
     the first call, that is not part of its time."""
-    rehearsal = PythonRequest("result = [a]", {"a": 1}).message(lambda path: path)
-    run(rehearsal, "")
+    run(PythonRequest("result = [a]", {"a": 1}).message(lambda path: path), "")
 
 
 def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:

@@ -93,8 +93,8 @@ class RunnerServer:
             if verb == b"L":
                 self.lease()
             else:
-                status = self.end(pid, GRACE_S if verb == b"R" else 0.0)
-                self.control.sendall(ANSWER.pack(pid, status))
+                grace_s = GRACE_S if verb == b"R" else 0.0
+                self.control.sendall(ANSWER.pack(pid, self.end(pid, grace_s)))
         except ConnectionError:
             return False
         return True
