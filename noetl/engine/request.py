@@ -66,12 +66,9 @@ def _suggestion(plan: Plan, declared: JsonMap, path: _Path) -> str:
     beside: Json = declared
     for part in above:
         beside = beside[part]
-    read = {chain[len(above)] for chain in plan.inputs_read or () if _is_below(chain, tuple(above))}
+    below = (chain for chain in plan.inputs_read or () if len(chain) > len(above))
+    read = {chain[len(above)] for chain in below if chain[: len(above)] == path[:-1]}
     return did_you_mean(key, sorted({*beside, *read}))
-
-
-def _is_below(chain: _Path, above: _Path) -> bool:
-    return len(chain) > len(above) and chain[: len(above)] == above
 
 
 def unknown_keys(plan: Plan, given: JsonMap, declared: JsonMap) -> Iterator[_Path]:

@@ -98,11 +98,22 @@ def faults_of(source: str, bare: bool) -> list[Refusal]:
     found: list[Refusal] = []
     try:
         _compile(source, bare, found.append)
-    except Refusal as refusal:
-        found.append(refusal)
-    except RecursionError:
-        found.append(Broken("is nested too deeply"))
+    except (Refusal, RecursionError) as error:
+        found.append(_to_refusal(error))
     return found
+
+
+def _to_refusal(error: Exception) -> Refusal:
+    match error:
+        case Refusal():
+            return error
+        case MemoryError():
+            return OverLimit("takes more memory than there is")
+        case RecursionError():
+            return Broken("is nested too deeply")
+        case _:
+            cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+            return Broken(f"cannot be evaluated: {cause}")
 
 
 def shorten(source: str) -> str:
@@ -113,16 +124,7 @@ def shorten(source: str) -> str:
 
 def explain(error: Exception, source: str, line: int | None) -> TemplateError:
     """The one sentence that says which template failed, and why."""
-    match error:
-        case Refusal():
-            refusal = error
-        case MemoryError():
-            refusal = OverLimit("takes more memory than there is")
-        case RecursionError():
-            refusal = Broken("is nested too deeply")
-        case _:
-            cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-            refusal = Broken(f"cannot be evaluated: {cause}")
+    refusal = _to_refusal(error)
     hint = f" {refusal.hint}" if refusal.hint else ""
     message = f"The template `{shorten(source)}` {refusal.cause}.{hint}"
     return refusal.error(message, source, refusal.line or line)

@@ -51,11 +51,10 @@ def path_of(text: str) -> tuple[str | int, ...] | None:
         rest = f".{rest}"
     if _PATH.fullmatch(rest) is None:
         return None
-    return tuple(_part(step) for step in _STEP.finditer(rest))
-
-
-def _part(step: re.Match[str]) -> str | int:
-    return int(step["index"]) if step["index"] else next(word for word in step.groups() if word is not None)
+    return tuple(
+        int(step["index"]) if step["index"] else next(filter(None, step.groups()))
+        for step in _STEP.finditer(rest)
+    )
 
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:

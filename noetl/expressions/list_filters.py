@@ -257,12 +257,10 @@ def _unique(run: Rendering, value: Any, case_sensitive: bool = False, attribute:
     key = _make_key(run, attribute, case_sensitive)
     found: dict[Any, Any] = {}
     for element in run.elements(value):
-        found.setdefault(_hashable(run, key(element)), element)
+        one = key(element)
+        is_hashable = not isinstance(one, list | tuple | Mapping | Lazy)
+        found.setdefault(one if is_hashable else ("json", to_json(one, run)), element)
     return list(found.values())
-
-
-def _hashable(run: Rendering, value: Any) -> Any:
-    return ("json", to_json(value, run)) if isinstance(value, list | tuple | Mapping | Lazy) else value
 
 
 LIST_FILTERS: Mapping[str, Verb] = {

@@ -48,17 +48,16 @@ def replace(meter: Meter, value: str, old: str, new: str, count: int = -1) -> st
 def percent(meter: Meter, template: str, values: Any) -> str:
     """`template % values`, placeholder by placeholder."""
     arguments = iter(values if isinstance(values, tuple) else (values,))
-    parts: list[str] = []
-    position = 0
-    for match in _PERCENT.finditer(template):
+
+    def fill(match: re.Match[str]) -> str:
         meter.work(3)
-        part = template[position : match.start()] + _placeholder(meter, match, values, arguments)
+        part = _placeholder(meter, match, values, arguments)
         meter.text(len(part))
-        parts.append(part)
-        position = match.end()
-    parts.append(template[position:])
-    meter.text(sum(map(len, parts)))
-    return "".join(parts)
+        return part
+
+    result = _PERCENT.sub(fill, template)
+    meter.text(len(result))
+    return result
 
 
 def _placeholder(meter: Meter, match: re.Match[str], values: Any, arguments: Any) -> str:

@@ -193,9 +193,7 @@ def _encoded(data: bytes) -> str:
 def holds_secret(value: Json) -> bool:
     """Whether a reference or a marker stands anywhere in `value`, however deep (without
     recursion)."""
-    if isinstance(value, str):
-        return MARK in value
-    pending = [value]
+    pending = [[value]]
     while pending:
         current = pending.pop()
         if isinstance(current, Mapping):
