@@ -92,12 +92,12 @@ def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopS
 
 
 def _close(loop: LoopState, index: int) -> LoopState:
-    loop = replace(reset_drained(loop), ended=loop.ended | 1 << index)
-    if index in loop.partial:
-        loop = replace(loop, partial=_without(loop.partial, index))
-    if index in loop.suspended:
-        loop = replace(loop, suspended=_without(loop.suspended, index))
-    return loop
+    return replace(
+        reset_drained(loop),
+        ended=loop.ended | 1 << index,
+        partial=_without(loop.partial, index),
+        suspended=_without(loop.suspended, index),
+    )
 
 
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:

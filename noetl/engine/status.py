@@ -88,33 +88,20 @@ def _call_of(parent: Parent) -> JsonMap:
 
 def _answer(child: State, parent: Parent) -> JsonMap:
     """What the caller records: where, and `child.ended`."""
-    error = None if child.status == "completed" else _error(child)
-    warnings = [] if error else _warn_of_unreached(child, parent)
-    return {
-        **_call_of(parent),
-        "status": child.status,
-        "result": _result(child, parent) if error is None else None,
-        "error": error.as_json() if error else None,
-        "warnings": warnings,
-    }
-
-
-def _result(child: State, parent: Parent) -> Json:
-    if parent.return_step is None:
-        return result_of(child)
-    record = child.steps.get(parent.return_step)
-    return record.result if record else None
-
-
-def _warn_of_unreached(child: State, parent: Parent) -> list[str]:
+    answer = {**_call_of(parent), "status": child.status, "result": None, "error": None, "warnings": []}
+    if child.status != "completed":
+        return {**answer, "error": _error(child).as_json()}
     name = parent.return_step
-    record = child.steps.get(name or "")
-    if name is None or (record is not None and record.runs):
-        return []
-    return [
+    if name is None:
+        return {**answer, "result": result_of(child)}
+    record = child.steps.get(name)
+    if record is not None and record.runs:
+        return {**answer, "result": record.result}
+    warning = (
         f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: "
         "its result is null"
-    ]
+    )
+    return {**answer, "warnings": [warning]}
 
 
 def _error(child: State) -> ErrorInfo:
@@ -122,10 +109,6 @@ def _error(child: State) -> ErrorInfo:
     if child.error is None:
         reason = f": {child.cancel_reason}" if child.status == "cancelled" and child.cancel_reason else ""
         return ErrorInfo("child", f"{whom} was {child.status}{reason}.", type="ChildEnded")
-    error = child.error
-    message = (
-        f"{whom} was {child.status}: {error.message}"
-        if child.status != "failed"
-        else f"{whom} failed: {error.message}"
-    )
+    error, ending = child.error, "failed" if child.status == "failed" else f"was {child.status}"
+    message = f"{whom} {ending}: {error.message}"
     return ErrorInfo("child", message, type=error.type or error.kind, retryable=error.retryable)
