@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from noetl.engine.children import call_of, dropped_children
+from noetl.engine.children import call_of, find_dropped_children
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import failed_loops, find_missing
+from noetl.engine.loops import find_failed_loops, find_missing
 from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
 from noetl.engine.state import Child, Run, State
@@ -72,7 +72,7 @@ class Decision:
     withdrawn: tuple[WithdrawnRun, ...] = ()
     #: Ids of commands that no worker is to take any more.
     closed_commands: tuple[str, ...] = ()
-    #: Runs whose loops hand out no index any more.
+    #: Runs whose loops give out no further index.
     closed_loops: tuple[str, ...] = ()
     #: Whether the execution ended with this turn.
     ends: bool = False
@@ -101,7 +101,7 @@ class Fold:
         for draft in drafts:
             earlier, self.state = self.state, evolve(self.state, draft)
             self.drafts.append(draft)
-            self._given_up += dropped_children(earlier, self.state)
+            self._given_up += find_dropped_children(earlier, self.state)
             match draft.fact:
                 case ChildRequested():
                     self._children.append(NewChild(draft.fact, call_of(earlier, draft)))
@@ -117,17 +117,17 @@ class Fold:
         nothing."""
         ends = self.state.ended and not self.before.ended
         opened = [loop for loop in self._opened if loop.run_id in self.state.runs]
-        gone = self._gone(ends=ends)
+        gone = self._find_removed(ends=ends)
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
             commands=tuple(self._commands()),
-            loops=(*opened, *self._reopened_loops()),
+            loops=(*opened, *self._reopen_loops()),
             children=tuple(self._children),
             notifications=notifications(self.before, self.state, self.inputs.status, self._given_up),
-            withdrawn=tuple(self._withdrawn(gone)),
+            withdrawn=tuple(self._list_withdrawn(gone)),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
-            closed_loops=tuple(failed_loops(self.plan, self.state)),
+            closed_loops=tuple(find_failed_loops(self.plan, self.state)),
             ends=ends,
         )
 
@@ -138,7 +138,7 @@ class Fold:
                 context = command_context(self.plan, state, run)
                 yield Command(fact, run.id, run.step, draft.iteration, context)
 
-    def _reopened_loops(self) -> Iterator[OpenedLoop]:
+    def _reopen_loops(self) -> Iterator[OpenedLoop]:
         """A later generation of lanes shares what is still to be run; lanes of one that is there
         take from that."""
         lanes = {
@@ -151,13 +151,12 @@ class Fold:
                 lost = find_missing(run, loop, self.inputs.commands)
                 yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)
 
-    def _gone(self, *, ends: bool) -> list[Run]:
-        """The runs of the state before that are over without having ended, whoever works on
-        them."""
+    def _find_removed(self, *, ends: bool) -> list[Run]:
+        """The runs that this turn took out before they had ended."""
         runs = self.before.runs
         return [run for key, run in runs.items() if not run.ended and (ends or key not in self.state.runs)]
 
-    def _withdrawn(self, gone: Iterable[Run]) -> Iterator[WithdrawnRun]:
+    def _list_withdrawn(self, gone: Iterable[Run]) -> Iterator[WithdrawnRun]:
         done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
         for run in gone:
             if run.id not in done:

@@ -1,4 +1,4 @@
-"""Firing a step: admission, what a join withdraws, and what the new run begins with."""
+"""Fires steps: admission, what a join withdraws, and how the new run begins."""
 
 from __future__ import annotations
 

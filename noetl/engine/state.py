@@ -17,7 +17,7 @@ _NULLS: tuple[Json, ...] = (None,) * _WIDTH
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`length` JSON values, null at first, in chunks of which those that are all null are left out.
+    """`length` JSON values, null at first, in chunks; a chunk of nulls is left out.
     `put` shares all but one chunk with the vector it came from, so that a loop of 10,000 iterations
     costs 10,000 small copies and not 10,000 large ones."""
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from noetl.engine.children import next_due, only_waits
+from noetl.engine.children import find_next_due, only_waits
 from noetl.engine.state import Child, State, result_of
 from noetl.facts.events import Parent
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 
@@ -22,7 +22,7 @@ def wake_at(state: State) -> datetime | None:
         return None
     if state.cancel_deadline is not None:
         return datetime.fromisoformat(state.cancel_deadline)
-    return None if state.pause_requested else next_due(state)
+    return None if state.pause_requested else find_next_due(state)
 
 
 def status_of(state: State) -> str:

@@ -176,7 +176,7 @@ def evaluate(
 ) -> Json:
     """Render every string in `template`, and nothing that comes out of one.
 
-    A string that is one `{{ expression }}` yields a value of its own type (undefined: null, with a
+    A string that is one `{{ expression }}` yields the value itself (undefined: null, with a
     warning), other templates yield text, strings without a template themselves. `names` is asked
     for the names that are used, when they are used. References (`facts.reference`) are loaded when
     something looks into them; a plain chain that ends at one yields the reference itself. In mixed
@@ -275,5 +275,5 @@ def truth(
 
 
 def _holds(value: Json, load: Load | None) -> bool:
-    # Of what is kept by reference too: an empty list may have a name of its own.
+    # Of a value that is kept by reference too: it may be an empty list.
     return bool(value if load is None or type(value) in ATOMS else loaded(value, load))

@@ -139,7 +139,7 @@ class _Finder(NodeVisitor):
         """Collects the chains in an expression."""
         chain = chain_of(node)
         if chain is None:
-            asked = _asked(node)
+            asked = _find_optional(node)
             for child in _children(node, self._anywhere):
                 around, self._asking = self._asking, self._asking or any(child is one for one in asked)
                 self._read(child, bound)
@@ -150,8 +150,8 @@ class _Finder(NodeVisitor):
                 self.optional.add(chain.words)
 
 
-def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:
-    """The parts of an expression of which it asks whether they are there."""
+def _find_optional(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The parts of an expression that it tests for being defined."""
     match node:
         case nodes.Filter(name="default" | "d", node=nodes.Node() as value):
             return (value,)

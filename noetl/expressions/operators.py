@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, membership and filters over numbers, paid for before they are done."""
+"""Arithmetic, comparisons, membership and filters over numbers. Each is paid for beforehand."""
 
 from __future__ import annotations
 

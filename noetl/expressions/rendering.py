@@ -217,7 +217,7 @@ def _from_object(value: Any, name: str) -> Any:
 
 
 def make_undefined(value: Any, key: Any) -> Undefined:
-    """What `value` has not got."""
+    """For a `key` that `value` does not have."""
     shown = key[:60] if isinstance(key, str) else f"[{key}]"
     return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
 

@@ -1,4 +1,4 @@
-"""Values that templates see in more than one way."""
+"""Results as templates see them: the value, and what is looked up beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names laid over one another without copying them: what templates look names up in.
+"""Layers of names, not copied: what templates look names up in.
 
 No Jinja here: code that builds names need not know how they are read.
 """

@@ -1,4 +1,4 @@
-"""Texts: formatting and the methods that templates may call, all of bounded size."""
+"""Formatting of texts, and the methods of texts that templates may call, all of bounded size."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _make_paid(name: str, pay: Callable[[Meter, int], None]) -> Method:
+def _make_method(name: str, pay: Callable[[Meter, int], None]) -> Method:
     method = getattr(str, name)
 
     def call(meter: Meter, value: str, *args: Any) -> Any:
@@ -195,8 +195,8 @@ _READING = (
 
 #: What may be called on a text, but for `format`, which reads other values (see `rendering`).
 TEXT_METHODS: Mapping[str, Method] = {
-    **{name: _make_paid(name, Meter.text) for name in _CONVERTING.split()},
-    **{name: _make_paid(name, Meter.read) for name in _READING.split()},
+    **{name: _make_method(name, Meter.text) for name in _CONVERTING.split()},
+    **{name: _make_method(name, Meter.read) for name in _READING.split()},
     **{name: _make_pad(name) for name in ("center", "ljust", "rjust", "zfill")},
     "split": _make_split("split"),
     "rsplit": _make_split("rsplit"),

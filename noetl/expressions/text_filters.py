@@ -1,4 +1,4 @@
-"""Filters that read or make text. A value that is no text is taken as mixed text would print it."""
+"""Filters that read or make text. Other values are taken as mixed text would print them."""
 
 from __future__ import annotations
 

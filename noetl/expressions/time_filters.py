@@ -1,4 +1,4 @@
-"""Filters that read, compute and write instants and durations, and what these have behind a dot."""
+"""Filters that read, compute and write instants and durations, and the attributes of these."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from noetl.expressions.instants import duration, format_instant, instant, span, 
 from noetl.expressions.limits import Broken, Meter
 from noetl.facts.durations import iso_duration
 
-#: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or
-#: its clock.
+#: Python's attributes that are data: the others depend on the machine's zone, locale or clock.
 _PARTS: Final = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
 _PARTS_OF_DURATIONS: Final = frozenset({"days", "seconds", "microseconds"})
 
