@@ -18,9 +18,8 @@ from flask import Flask
 
 from noetl import bootstrap
 from noetl.api import access
-from noetl.api.admission import RequestLimit
 from noetl.api.app import create_app
-from noetl.api.patience import BodyDeadline
+from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
 from noetl.errors import ConfigError, NoetlError

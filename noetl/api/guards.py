@@ -7,14 +7,15 @@ browser must not be able to use that interface for its own ends: not by a form o
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, request
 
+from noetl.api.context import services
 from noetl.api.problems import problem
-from noetl.api.services import services
-from noetl.config import Settings, is_loopback
+from noetl.config import Settings
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
@@ -96,6 +97,17 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` (a name or an address, without port) can only mean this machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_own(origin: str) -> bool:

@@ -56,7 +56,7 @@ def _schema_of(model: type[Parameters]) -> dict[str, Any]:
 
 
 def _an_id(text: str) -> str:
-    # Not a ValueError: what is no id names no execution, which is a 404 and not a 400.
+    # Not a ValueError: anything that is not an id names no execution, which is a 404, not a 400.
     if not is_id(text):
         raise NotFound(f"There is no execution {text[:80]!r}; ids are decimal numbers.")
     return text
@@ -204,3 +204,7 @@ class EventsHeader(Parameters):
         pattern="^[0-9]*$",
         description="id of the last event that a stream delivered; wins over `after`",
     )
+
+    def after(self, query: EventsQuery | LogsQuery) -> int:
+        """The number that a stream begins behind."""
+        return int(self.last_event_id) if self.last_event_id else query.after

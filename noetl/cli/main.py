@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,15 +22,14 @@ from noetl.cli.complaints import (
     hush,
     report_internal_error,
 )
-from noetl.config import colours
 from noetl.errors import NoetlError
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
-    "down": ("noetl.cli.standing:down", "Stop the stack that runs on this home."),
-    "status": ("noetl.cli.standing:status", "Say whether a stack runs on this home, and how it is."),
+    "down": ("noetl.cli.background:down", "Stop the stack that runs on this home."),
+    "status": ("noetl.cli.background:status", "Say whether a stack runs on this home, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),
@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
     "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),
-    "export": ("noetl.cli.export:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
+    "export": ("noetl.cli.sql:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),
@@ -73,17 +73,17 @@ class CommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        with _uncollected():
+        with _pause_collector():
             command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("CommandGroup"):
+        with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_collector() -> Iterator[None]:
     """What is imported stays: looking for garbage in it, again and again, is a tenth of a short
     run."""
     gc.disable()
@@ -131,8 +131,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: list[str] | None) -> int:
+    # Without NO_COLOR as the terminal can.
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=colours())
+        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=color)
     except click.ClickException as error:
         return complain_of_usage(error)
     except NoetlError as error:
@@ -142,7 +144,7 @@ def _run(argv: list[str] | None) -> int:
     except click.exceptions.Abort:
         raise
     except Exception as error:  # noqa: BLE001
-        # Nobody who made no mistake should be shown a traceback.
+        # A traceback says nothing to people who made no mistake.
         return report_internal_error(error)
     return code if isinstance(code, int) else 0
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import click
 
-from noetl.cli.inputs import json_out
-from noetl.cli.opened import opened
-from noetl.cli.result_source import ResultReader, source_of
+from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.process import open_runtime
+from noetl.cli.remote import connect
 from noetl.cli.result_sql import query
 from noetl.cli.tables import table
+from noetl.client import Client
 from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases import results
+from noetl.usecases.runtime import Runtime
 
 server_option = click.option("--server", metavar="URL", help="Ask a running server instead.")
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
 @click.group(epilog="Example: noetl result head noetl://results/executions/1234567890123/9f86….parquet")
@@ -45,11 +49,11 @@ def result() -> None:
 @server_option
 def get(ref: str, output: Path | None, server: str | None) -> None:
     """Write the result REF to standard output, as JSON."""
-    with source_of(server) as source:
+    with _open_source(server) as source:
         if output is not None:
-            _saved(source, _checked(ref), output)
+            _save(source, _full_reference(ref), output)
             return
-        for piece in source.text(_checked(ref)):
+        for piece in source.text(_full_reference(ref)):
             click.echo(piece, nl=False)
     click.echo()
 
@@ -72,13 +76,10 @@ def get(ref: str, output: Path | None, server: str | None) -> None:
 @server_option
 def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
     """Show the first rows of the table, or items of the list, that REF stands for."""
-    with source_of(server) as source:
-        rows, length = source.page(_checked(ref), count)
-    if as_json:
-        json_out(rows)
-        return
-    _show(rows)
-    if length > len(rows):
+    with _open_source(server) as source:
+        rows, length = source.page(_full_reference(ref), count)
+    _show(rows, as_json=as_json)
+    if length > len(rows) and not as_json:
         click.echo(f"{len(rows)} of {length}", err=True)
 
 
@@ -93,12 +94,9 @@ def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
 def sql(ref: str, sql: str, as_json: bool) -> None:
     """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing
     else."""
-    with opened() as rt:
-        rows = query(rt.results, results.reference_of(_checked(ref)), sql)
-    if as_json:
-        json_out(rows)
-        return
-    _show(rows)
+    with open_runtime() as rt:
+        rows = query(rt.results, results.reference_of(_full_reference(ref)), sql)
+    _show(rows, as_json=as_json)
 
 
 @result.command(
@@ -109,12 +107,10 @@ def sql(ref: str, sql: str, as_json: bool) -> None:
 @as_json_option
 def gc(dry_run: bool, as_json: bool) -> None:
     """Clear away results whose time is over, as the sweeper does now and then."""
-    with opened() as rt:
+    with open_runtime() as rt:
         done = results.collect(rt, rt.clock(), dry_run=dry_run)
     if as_json:
-        removed = list(done.removed)
-        counts = {"objects": done.objects, "kept": done.kept, "unknown": done.unknown, "logs": done.logs}
-        json_out({"removed": removed, **counts})
+        json_out({name: getattr(done, name) for name in ("removed", "objects", "kept", "unknown", "logs")})
         return
     for place in done.removed:
         click.echo(place)
@@ -129,7 +125,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
         )
 
 
-def _checked(ref: str) -> str:
+def _full_reference(ref: str) -> str:
     """The reference with its scheme. Raises BadRequest for what cannot be one."""
     if ref.startswith(STORE):
         return ref
@@ -142,7 +138,7 @@ def _checked(ref: str) -> str:
     return STORE + ref.removeprefix("results/")
 
 
-def _saved(source: ResultReader, ref: str, target: Path) -> None:
+def _save(source: _ResultReader, ref: str, target: Path) -> None:
     """All of it or nothing: a file that is there is whole."""
     draft = target.with_name(f".{target.name}.part")
     try:
@@ -156,16 +152,86 @@ def _saved(source: ResultReader, ref: str, target: Path) -> None:
     click.echo(f"{target}: {target.stat().st_size:,} bytes", err=True)
 
 
-def _show(rows: list[Json]) -> None:
-    if not rows:
+def _show(rows: list[Json], *, as_json: bool) -> None:
+    if as_json:
+        json_out(rows)
+    elif not rows:
         click.echo("No rows.", err=True)
-        return
-    if not all(isinstance(row, Mapping) for row in rows):
+    elif all(isinstance(row, Mapping) for row in rows):
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        table(columns or ("value",), [[_cell(row.get(name)) for name in columns] for row in rows])
+    else:
         table(("value",), [(_cell(row),) for row in rows])
-        return
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table(columns or ("value",), [[_cell(row.get(name)) for name in columns] for row in rows])
 
 
 def _cell(value: Json) -> Json:
     return value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
+
+
+# --- the store of the settings, or that of a server ---
+
+
+class _ResultReader(Protocol):
+    """Where results are fetched from."""
+
+    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
+        """The first items of a list, and its length."""
+
+    def text(self, ref: str) -> Iterator[str]:
+        """The JSON of the whole value, in pieces."""
+
+    def save(self, ref: str, target: Path) -> None:
+        """Writes the bytes that were kept; of a value its JSON."""
+
+
+@contextlib.contextmanager
+def _open_source(server: str | None) -> Iterator[_ResultReader]:
+    if server is not None:
+        with connect(server) as client:
+            yield _RemoteResults(client)
+        return
+    with open_runtime() as rt:
+        yield _LocalResults(rt)
+
+
+class _LocalResults:
+    """The store of the settings."""
+
+    def __init__(self, rt: Runtime) -> None:
+        self._results = rt.results
+
+    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
+        found = results.page(self._results.load, results.reference_of(ref), 0, limit)
+        return found.items, found.length
+
+    def text(self, ref: str) -> Iterator[str]:
+        return results.json_of(self._results.load(results.reference_of(ref)), self._results.load)
+
+    def save(self, ref: str, target: Path) -> None:
+        reference = results.reference_of(ref)
+        if results.is_value(reference):
+            with target.open("w", encoding="utf-8") as file:
+                file.writelines(self.text(ref))
+            return
+        with self._results.file(reference) as path:
+            shutil.copyfile(path, target)
+
+
+class _RemoteResults:
+    """The store of a server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
+        found = self._client.result_page(ref, limit=limit)
+        return found.items, found.length
+
+    def text(self, ref: str) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for block in self._client.download(ref):
+            yield decoder.decode(block)
+
+    def save(self, ref: str, target: Path) -> None:
+        with target.open("wb") as file:
+            file.writelines(self._client.download(ref, raw=True))

@@ -16,8 +16,7 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
-from noetl.cli.repeats import drop_repeats
-from noetl.cli.signals import not_ignored
+from noetl.cli.process import drop_repeats, handle_signals
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
@@ -30,7 +29,7 @@ from noetl.usecases.sweep import sweep
 
 log = logging.getLogger(__name__)
 
-#: Queues whose tasks hold a processor, as simulations do, or a child of their own.
+#: Queues whose tasks hold a processor, as simulations do, or a child process.
 PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
@@ -65,7 +64,7 @@ def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str
     ]
 
 
-def _become(module: str, argv: list[str]) -> None:
+def _become_program(module: str, argv: list[str]) -> None:
     # The process is to be replaced, without a shell in between.
     os.execv(sys.executable, [sys.executable, "-m", module, *argv])  # noqa: S606
 
@@ -104,14 +103,14 @@ def server(host: str, port: int, threads: int) -> None:
     # The program that this becomes reads its settings itself, and whom it answers follows from
     # where it listens.
     os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})
-    _become("gunicorn", server_argv(host, port, threads, settings.server_streams))
+    _become_program("gunicorn", server_argv(host, port, threads, settings.server_streams))
 
 
 @click.command(epilog="Example: noetl scheduler")
 def scheduler() -> None:
     """Run the scheduler: the single consumer of the `scheduler` queue."""
     _need_broker()
-    _become("celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
+    _become_program("celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
 
 
 @click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
@@ -139,7 +138,7 @@ def scheduler() -> None:
 def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
     """Run a worker for some queues."""
     _need_broker()
-    _become("celery", worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
+    _become_program("celery", worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
 
 
 def all_queues() -> list[str]:
@@ -166,8 +165,7 @@ def sweeper(interval: float | None) -> None:
     bootstrap.open_log(settings)
     drop_repeats()
     stop = threading.Event()
-    for number in not_ignored(signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    handle_signals(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT)
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
     if settings.results_gc_s:
         collector = threading.Thread(target=_collect, args=(rt, stop, settings.results_gc_s), daemon=True)

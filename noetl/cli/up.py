@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from noetl.cli.completion import complete_file
-from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
+from noetl.api.guards import is_loopback
+from noetl.cli.background import announce, start_detached
+from noetl.cli.inputs import complete_file, directories_of, overrides_of, payload_of, read_text
+from noetl.cli.process import handle_signals
 from noetl.cli.run import EXIT, show
-from noetl.cli.signals import not_ignored
-from noetl.cli.stack import queues_named, started
-from noetl.cli.standing import announce, start_detached
-from noetl.config import Settings, is_loopback
+from noetl.cli.stack import queues_named, run_stack
+from noetl.config import Settings
 from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError
 from noetl.store.running import hold_home
@@ -93,21 +93,21 @@ def up(
     if detach:
         if files:
             raise click.UsageError("--run waits for its playbooks; leave out --detach.", ctx)
-        words = [*_words(host, port, queues), "--concurrency", str(concurrency)]
-        announce(start_detached(_home(), [*words, "--flower" if flower else "--no-flower"]))
+        given = {"--host": host, "--port": port, "--queues": queues or None, "--concurrency": concurrency}
+        options = [f"{name}={value}" for name, value in given.items() if value is not None]
+        announce(start_detached(_make_home(), [*options, "--flower" if flower else "--no-flower"]))
         click.echo("`noetl status` says how it is, `noetl down` stops it.")
         return
-    for number in not_ignored(signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+    handle_signals(_leave, signal.SIGTERM, signal.SIGHUP)
     texts = {file: read_text(file) for file in files}
-    # What is wrong with one is said under its own name, before anything is started.
+    # Errors of one are reported under its name, before anything is started.
     more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
-    given, over = payload_of(payload), overrides_of(overrides)
+    values, over = payload_of(payload), overrides_of(overrides)
     name_process("up")
     with (
-        # Whose port it is that is in use is said first.
-        hold_home(_home()),
-        started(_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more) as stack,
+        # A stack that holds the home is reported before its port.
+        hold_home(_make_home()),
+        run_stack(_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more) as stack,
     ):
         if not files:
             announce(stack.note())
@@ -119,7 +119,7 @@ def up(
             click.echo(f"NoETL is up at {stack.url}: {names}. Broker: {stack.broker.about}.", err=True)
         worst = 0
         for file, text in texts.items():
-            report = stack.run(file, text, given, over, quiet=as_json)
+            report = stack.run(file, text, values, over, quiet=as_json)
             show(report, as_json=as_json, file=str(file))
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)
@@ -135,21 +135,31 @@ def _settings(host: str | None, port: int | None, files: Collection[Path]) -> Se
     settings = replace(settings, home=settings.home_dir, host=host or settings.host)
     settings = with_files(settings, files)
     wanted = settings.port if port is None else port
-    if wanted and not _is_free(settings.host, wanted):
-        if port is not None or not files:
-            raise ConfigError(
-                f"Port {wanted} is in use; give another with --port, or --port 0 for a free one."
-            )
-        wanted = 0
-    flower = (
-        settings.flower_port if _is_free(settings.host, settings.flower_port) else _free_port(settings.host)
-    )
-    return replace(settings, port=wanted or _free_port(settings.host), flower_port=flower)
+    free = _find_port(settings.host, wanted)
+    if free is None and port is None and files:
+        free = _find_port(settings.host, 0)
+    if free is None:
+        raise ConfigError(f"Port {wanted} is in use; give another with --port, or --port 0 for a free one.")
+    flower = _find_port(settings.host, settings.flower_port) or _find_port(settings.host, 0)
+    return replace(settings, port=free, flower_port=flower or 0)
+
+
+def _find_port(host: str, port: int) -> int | None:
+    """`port` where it is free, else None; for 0 any that is free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            if port:
+                return None
+            raise
+        return int(probe.getsockname()[1])
 
 
 def with_files(settings: Settings, playbooks: Collection[Path]) -> Settings:
-    """What listens to this machine alone works for its user; the directories of `--run` are roots
-    where there are any."""
+    """A stack that only this machine reaches works for its user; the directories of `--run` are
+    roots where there are any."""
     if not settings.files and is_loopback(settings.host):
         settings = replace(settings, files="user")
     if not settings.file_roots:
@@ -158,30 +168,7 @@ def with_files(settings: Settings, playbooks: Collection[Path]) -> Settings:
     return replace(settings, file_roots=tuple(dict.fromkeys((*settings.file_roots, *named))))
 
 
-def _is_free(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def _home() -> Path:
-    """Two stacks on one home would share a database without knowing of one another."""
+def _make_home() -> Path:
     settings = Settings.from_env()
     settings.make_home()
     return settings.home_dir
-
-
-def _words(host: str | None, port: int | None, queues: str) -> list[str]:
-    """The options of this call for another one."""
-    given = {"--host": host, "--port": port, "--queues": queues or None}
-    return [word for name, value in given.items() if value is not None for word in (name, str(value))]

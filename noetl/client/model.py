@@ -1,4 +1,4 @@
-"""What the client hands in and out."""
+"""The data that the client's methods take and return."""
 
 from __future__ import annotations
 

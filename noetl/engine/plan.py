@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from noetl.expressions import names_used
 from noetl.facts.json import Json
-from noetl.net.dominators import ROOT, Dominators
+from noetl.net.graphs import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
 
 #: `ctx.rows.id`, name by name.

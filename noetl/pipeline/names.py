@@ -1,4 +1,4 @@
-"""What the templates of a pipeline see: its own names over those that its owner hands in.
+"""What the templates of a pipeline see: its own names over those of its owner.
 
 From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`,
 `step`, `_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain
@@ -59,7 +59,9 @@ def before(
     if item is not None:
         iteration = item
         bare = layered(_bare(item, item), bare)
-    last = _last(progress, task)
+    # All calls of a task that repeats see the same one.
+    calls = progress.calls
+    last = progress.last if calls is None or task.repeat is None else calls.before
     own: dict[str, Any] = {
         "ctx": ctx,
         "vars": ctx,
@@ -85,12 +87,6 @@ def before(
         _before_it(progress, last),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
-
-
-def _last(progress: Progress, task: Task) -> Outcome | None:
-    """How the task before ended. All calls of a task that repeats see the same one."""
-    calls = progress.calls
-    return progress.last if calls is None or task.repeat is None else calls.before
 
 
 def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
