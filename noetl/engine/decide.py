@@ -12,14 +12,13 @@ from datetime import datetime
 
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import fire, start_run
+from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import Enabled, find_enabled, tokens_at
 from noetl.engine.loops import find_failed_loops, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
-from noetl.engine.routing import route, stops, withdraw
 from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
 from noetl.facts import events as e

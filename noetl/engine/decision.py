@@ -1,21 +1,122 @@
-"""What follows from a turn, as values of the engine: the events, what they ask for, and the state
-after them."""
+"""What follows from a turn, as values of the engine: the events, what they ask for, the state after
+them, its public status, and what is reported to the caller and the children."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
 
-from noetl.engine.children import call_of, find_dropped_children
+from noetl.engine.children import call_of, find_dropped_children, find_next_due, only_waits
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, find_missing
 from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
-from noetl.engine.state import Child, Run, State
-from noetl.engine.status import Notification, notifications
-from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
+from noetl.engine.state import Child, Run, State, result_of
+from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, Parent, StepDone
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+
+def wake_at(state: State) -> datetime | None:
+    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of
+    the time that a called playbook has."""
+    if state.ended:
+        return None
+    if state.cancel_deadline is not None:
+        return datetime.fromisoformat(state.cancel_deadline)
+    return None if state.pause_requested else find_next_due(state)
+
+
+def status_of(state: State) -> str:
+    """The public word for where the execution is: the one status that everything shows."""
+    if state.ended:
+        return state.status
+    if state.paused:
+        return "paused"
+    if not state.started:
+        return "pending"
+    return "waiting" if (state.runs or state.tokens) and only_waits(state) else "running"
+
+
+#: Only somebody outside makes an execution go on that is so.
+_OUTSIDE = ("waiting", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Something for the execution `to`: `answer` is how its child ended, `waits` that only somebody
+    outside makes the child go on (or not any more), `cancel` that its caller does not wait for it.
+
+    `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
+    """
+
+    purpose: Literal["answer", "waits", "cancel"]
+    to: str
+    context: JsonMap = field(default_factory=dict)
+    run_id: str = "-"
+    step: str = "-"
+
+
+def notifications(
+    before: State, after: State, status: str, given_up: Iterable[Child]
+) -> tuple[Notification, ...]:
+    """What a turn from `before` to `after` has to tell. `status` is that which the last turn left;
+    `given_up` are the children that this one does not wait for any more, those among them that it
+    made itself included."""
+    cancelled = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
+    return tuple(cancelled) if before.ended else (*cancelled, *_for_parent(after, status))
+
+
+def _for_parent(after: State, status: str) -> Iterable[Notification]:
+    parent = after.parent
+    if parent is None or parent.detached:
+        return
+    if after.ended:
+        yield Notification("answer", parent.execution_id, _answer(after, parent))
+    elif (waits := status_of(after) in _OUTSIDE) is not (status in _OUTSIDE):
+        context = {**_call_of(parent), "waiting": waits, "at": after.version}
+        yield Notification("waits", parent.execution_id, context)
+
+
+def _call_of(parent: Parent) -> JsonMap:
+    """The call, as the caller knows it."""
+    return {
+        "step": parent.step,
+        "run_id": parent.run_id,
+        "iteration": parent.iteration,
+        "task": parent.task,
+    }
+
+
+def _answer(child: State, parent: Parent) -> JsonMap:
+    """What the caller records: where, and `child.ended`."""
+    answer = {**_call_of(parent), "status": child.status, "result": None, "error": None, "warnings": []}
+    if child.status != "completed":
+        return {**answer, "error": _error(child).as_json()}
+    name = parent.return_step
+    if name is None:
+        return {**answer, "result": result_of(child)}
+    record = child.steps.get(name)
+    if record is not None and record.runs:
+        return {**answer, "result": record.result}
+    warning = (
+        f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: "
+        "its result is null"
+    )
+    return {**answer, "warnings": [warning]}
+
+
+def _error(child: State) -> ErrorInfo:
+    whom = f"Playbook {child.path!r} (execution {child.execution_id})"
+    if child.error is None:
+        reason = f": {child.cancel_reason}" if child.status == "cancelled" and child.cancel_reason else ""
+        return ErrorInfo("child", f"{whom} was {child.status}{reason}.", type="ChildEnded")
+    error, ending = child.error, "failed" if child.status == "failed" else f"was {child.status}"
+    message = f"{whom} {ending}: {error.message}"
+    return ErrorInfo("child", message, type=error.type or error.kind, retryable=error.retryable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import Enabled, rest_of
 from noetl.engine.loops import fail_run, issue_command, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.routing import withdraw
 from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts import events as e
@@ -160,3 +159,7 @@ def _first_move(state: State, step: Transition, run: Run) -> Draft:
         done = e.StepDone(result=run.args)
         return Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")
     return issue_command(state, step, run, "pipeline", "-", 1)
+
+
+def withdraw(run: Run, reason: str) -> Draft:
+    return Draft(e.StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

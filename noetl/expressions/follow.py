@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find, load_reference, make_undefined, reach
-from noetl.expressions.results import ResultView, body_of, is_response, of_task, value_of
+from noetl.expressions.scope import ResultView, body_of, is_response, of_task, value_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
 

@@ -23,7 +23,7 @@ from noetl.expressions.grammar import (
 from noetl.expressions.limits import Meter, OverLimit, Refusal
 from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find
-from noetl.expressions.results import value_of
+from noetl.expressions.scope import value_of
 from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference

@@ -13,7 +13,7 @@ from jinja2 import filters as jinja
 from noetl.expressions.instants import OUTSIDE, align
 from noetl.expressions.limits import MAX_DIGITS, Broken, Forbidden, Meter, OverLimit, check_bits
 from noetl.expressions.members import Undefined
-from noetl.expressions.strings import percent
+from noetl.expressions.methods import percent
 from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret

@@ -15,8 +15,8 @@ from markupsafe import escape
 
 from noetl.expressions.limits import Broken, OverLimit, check_width
 from noetl.expressions.members import Undefined, Verb
+from noetl.expressions.methods import TEXT_METHODS, join, percent, replace
 from noetl.expressions.rendering import SANDBOX, Rendering
-from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy

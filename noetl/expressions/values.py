@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Broken, Meter, OverLimit
 from noetl.expressions.members import Undefined
-from noetl.expressions.results import ResultView
+from noetl.expressions.scope import ResultView
 from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy

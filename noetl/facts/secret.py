@@ -192,7 +192,7 @@ def _encode(data: bytes) -> str:
 def holds_secret(value: Json) -> bool:
     """Whether a reference or a marker stands anywhere in `value`, however deep (without
     recursion)."""
-    pending = [[value]]
+    pending: list[Any] = [[value]]
     while pending:
         current = pending.pop()
         if isinstance(current, Mapping):
