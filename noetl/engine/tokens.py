@@ -84,7 +84,7 @@ def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting])
         case "first" | "count":
             return _find_counted(plan, state, step, waiting)
         case "auto" if plan.is_or_join(step):
-            if not _ready(state, waiting[0]) or can_still_come(plan, state, step.name):
+            if not _ready(state, waiting[0]) or _can_still_come(plan, state, step.name):
                 return ()
             return [Enabled(step.name, tuple(one.token for one in waiting))]
         case _:
@@ -102,7 +102,7 @@ def _all(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> 
 def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
     number = min(one.token.round for one in waiting)
     current = state.rounds.get(step.name)
-    if current is not None and not _over(plan, state, step.name, current):
+    if current is not None and not _is_over(plan, state, step.name, current):
         return
     needed = 1 if step.join.mode == "first" else step.join.count
     of_round = [one for one in waiting if one.token.round == number]
@@ -110,25 +110,20 @@ def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Wait
         yield Enabled(step.name, tuple(one.token for one in of_round), number)
 
 
-def can_still_come(plan: Plan, state: State, join: str) -> bool:
+def _can_still_come(plan: Plan, state: State, join: str) -> bool:
     """Whether a live token or run elsewhere can still reach `join`."""
     reach = plan.reach[join]
-    if any(run.step in reach.runs and not run.final for run in state.runs.values()):
-        return True
-    return any(waiting.token.step in reach.tokens for waiting in state.tokens.values())
+    return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
+        waiting.token.step in reach.tokens for waiting in state.tokens.values()
+    )
 
 
-def _over(plan: Plan, state: State, join: str, current: Round) -> bool:
+def _is_over(plan: Plan, state: State, join: str, current: Round) -> bool:
     """Whether every branch of the round has come or died."""
-    if len(current.arrived) == len(plan.net.incoming[join]):
-        return True
-    reach = plan.reach[join]
-    for key in current.outstanding:
-        if key in state.runs and state.runs[key].step in reach.runs:
-            return False
-        if key in state.tokens and state.tokens[key].token.step in reach.tokens:
-            return False
-    return True
+    reach, alive = plan.reach[join], current.outstanding
+    runs = any(state.runs[key].step in reach.runs for key in alive & state.runs.keys())
+    tokens = any(state.tokens[key].token.step in reach.tokens for key in alive & state.tokens.keys())
+    return len(current.arrived) == len(plan.net.incoming[join]) or not (runs or tokens)
 
 
 def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -149,15 +144,16 @@ def place_token(plan: Plan, state: State, token: Token) -> Token:
     if step.join.mode not in ("first", "count"):
         return token
     current = state.rounds.get(step.name)
-    base = 1
-    if current is not None:
-        base = current.number + 1
-        if token.arc not in current.arrived and not _over(plan, state, step.name, current):
-            return Token(token.id, token.arc, token.step, token.args, current.number, absorbed=True)
-    earlier = sum(
-        1 for one in tokens_at(state, step.name) if one.token.arc == token.arc and one.token.round >= base
-    )
-    return Token(token.id, token.arc, token.step, token.args, base + earlier)
+    if (
+        current is not None
+        and token.arc not in current.arrived
+        and not _is_over(plan, state, step.name, current)
+    ):
+        return replace(token, round=current.number, absorbed=True)
+    base = 1 if current is None else current.number + 1
+    waiting = [one.token for one in tokens_at(state, step.name)]
+    earlier = sum(one.arc == token.arc and one.round >= base for one in waiting)
+    return replace(token, round=base + earlier)
 
 
 @dataclass(slots=True)
