@@ -41,14 +41,14 @@ def status_of(state: State) -> str:
     return "waiting" if (state.runs or state.tokens) and only_waits(state) else "running"
 
 
-#: Only somebody outside makes an execution go on that is so.
+#: An execution with such a status is resumed only from outside.
 _OUTSIDE = ("waiting", "paused")
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something for the execution `to`: `answer` is how its child ended, `waits` that only somebody
-    outside makes the child go on (or not any more), `cancel` that its caller does not wait for it.
+    """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child can
+    be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
 
     `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
     """
@@ -63,8 +63,8 @@ class Notification:
 def notifications(
     before: State, after: State, status: str, given_up: Iterable[Child]
 ) -> tuple[Notification, ...]:
-    """What a turn from `before` to `after` has to tell. `status` is that which the last turn left;
-    `given_up` are the children that this one does not wait for any more, those among them that it
+    """What a turn from `before` to `after` reports to other executions. `status` is the one that the
+    last turn left; `given_up` are the children that this turn stopped waiting for, those that it
     made itself included."""
     cancelled = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
     return tuple(cancelled) if before.ended else (*cancelled, *_for_parent(after, status))

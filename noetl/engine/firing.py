@@ -141,7 +141,7 @@ def start_run(
     if problem is not None:
         return [begin, fail_run(run, problem)]
     if step.loop is not None:
-        return [begin, *start_loop(state, inputs, step, run, names)]
+        return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
     return [begin, _first_move(state, step, run)]
 
 

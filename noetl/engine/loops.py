@@ -33,13 +33,9 @@ from noetl.net.model import Loop, Transition
 
 
 def start_loop(
-    state: State, inputs: Inputs, step: Transition, run: Run, names: Mapping[str, Any]
+    state: State, inputs: Inputs, step: Transition, loop: Loop, run: Run, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """Evaluates the collection and fans out, or fails the step. Raises ValueError for a step
-    without a loop."""
-    loop = step.loop
-    if loop is None:
-        raise ValueError(f"step {step.name} has no loop")
+    """Evaluates the collection of the `loop` of `step` and fans out, or fails the step."""
     warnings: list[Warned] = []
     try:
         count, items = _collection(loop, names, inputs, warnings)

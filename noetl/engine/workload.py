@@ -76,8 +76,7 @@ class _Workload(Mapping[str, Any]):
         self._builtins: dict[str, Any] = own | request_names(state, inputs)
 
     def all(self) -> JsonMap:
-        keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
-        return {key: self._value(key) for key in keys}
+        return {key: self._value(key) for key in {**self._templates, **self._given}}
 
     def try_value(self, key: str) -> Json | TemplateError:
         """The value of a key, or why there is none."""

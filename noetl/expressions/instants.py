@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from importlib import resources
@@ -201,12 +202,10 @@ def align(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _read_like(text: str) -> Any:
-    readers: tuple[Callable[[str], Any], ...] = (instant, duration)
-    for read in readers:
-        try:
-            return read(text)
-        except Broken:
-            continue
+    with suppress(Broken):
+        return instant(text)
+    with suppress(Broken):
+        return duration(text)
     return text
 
 

@@ -13,11 +13,10 @@ from jinja2.sandbox import SandboxedFormatter
 
 from noetl.expressions.instants import duration, format_instant, instant, span, timestamp
 from noetl.expressions.limits import MAX_WORK, Broken, Meter, OverLimit, check_width
-from noetl.expressions.members import Undefined
+from noetl.expressions.members import Undefined, Verb
 from noetl.expressions.values import text
 from noetl.facts.durations import iso_duration
 
-Method: TypeAlias = Callable[..., Any]
 #: Reads one attribute or item of a value, sandboxed.
 Step: TypeAlias = Callable[[Any, str | int], Any]
 
@@ -140,7 +139,7 @@ def format_text(
     return _Formatter(meter, step).vformat(template, args, kwargs)
 
 
-def _make_pad(name: str) -> Method:
+def _make_pad(name: str) -> Verb:
     method = getattr(str, name)
 
     def pad(meter: Meter, value: str, width: int, *fill: str) -> str:
@@ -151,7 +150,7 @@ def _make_pad(name: str) -> Method:
     return pad
 
 
-def _make_split(name: str) -> Method:
+def _make_split(name: str) -> Verb:
     method = getattr(str, name)
 
     def split(meter: Meter, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
@@ -178,7 +177,7 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _make_method(name: str, pay: Callable[[Meter, int], None]) -> Method:
+def _make_method(name: str, pay: Callable[[Meter, int], None]) -> Verb:
     method = getattr(str, name)
 
     def call(meter: Meter, value: str, *args: Any) -> Any:
@@ -198,7 +197,7 @@ _READING = (
 )
 
 #: What may be called on a text, but for `format`, which reads other values (see `rendering`).
-TEXT_METHODS: Mapping[str, Method] = {
+TEXT_METHODS: Mapping[str, Verb] = {
     **{name: _make_method(name, Meter.text) for name in _CONVERTING.split()},
     **{name: _make_method(name, Meter.read) for name in _READING.split()},
     **{name: _make_pad(name) for name in ("center", "ljust", "rjust", "zfill")},

@@ -111,5 +111,3 @@ GLOBALS: Mapping[str, Verb] = {
 
 
 FILTERS: Mapping[str, Verb] = {**LIST_FILTERS, **NUMBER_FILTERS, **TEXT_FILTERS, **TIME_FILTERS}
-
-__all__ = ["FILTERS", "TESTS"]
