@@ -34,8 +34,7 @@ def waits_for_child(
         run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
     else:
         run = replace(run, status="waiting")
-    part = "-" if iteration is None else f"i{iteration}"
-    number = run.issues.get(part, 0)
+    number = run.issues.get("-" if iteration is None else f"i{iteration}", 0)
     child = Child(run.id, run.step, iteration, fact.task, fact.child, number, fact.due_at)
     children = {**state.children, _key(run.id, iteration): child}
     return replace(state, runs={**state.runs, run.id: run}, children=children)

@@ -47,8 +47,8 @@ _OUTSIDE = ("waiting", "paused")
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child can
-    be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
+    """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child
+    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
 
     `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
     """
@@ -63,22 +63,19 @@ class Notification:
 def notifications(
     before: State, after: State, status: str, given_up: Iterable[Child]
 ) -> tuple[Notification, ...]:
-    """What a turn from `before` to `after` reports to other executions. `status` is the one that the
-    last turn left; `given_up` are the children that this turn stopped waiting for, those that it
-    made itself included."""
-    cancelled = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
-    return tuple(cancelled) if before.ended else (*cancelled, *_for_parent(after, status))
-
-
-def _for_parent(after: State, status: str) -> Iterable[Notification]:
-    parent = after.parent
-    if parent is None or parent.detached:
-        return
+    """What a turn from `before` to `after` reports to other executions. `status` is the one that
+    the last turn left; `given_up` are the children that this turn stopped waiting for, those that
+    it made itself included."""
+    found = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
+    parent, waits = after.parent, status_of(after) in _OUTSIDE
+    if before.ended or parent is None or parent.detached:
+        return tuple(found)
     if after.ended:
-        yield Notification("answer", parent.execution_id, _answer(after, parent))
-    elif (waits := status_of(after) in _OUTSIDE) is not (status in _OUTSIDE):
+        found.append(Notification("answer", parent.execution_id, _answer(after, parent)))
+    elif waits is not (status in _OUTSIDE):
         context = {**_call_of(parent), "waiting": waits, "at": after.version}
-        yield Notification("waits", parent.execution_id, context)
+        found.append(Notification("waits", parent.execution_id, context))
+    return tuple(found)
 
 
 def _call_of(parent: Parent) -> JsonMap:
@@ -218,7 +215,14 @@ class Fold:
         nothing."""
         ends = self.state.ended and not self.before.ended
         opened = [loop for loop in self._opened if loop.run_id in self.state.runs]
-        gone = self._find_removed(ends=ends)
+        # Runs that this turn took out before they had ended.
+        gone = [
+            run
+            for key, run in self.before.runs.items()
+            if not run.ended and (ends or key not in self.state.runs)
+        ]
+        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
+        withdrawn = [run for run in gone if run.id not in done]
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
@@ -226,7 +230,9 @@ class Fold:
             loops=(*opened, *self._reopen_loops()),
             children=tuple(self._children),
             notifications=notifications(self.before, self.state, self.inputs.status, self._given_up),
-            withdrawn=tuple(self._list_withdrawn(gone)),
+            withdrawn=tuple(
+                WithdrawnRun(run, command_context(self.plan, self.before, run)) for run in withdrawn
+            ),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
             closed_loops=tuple(find_failed_loops(self.plan, self.state)),
             ends=ends,
@@ -251,14 +257,3 @@ class Fold:
             if run is not None and loop is not None and loop.generation != generation:
                 lost = find_missing(run, loop, self.inputs.commands)
                 yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)
-
-    def _find_removed(self, *, ends: bool) -> list[Run]:
-        """The runs that this turn took out before they had ended."""
-        runs = self.before.runs
-        return [run for key, run in runs.items() if not run.ended and (ends or key not in self.state.runs)]
-
-    def _list_withdrawn(self, gone: Iterable[Run]) -> Iterator[WithdrawnRun]:
-        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
-        for run in gone:
-            if run.id not in done:
-                yield WithdrawnRun(run, command_context(self.plan, self.before, run))

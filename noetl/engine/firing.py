@@ -142,7 +142,10 @@ def start_run(
         return [begin, fail_run(run, problem)]
     if step.loop is not None:
         return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
-    return [begin, _first_move(state, step, run)]
+    if step.tasks:
+        return [begin, issue_command(state, step, run, "pipeline", "-", 1)]
+    done = e.StepDone(result=run.args)
+    return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 
 
 def _evaluate_args(
@@ -152,13 +155,6 @@ def _evaluate_args(
         key: inputs.hold(evaluate_at(f"input.{key}", value, names, warnings, load=inputs.load))
         for key, value in templates.items()
     }
-
-
-def _first_move(state: State, step: Transition, run: Run) -> Draft:
-    if not step.tasks:
-        done = e.StepDone(result=run.args)
-        return Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")
-    return issue_command(state, step, run, "pipeline", "-", 1)
 
 
 def withdraw(run: Run, reason: str) -> Draft:

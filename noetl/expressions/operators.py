@@ -119,12 +119,6 @@ def _pay_equality(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _pay_search(meter: Meter, needle: Any, haystack: Any) -> None:
-    meter.items(len(haystack))
-    chars = len(needle) if isinstance(needle, str) else 0
-    meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
-
-
 def _make_comparison(
     sign: str,
     function: Callable[[Any, Any], Any],
@@ -174,7 +168,9 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
 
 def _is_found(meter: Meter, needle: Any, haystack: Any) -> bool:
     if isinstance(haystack, str) or (type(needle) in ATOMS and ATOMS.issuperset(map(type, haystack))):
-        _pay_search(meter, needle, haystack)
+        meter.items(len(haystack))
+        chars = len(needle) if isinstance(needle, str) else 0
+        meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
     else:
         haystack = to_comparable(haystack, meter)
     return needle in haystack
