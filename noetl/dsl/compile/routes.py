@@ -10,7 +10,7 @@ from typing import Any, Literal
 from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Arc as NetArc
 from noetl.net.model import Template
 

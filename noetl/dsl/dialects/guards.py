@@ -11,7 +11,7 @@ from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
 #: A guard as it was written, or one that was made.

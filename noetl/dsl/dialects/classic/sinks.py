@@ -20,7 +20,7 @@ from noetl.dsl.dialects.guards import FAILED, SUCCEEDED, Guards, heads
 from noetl.dsl.dialects.parts import NewNames, Spot
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.expressions import names_used
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
 _QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
