@@ -250,8 +250,7 @@ def _lock_of(settings: Settings, shard: str) -> Path:
 
 def _local_runtime(settings: Settings, base_dir: Path | None, dispatcher: Dispatcher, shard: str) -> Runtime:
     store = open_store(settings.database, shard=shard)
-    directories = () if base_dir is None else (base_dir, Path.cwd())
-    files = settings.file_policy(directories, started_by_user=True)
+    files = settings.file_policy(() if base_dir is None else (base_dir, Path.cwd()), started_by_user=True)
     rt = runtime(settings, dispatcher, store=store, files=files)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and Ctrl-C takes
     # effect at the next heartbeat.

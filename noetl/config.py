@@ -204,9 +204,8 @@ class Settings:
             try:
                 given[one.name] = one.metadata["read"](environ[name])
             except ValueError as error:
-                raise ConfigError(
-                    f"{name}={environ[name]!r} cannot be used ({error}): {one.metadata['about']}."
-                ) from error
+                about = one.metadata["about"]
+                raise ConfigError(f"{name}={environ[name]!r} cannot be used ({error}): {about}.") from error
         return cls(**given)
 
     @classmethod
@@ -227,8 +226,8 @@ class Settings:
                 f"The directory {self.home} cannot be found ({error}); set NOETL_HOME."
             ) from error
 
-    def make_home(self) -> None:
-        """Makes the home where there is none. Raises ConfigError."""
+    def make_home(self) -> Path:
+        """The home, which is made where there is none. Raises ConfigError."""
         home = self.home_dir
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -236,6 +235,7 @@ class Settings:
             raise ConfigError(
                 f"The directory {home} cannot be made ({error.strerror}); set NOETL_HOME to one that can."
             ) from error
+        return home
 
     @property
     def database(self) -> str:

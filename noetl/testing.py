@@ -89,8 +89,7 @@ class When:
 
 def given(plan: Plan, *facts: Fact | Draft, inputs: Inputs | None = None) -> Given:
     """An execution of `plan` to which `facts` have happened."""
-    state = _folded(initial_state("1"), facts)
-    return Given(plan, state, inputs or Inputs(now=START))
+    return Given(plan, _folded(initial_state("1"), facts), inputs or Inputs(now=START))
 
 
 def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:

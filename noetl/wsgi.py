@@ -43,8 +43,7 @@ def create(settings: Settings | None = None) -> Flask:
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
     served.register_blueprint(blueprint(rt, here.flower_port))
-    timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
-    served.wsgi_app = RequestLimit(timed, here.server_threads)  # type: ignore[method-assign]
+    served.wsgi_app = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)  # type: ignore[method-assign]
     return served
 
 

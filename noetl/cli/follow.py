@@ -53,7 +53,10 @@ class EventBatch:
 
 
 class FollowedExecution(Protocol):
-    """What `follow` needs of an execution."""
+    """What is followed, here or on a server."""
+
+    @property
+    def execution_id(self) -> str: ...
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to
@@ -61,6 +64,14 @@ class FollowedExecution(Protocol):
         ...
 
     def cancel(self, reason: str) -> None: ...
+
+    def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
+        """Chunks of the log of an execution behind a number, as the API shows them."""
+        ...
+
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        """The events behind a version that say that a child began, or has ended."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +92,10 @@ class LocalExecution:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
 
     def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
-        page = logs.page(self.rt, execution_id, LogFilter(), after, LOG_PAGE)
-        return [chunk_view(chunk) for chunk in page.chunks]
+        return [
+            chunk_view(chunk)
+            for chunk in logs.page(self.rt, execution_id, LogFilter(), after, LOG_PAGE).chunks
+        ]
 
     def calls(self, execution_id: str, after: int) -> Sequence[Event]:
         return inspect.events(self.rt, execution_id, after, types=CALLS)

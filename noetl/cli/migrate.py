@@ -38,9 +38,8 @@ def migrate(ctx: click.Context, files: tuple[Path, ...], write: bool, check: boo
         raise BadRequest("What comes on standard input cannot be written in place; leave out --write.")
     if len(files) > 1 and not (write or check):
         raise BadRequest("Several files cannot be printed as one; add --write, or --check.")
-    kinds = installed_kinds()
     # All are rewritten before the first is touched.
-    found = [(file, *_rewritten(file, kinds)) for file in files]
+    found = [(file, *_rewritten(file, installed_kinds())) for file in files]
     changed = [(file, text, places) for file, text, places in found if places]
     for file, text, places in changed if write or check else ():
         click.echo(f"{file}: {_verb(check, places)}", err=not check)

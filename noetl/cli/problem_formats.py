@@ -41,14 +41,13 @@ def _all(checked: Sequence[CheckedFile]) -> list[Problem]:
     return [problem for one in checked for problem in one.problems]
 
 
-def _dumped(value: Json) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
 def as_json(checked: Sequence[CheckedFile]) -> str:
     """`{ok, problems: [{file, line, column, severity, code, path, message, hint}]}`."""
-    ok = not any(one.errors for one in checked)
-    return _dumped({"ok": ok, "problems": [problem.as_json() for problem in _all(checked)]})
+    report = {
+        "ok": not any(one.errors for one in checked),
+        "problems": [problem.as_json() for problem in _all(checked)],
+    }
+    return json.dumps(report, indent=2, ensure_ascii=False)
 
 
 # --- SARIF ---------------------------------------------------------------------------------------
@@ -58,15 +57,17 @@ def as_sarif(checked: Sequence[CheckedFile]) -> str:
     """A log of SARIF 2.1.0 with one run; its rules are the codes that occur."""
     problems = _all(checked)
     codes = sorted({problem.code for problem in problems})
-    rules = [_rule(code) for code in codes]
-    driver: JsonMap = {"name": "NoETL", "version": __version__, "rules": rules}
+    driver: JsonMap = {"name": "NoETL", "version": __version__, "rules": [_rule(code) for code in codes]}
     run: JsonMap = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_result(problem, codes.index(problem.code)) for problem in problems],
     }
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return _dumped({"$schema": schema, "version": "2.1.0", "runs": [run]})
+    return json.dumps(
+        {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]},
+        indent=2,
+        ensure_ascii=False,
+    )
 
 
 def _rule(code: Code) -> JsonMap:
@@ -79,9 +80,11 @@ def _rule(code: Code) -> JsonMap:
 
 
 def _result(problem: Problem, rule: int) -> JsonMap:
-    region = {"startLine": problem.line, "startColumn": problem.column}
     location: dict[str, Json] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(problem.file)}, "region": region}
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(problem.file)},
+            "region": {"startLine": problem.line, "startColumn": problem.column},
+        }
     }
     if problem.path:
         location["logicalLocations"] = [{"fullyQualifiedName": problem.path}]

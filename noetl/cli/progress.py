@@ -100,7 +100,6 @@ def _of_item(error: ErrorInfo) -> str:
 def _note_move(
     line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested
 ) -> StepProgress | None:
-    """A step leaves its worker, or comes back."""
     match fact:
         case e.StepSuspended(child=e.ChildCall(path=path)):
             line.status, line.note = "waiting", f"waits for playbook {path}"

@@ -94,8 +94,9 @@ def run(
         with _run_in_process(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
-            directories = tuple(map(str, directories_of(file)))
-            request = StartRequest(row.path, row.version, given, over, directories=directories)
+            request = StartRequest(
+                row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
+            )
             execution = LocalExecution(rt, start(rt, request).execution_id)
             with Verbose(progress, execution) if verbose else progress as shown:
                 _follow(execution, shown, wait=wait)

@@ -15,13 +15,13 @@ from pathlib import Path
 import click
 
 from noetl import bootstrap
-from noetl.cli.broker import Broker, choose
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow, progress_for
 from noetl.cli.inputs import directories_of
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
+from noetl.cli.stack_settings import Broker, choose_broker
 from noetl.cli.supervisor import Service, Supervisor
 from noetl.client import Client
 from noetl.config import Settings
@@ -204,7 +204,7 @@ def run_stack(
     """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides
     those of the installed tools. Raises Unavailable, and ConfigError where Celery's settings
     contradict NoETL's."""
-    broker = choose(settings)
+    broker = choose_broker(settings)
     _check_broker(broker, settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     bootstrap.check_celery(settings)

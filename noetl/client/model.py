@@ -96,8 +96,13 @@ class EventPage:
     @classmethod
     def of(cls, said: JsonMap) -> EventPage:
         """The page that the API answered so."""
-        events = [Event.of(one) for one in said["events"]]
-        return cls(events, said["status"], said["version"], said["idle"], said["next"])
+        return cls(
+            [Event.of(one) for one in said["events"]],
+            said["status"],
+            said["version"],
+            said["idle"],
+            said["next"],
+        )
 
 
 @dataclass(frozen=True, slots=True)

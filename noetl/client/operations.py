@@ -150,8 +150,7 @@ def run(
 ) -> Operation[Json]:
     """Starts, waits and returns the result. Raises ExecutionFailed, TimeoutError."""
     started = yield from start(path, payload, version=version, overrides=overrides)
-    found = yield from wait(started.execution_id, timeout_s)
-    return found.value()
+    return (yield from wait(started.execution_id, timeout_s)).value()
 
 
 # --- looking and steering ---
@@ -194,8 +193,9 @@ def resume(execution_id: str, reason: str = "") -> Operation[str]:
 
 
 def _control(execution_id: str, verb: str, reason: str) -> Operation[str]:
-    path = path_of(execution_id, f"/{verb}")
-    said = yield from ask(Request("POST", path, body={"reason": reason}, again=False))
+    said = yield from ask(
+        Request("POST", path_of(execution_id, f"/{verb}"), body={"reason": reason}, again=False)
+    )
     return str(said["status"])
 
 
