@@ -31,10 +31,9 @@ from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.keys import KeySource
 from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import FernetVault
+from noetl.tools.secrets.vault import FernetVault, KeySource
 from noetl.usecases.directories import Directories
 from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter

@@ -28,7 +28,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
-from noetl.store.memory.store import MemoryStore
+from noetl.store import open_store
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
@@ -220,7 +220,7 @@ class Simulation:
         self.now = START
         self.mailbox = Mailbox()
         self.tools = ScriptedTools({**default_tools(), **(tools or {})})
-        opened = store or MemoryStore()
+        opened = store or open_store("memory://")
         self._entropy = 0
         self.rt = Runtime(
             store=wrap(opened) if wrap else opened,

@@ -14,8 +14,8 @@ from noetl.cli.inputs import STDIN, read_bytes
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.errors import BadRequest, ConfigError, NoetlError, PlaybookInvalid
 from noetl.facts.distribution import install_line
+from noetl.net.codec import same_net
 from noetl.net.model import KindInfo
-from noetl.net.same import same_net
 from noetl.tools.kit.registry import kinds as installed_kinds
 
 

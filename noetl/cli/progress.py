@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO, assert_never
 
-from noetl.engine.passed_errors import PassedErrors, describe
+from noetl.engine.notices import PassedErrors, describe
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.outcome import ErrorInfo

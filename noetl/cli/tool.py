@@ -27,6 +27,7 @@ from noetl.pipeline.deadline import begun
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
+from noetl.tools.kit.faults import configure
 from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, queue_and_effects
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -149,7 +150,7 @@ def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | N
     )
     found = _load(kind)
     try:
-        registry.configure(found.declaration, given)
+        configure(found.declaration, given)
     except ToolError as error:
         raise BadRequest(error.message) from error
     if "{{" in json.dumps([given, inputs]):

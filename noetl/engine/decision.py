@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from noetl.engine.children import call_of, dropped_children
-from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import find_missing, stop_reason
-from noetl.engine.notifications import Notification, notifications
+from noetl.engine.loops import failed_loops, find_missing
+from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
-from noetl.engine.state import Child, LoopState, Run, State
+from noetl.engine.state import Child, Run, State
+from noetl.engine.status import Notification, notifications
 from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
 from noetl.facts.json import Json, JsonMap
 
@@ -70,7 +70,7 @@ class Decision:
     children: tuple[NewChild, ...] = ()
     notifications: tuple[Notification, ...] = ()
     withdrawn: tuple[WithdrawnRun, ...] = ()
-    #: Ids of commands that nobody is to take any more.
+    #: Ids of commands that no worker is to take any more.
     closed_commands: tuple[str, ...] = ()
     #: Runs whose loops hand out no index any more.
     closed_loops: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Fold:
     state: State = field(init=False)
     drafts: list[Draft] = field(default_factory=list)
     _issued: list[tuple[Draft, CommandIssued, State]] = field(default_factory=list)
-    _started: list[tuple[str, LoopState]] = field(default_factory=list)
+    _opened: list[OpenedLoop] = field(default_factory=list)
     _children: list[NewChild] = field(default_factory=list)
     _given_up: list[Child] = field(default_factory=list)
 
@@ -107,31 +107,27 @@ class Fold:
                     self._children.append(NewChild(draft.fact, call_of(earlier, draft)))
                 case CommandIssued():
                     self._issued.append((draft, draft.fact, self.state))
-                case LoopStarted():
-                    self._start(draft)
+                case LoopStarted(count=count, items=items):
+                    self._opened.append(OpenedLoop(draft.run_id or "", 1, count, items))
                 case _:
                     pass
 
-    def _start(self, draft: Draft) -> None:
-        run = self.state.runs[draft.run_id or ""]
-        assert run.loop is not None, "loop.started was folded"
-        self._started.append((run.id, run.loop))
-
     def decision(self) -> Decision:
-        """What follows of all that was folded. Runs that the turn itself ended again get
+        """What follows from all that was folded. Runs that the turn itself ended again get
         nothing."""
         ends = self.state.ended and not self.before.ended
+        opened = [loop for loop in self._opened if loop.run_id in self.state.runs]
         gone = self._gone(ends=ends)
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
             commands=tuple(self._commands()),
-            loops=(*self._opened_loops(), *self._reopened_loops()),
+            loops=(*opened, *self._reopened_loops()),
             children=tuple(self._children),
             notifications=notifications(self.before, self.state, self.inputs.status, self._given_up),
             withdrawn=tuple(self._withdrawn(gone)),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
-            closed_loops=tuple(self._closed_loops()),
+            closed_loops=tuple(failed_loops(self.plan, self.state)),
             ends=ends,
         )
 
@@ -142,11 +138,6 @@ class Fold:
                 context = command_context(self.plan, state, run)
                 yield Command(fact, run.id, run.step, draft.iteration, context)
 
-    def _opened_loops(self) -> Iterator[OpenedLoop]:
-        for run_id, loop in self._started:
-            if run_id in self.state.runs:
-                yield OpenedLoop(run_id, 1, loop.count, loop.items)
-
     def _reopened_loops(self) -> Iterator[OpenedLoop]:
         """A later generation of lanes shares what is still to be run; lanes of one that is there
         take from that."""
@@ -155,15 +146,10 @@ class Fold:
         }
         for run_id, generation in lanes.items():
             run = self.before.runs.get(run_id)
-            if (
-                run is None
-                or run.id not in self.state.runs
-                or run.loop is None
-                or run.loop.generation == generation
-            ):
-                continue
-            lost = find_missing(run, run.loop, self.inputs.commands)
-            yield OpenedLoop(run.id, generation, run.loop.count, run.loop.items, lost)
+            loop = run.loop if run is not None and run_id in self.state.runs else None
+            if run is not None and loop is not None and loop.generation != generation:
+                lost = find_missing(run, loop, self.inputs.commands)
+                yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)
 
     def _gone(self, *, ends: bool) -> list[Run]:
         """The runs of the state before that are over without having ended, whoever works on
@@ -176,8 +162,3 @@ class Fold:
         for run in gone:
             if run.id not in done:
                 yield WithdrawnRun(run, command_context(self.plan, self.before, run))
-
-    def _closed_loops(self) -> Iterator[str]:
-        for run in self.state.runs.values():
-            if run.loop is not None and stop_reason(self.plan.step(run.step), run.loop) is not None:
-                yield run.id

@@ -1,4 +1,4 @@
-"""When the tokens before a step enable it, and which round of a join a token counts in."""
+"""Joins: when the tokens before a step enable it, and which round of a join a token counts in."""
 
 from __future__ import annotations
 
@@ -50,10 +50,9 @@ def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
     seen = {plan.net.final_step}
     for waiting in state.tokens.values():
         name = waiting.token.step
-        if name in seen:
-            continue
-        seen.add(name)
-        yield from _at_step(plan, state, plan.step(name), tokens_at(state, name))
+        if name not in seen:
+            seen.add(name)
+            yield from _at_step(plan, state, plan.step(name), tokens_at(state, name))
 
 
 def tokens_at(state: State, step: str) -> list[Waiting]:
@@ -67,23 +66,16 @@ def _ready(state: State, waiting: Waiting) -> bool:
 
 def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
     match step.join.mode:
-        case "any":
-            yield from _each(state, step, waiting)
         case "all":
-            yield from _all(plan, state, step, waiting)
+            return _all(plan, state, step, waiting)
         case "first" | "count":
-            yield from _find_counted(plan, state, step, waiting)
-        case "auto":
-            if not plan.is_or_join(step):
-                yield from _each(state, step, waiting)
-            elif _ready(state, waiting[0]) and not can_still_come(plan, state, step.name):
-                yield Enabled(step.name, tuple(w.token for w in waiting))
-
-
-def _each(state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
-    for one in waiting:
-        if _ready(state, one):
-            yield Enabled(step.name, (one.token,))
+            return _find_counted(plan, state, step, waiting)
+        case "auto" if plan.is_or_join(step):
+            if not _ready(state, waiting[0]) or can_still_come(plan, state, step.name):
+                return ()
+            return [Enabled(step.name, tuple(one.token for one in waiting))]
+        case _:
+            return [Enabled(step.name, (one.token,)) for one in waiting if _ready(state, one)]
 
 
 def _all(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:

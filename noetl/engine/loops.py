@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result, loop_stats
+from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
 from noetl.engine.plan import Plan
-from noetl.engine.reducers import reduce_writes
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
@@ -100,22 +99,27 @@ def _issue_lanes(
     state: State, step: Transition, run: Run, count: int, generation: int, first: int = 0
 ) -> list[Draft]:
     return [
-        Draft(
-            CommandIssued(
-                command_id=command_id(state.execution_id, run.id, f"l{lane}", generation),
-                purpose="lane",
-                part=f"l{lane}",
-                queue=step.queue,
-                issue=generation,
-                ctx_version=state.version,
-                generation=generation,
-            ),
-            step=step.name,
-            run_id=run.id,
-            dedup_key=f"issued:{run.id}/l{lane}/{generation}",
-        )
+        issue_command(state, step, run, "lane", f"l{lane}", generation, generation=generation)
         for lane in range(first, first + count)
     ]
+
+
+def issue_command(
+    state: State,
+    step: Transition,
+    run: Run,
+    purpose: Literal["pipeline", "lane", "iteration"],
+    part: str,
+    issue: int,
+    *,
+    iteration: int | None = None,
+    **more: Any,
+) -> Draft:
+    """Command number `issue` (from 1) for a `part` of `run`; `more` as in `command.issued`."""
+    command = command_id(state.execution_id, run.id, part, issue)
+    fact = CommandIssued(command, purpose, part, step.queue, issue, state.version, **more)
+    key = f"issued:{run.id}/{part}/{issue}"
+    return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 
 
 def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
@@ -163,6 +167,15 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     return next(iter(loop.errors.values()))
 
 
+def failed_loops(plan: Plan, state: State) -> list[str]:
+    """The runs whose loops begin no iteration any more: a claim, or too many iterations, failed."""
+    return [
+        run.id
+        for run in state.runs.values()
+        if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
+    ]
+
+
 def _close(
     step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
 ) -> list[Draft]:
@@ -198,20 +211,13 @@ def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[D
 def resume_command(
     state: State, step: Transition, run: Run, part: str, due_at: str | None, iteration: int | None
 ) -> Draft:
-    """The order to go on with a suspended pipeline or iteration, not before `due_at`."""
+    """The command that resumes a suspended pipeline or iteration, not before `due_at`."""
+    purpose: Literal["pipeline", "iteration"] = "pipeline" if iteration is None else "iteration"
+    generation = run.loop.generation if run.loop else 0
     issue = run.issues.get(part, 0) + 1
-    fact = CommandIssued(
-        command_id=command_id(state.execution_id, run.id, part, issue),
-        purpose="pipeline" if iteration is None else "iteration",
-        part=part,
-        queue=step.queue,
-        issue=issue,
-        ctx_version=state.version,
-        generation=run.loop.generation if run.loop else 0,
-        due_at=due_at,
+    return issue_command(
+        state, step, run, purpose, part, issue, iteration=iteration, generation=generation, due_at=due_at
     )
-    key = f"issued:{run.id}/{part}/{issue}"
-    return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 
 
 def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:

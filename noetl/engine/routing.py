@@ -1,4 +1,4 @@
-"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that come of it."""
+"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that they yield."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.engine.assignments import assign
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import place_token
 from noetl.engine.names import boundary, boundary_names
@@ -14,8 +13,15 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
-from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.events import (
+    ArcDecision,
+    CtxPatched,
+    Draft,
+    NextEvaluated,
+    StepCancelled,
+    Token,
+)
+from noetl.facts.json import Json, JsonMap, assign
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import assigned_below
 from noetl.facts.warnings import Warned
@@ -120,10 +126,9 @@ def choices(step: Transition) -> list[list[tuple[int, Arc]]]:
     """The arcs of a step with their numbers, those of one choice together."""
     made: list[list[tuple[int, Arc]]] = []
     for number, arc in enumerate(step.arcs):
-        if arc.also and made:
-            made[-1].append((number, arc))
-        else:
-            made.append([(number, arc)])
+        if not (arc.also and made):
+            made.append([])
+        made[-1].append((number, arc))
     return made
 
 
@@ -143,12 +148,10 @@ def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
 
 
 def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
-    if arc.when is None:
-        here.decisions.append(ArcDecision(arc.id, arc.step, None, {}, True, routes))
-        return True
-    held = truth(arc.when, here.names, load=here.inputs.load)
+    held = arc.when is None or truth(arc.when, here.names, load=here.inputs.load)
+    when = None if arc.when is None else str(arc.when)
     read = values_read(arc.when, here.names, guard=True) if isinstance(arc.when, str) else {}
-    here.decisions.append(ArcDecision(arc.id, arc.step, str(arc.when), read, held, held and routes))
+    here.decisions.append(ArcDecision(arc.id, arc.step, when, read, held, held and routes))
     return held
 
 
@@ -165,7 +168,5 @@ def _find_failure(here: _Boundary) -> ErrorInfo | None:
     return None
 
 
-def schedule_step(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
-    """The fact that `step` fires."""
-    fact = StepScheduled(tokens, args, **more)
-    return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")
+def withdraw(run: Run, reason: str) -> Draft:
+    return Draft(StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

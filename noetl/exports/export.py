@@ -17,10 +17,9 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.exports import clickhouse
-from noetl.exports.drafts import MOST_ROWS, Drafts
 from noetl.exports.folder import Folder
 from noetl.exports.manifest import MANIFEST, Format, Manifest, format_head, heads, lookup, parse
-from noetl.exports.parts import Parts
+from noetl.exports.parts import MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.usecases.export import Head, Known, rows

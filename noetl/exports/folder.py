@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import fsspec
 
+from noetl.atomic import replace_file
 from noetl.errors import BadRequest, Conflict, Unavailable
 
 
@@ -74,7 +75,8 @@ class Folder:
         with self._translate_errors("written"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             if self._local:
-                _settle(file, Path(path))
+                with replace_file(Path(path)) as draft:
+                    shutil.copyfile(file, draft)
             else:
                 self._files.put_file(str(file), path)
 
@@ -93,14 +95,3 @@ class Folder:
             raise BadRequest(f"{self.url!r} is no directory to export to: {error.strerror}.") from error
         except OSError as error:
             raise Unavailable(f"{self.url!r} cannot be {what}: {error.strerror or error}.") from error
-
-
-def _settle(file: Path, path: Path) -> None:
-    """A name that begins with a dot, a copy that is on the disk, and then the right name."""
-    draft = path.with_name(f".{path.name}")
-    with file.open("rb") as source, draft.open("wb") as target:
-        while block := source.read(1 << 20):
-            target.write(block)
-        target.flush()
-        os.fsync(target.fileno())
-    draft.replace(path)

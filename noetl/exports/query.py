@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from noetl.errors import BadRequest
-from noetl.exports.columns import PLAIN_TYPES, create, read
-from noetl.exports.drafts import Drafts, PartDraft
+from noetl.exports.parts import PLAIN_TYPES, Drafts, PartDraft, create, read
 from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.usecases.export import Known, rows
 from noetl.usecases.runtime import Runtime

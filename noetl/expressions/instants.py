@@ -18,7 +18,7 @@ from importlib import resources
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.limits import Broken, OverLimit
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
 
@@ -186,18 +186,6 @@ def _map_pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str]
         made += [plain(form[end : match.start()]), of(match[2], bool(match[1]))]
         end = match.end()
     return [*made, plain(form[end:])]
-
-
-def iso_duration(value: timedelta) -> str:
-    """ISO 8601: `P1DT2H`, `PT0S`, `-PT0.5S`."""
-    sign, rest = ("-", -value) if value < timedelta(0) else ("", value)
-    hours, left = divmod(rest.seconds, 3600)
-    minutes, whole = divmod(left, 60)
-    fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
-    parts = ((hours, f"{hours}H"), (minutes, f"{minutes}M"), (whole or fraction, f"{whole}{fraction}S"))
-    days = f"{rest.days}D" if rest.days else ""
-    clock = "".join(text for there, text in parts if there)
-    return f"{sign}P{days}" + (f"T{clock}" if clock else "") if days or clock else "PT0S"
 
 
 def timestamp(value: datetime) -> int | float:

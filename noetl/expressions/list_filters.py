@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import filters as jinja
 
-from noetl.expressions.members import Verb
+from noetl.expressions.limits import Broken
+from noetl.expressions.members import Undefined, Verb
 from noetl.expressions.operators import add
-from noetl.expressions.refusals import Broken
 from noetl.expressions.rendering import Rendering, make_listing
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of, measure, to_comparable, to_json, to_list
 from noetl.facts.reference import Lazy
 

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 from jinja2 import filters as jinja
 
 from noetl.expressions.instants import OUTSIDE, align
-from noetl.expressions.limits import MAX_DIGITS, Meter, check_bits
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit
+from noetl.expressions.limits import MAX_DIGITS, Broken, Forbidden, Meter, OverLimit, check_bits
+from noetl.expressions.members import Undefined
 from noetl.expressions.strings import percent
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,19 +58,6 @@ def _is_content(value: JsonMap) -> bool:
     return value.keys() >= _OF_CONTENTS and "exists" not in value
 
 
-class TaskResults(Mapping[str, ResultView]):
+def of_tasks(results: JsonMap) -> dict[str, ResultView]:
     """Task name → its result, as templates see it."""
-
-    __slots__ = ("_results",)
-
-    def __init__(self, results: JsonMap) -> None:
-        self._results = results
-
-    def __getitem__(self, name: str) -> ResultView:
-        return of_task(self._results[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._results)
-
-    def __len__(self) -> int:
-        return len(self._results)
+    return {name: ResultView(value) for name, value in results.items()}

@@ -1,6 +1,6 @@
 """Names laid over one another without copying them: what templates look names up in.
 
-Pure: no Jinja here, so that whoever builds names need not know how they are read.
+No Jinja here: code that builds names need not know how they are read.
 """
 
 from __future__ import annotations
@@ -44,9 +44,6 @@ class _Layered(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"layered({', '.join(sorted(self))})"
 
 
 class _Without(Mapping[str, Any]):

@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 
 from jinja2.sandbox import SandboxedFormatter
 
-from noetl.expressions.limits import MAX_WORK, Meter, check_width
-from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.undefined import Undefined
+from noetl.expressions.limits import MAX_WORK, Broken, Meter, OverLimit, check_width
+from noetl.expressions.members import Undefined
 from noetl.expressions.values import text
 
 Method: TypeAlias = Callable[..., Any]

@@ -12,12 +12,10 @@ from jinja2 import filters as jinja
 from jinja2.nodes import EvalContext
 from markupsafe import escape
 
-from noetl.expressions.limits import check_width
-from noetl.expressions.members import Verb
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.limits import Broken, OverLimit, check_width
+from noetl.expressions.members import Undefined, Verb
 from noetl.expressions.rendering import SANDBOX, Rendering
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
-from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy

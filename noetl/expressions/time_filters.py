@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from noetl.expressions.instants import duration, format_instant, instant, iso_duration, span, timestamp
-from noetl.expressions.limits import Meter
-from noetl.expressions.refusals import Broken
+from noetl.expressions.instants import duration, format_instant, instant, span, timestamp
+from noetl.expressions.limits import Broken, Meter
+from noetl.facts.durations import iso_duration
 
 #: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or
 #: its clock.

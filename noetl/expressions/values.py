@@ -9,11 +9,10 @@ from datetime import date, timedelta
 from math import isfinite
 from typing import Any, Final
 
-from noetl.expressions.instants import iso_duration
-from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Broken, Meter, OverLimit
+from noetl.expressions.members import Undefined
 from noetl.expressions.results import ResultView
-from noetl.expressions.undefined import Undefined
+from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import Form, holds_secret, is_secret, marker, reformed

@@ -1,4 +1,4 @@
-"""What the templates of a pipeline see: its own names over those that its owner hands in.
+"""What the templates of a pipeline see: its own names over those of its owner.
 
 From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`,
 `step`, `_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.results import TaskResults, of_step, of_task
+from noetl.expressions.results import of_step, of_task, of_tasks
 from noetl.expressions.scope import bare_names, layered, without
 from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
@@ -59,7 +59,9 @@ def before(
     if item is not None:
         iteration = item
         bare = layered(_bare(item, item), bare)
-    last = _last(progress, task)
+    # All calls of a task that repeats see the same one.
+    calls = progress.calls
+    last = progress.last if calls is None or task.repeat is None else calls.before
     own: dict[str, Any] = {
         "ctx": ctx,
         "vars": ctx,
@@ -77,7 +79,7 @@ def before(
         around.builtins,
         bare,
         applied({}, progress.local),
-        TaskResults(progress.results),
+        of_tasks(progress.results),
         names.steps,
         args,
         ctx,
@@ -85,12 +87,6 @@ def before(
         _before_it(progress, last),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
-
-
-def _last(progress: Progress, task: Task) -> Outcome | None:
-    """How the task before ended. All calls of a task that repeats see the same one."""
-    calls = progress.calls
-    return progress.last if calls is None or task.repeat is None else calls.before
 
 
 def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:

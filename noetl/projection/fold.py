@@ -16,11 +16,9 @@ from noetl.engine.status import status_of
 from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowStarted
 from noetl.facts.json import Json
 from noetl.net.model import Net
-from noetl.projection.errors import error_columns
-from noetl.projection.steps import StepRows
+from noetl.projection.steps import StepRows, error_columns, milliseconds
 from noetl.projection.tables import ProjectionRow
 from noetl.projection.tasks import TaskRows
-from noetl.projection.times import milliseconds
 from noetl.projection.tokens import TokenRows
 
 

@@ -1,8 +1,9 @@
-"""Step runs as rows: from the firing of a step to its end."""
+"""Step runs as rows, and the columns for errors and times that other tables share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from noetl.engine.state import State
@@ -22,9 +23,23 @@ from noetl.facts.events import (
     StepSuspended,
 )
 from noetl.facts.json import Json
-from noetl.projection.errors import NO_ERROR, error_columns
+from noetl.facts.outcome import ErrorInfo
 from noetl.projection.tables import ProjectionRow
-from noetl.projection.times import milliseconds
+
+NO_ERROR: Final[dict[str, Json]] = {"error_kind": None, "error_message": None, "error": None}
+
+
+def error_columns(error: ErrorInfo | None) -> dict[str, Json]:
+    """`error_kind`, `error_message` and `error`."""
+    if error is None:
+        return NO_ERROR
+    return {"error_kind": error.kind, "error_message": error.message, "error": error.as_json()}
+
+
+def milliseconds(begin: str, end: datetime) -> float:
+    """From `begin` (ISO 8601) to `end`, to the microsecond."""
+    return round((end - datetime.fromisoformat(begin)).total_seconds() * 1000, 3)
+
 
 _UNTOLD: Final[dict[str, Json]] = {
     "status": "running",

@@ -33,7 +33,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
-from noetl.projection.errors import NO_ERROR, error_columns
+from noetl.projection.steps import NO_ERROR, error_columns
 from noetl.projection.tables import ProjectionRow
 
 #: What a pipeline belongs to: a step run, and an iteration of it.

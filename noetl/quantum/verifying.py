@@ -16,8 +16,7 @@ from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import PointBudget
 from noetl.quantum.experiments.planning import plan
-from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
-from noetl.quantum.experiments.results import earlier
+from noetl.quantum.experiments.results import earlier, open_task, provenance, repeat_config
 from noetl.quantum.experiments.running import compiled_sha256, identity
 from noetl.quantum.experiments.sweep import Sweep
 from noetl.quantum.session import TaskSession

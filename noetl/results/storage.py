@@ -1,20 +1,19 @@
-"""Where objects lie: on any file system that fsspec knows."""
+"""Keeps the bytes of objects on any file system that fsspec knows."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
 import hashlib
-import os
-import secrets
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
+from noetl.atomic import replace_file
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.distribution import install_line
 from noetl.results import lines, objects
@@ -124,15 +123,14 @@ class Storage:
 
     def _once(self, name: objects.ObjectName, write: Callable[[str], None]) -> None:
         path = self.path(name)
-        try:
+        with self._translate("written"):
             if not self.files.exists(path):
                 write(path)
-        except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be written: {error}.") from error
 
     def _write(self, path: str, content: bytes) -> None:
         if self.is_local:
-            _settle(Path(path), lambda draft: draft.write_bytes(content))
+            with replace_file(Path(path)) as draft:
+                draft.write_bytes(content)
         else:
             # Object stores show an object when all of it has come.
             self._make_folder(path)
@@ -140,11 +138,12 @@ class Storage:
 
     def _copy(self, name: objects.ObjectName, source: Path, path: str) -> None:
         if self.is_local:
-            _settle(Path(path), lambda draft: _packed(name, source, draft))
+            with replace_file(Path(path)) as draft:
+                _pack(name, source, draft)
             return
         with self.scratch() as folder:
             packed = folder / "packed"
-            _packed(name, source, packed)
+            _pack(name, source, packed)
             self._make_folder(path)
             self.files.put_file(str(packed), path)
 
@@ -160,7 +159,7 @@ class Storage:
             return bytes(self.files.cat_file(self.path(name), start=start, end=end))
 
     @contextlib.contextmanager
-    def opened(self, name: objects.ObjectName) -> Iterator[IO[bytes]]:
+    def open(self, name: objects.ObjectName) -> Iterator[IO[bytes]]:
         """The bytes as they are kept, to be read in pieces. Raises NotFound, or Unavailable."""
         with self.reading(name), self.files.open(self.path(name), "rb") as file:
             yield file
@@ -169,22 +168,22 @@ class Storage:
     def reading(self, name: objects.ObjectName) -> Iterator[None]:
         """Says what went wrong with an object in the block. Raises NotFound, or Unavailable."""
         try:
-            with self.answering():
+            with self._translate("read", FileNotFoundError, gzip.BadGzipFile):
                 yield
         except FileNotFoundError as error:
             raise self.gone(name) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise objects.damaged(name, str(error)) from error
+            raise objects.damage(name, str(error)) from error
 
     @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """Raises Unavailable where the store does not answer in the block."""
+    def _translate(self, what: str, *passing: type[Exception]) -> Iterator[None]:
+        """Raises Unavailable where the store does not do in the block what it is asked to."""
         try:
             yield
-        except (FileNotFoundError, gzip.BadGzipFile):
+        except passing:
             raise
         except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be read: {error}.") from error
+            raise Unavailable(f"The result store {self.base} cannot be {what}: {error}.") from error
 
     def gone(self, name: objects.ObjectName) -> NotFound:
         return NotFound(f"The result {name.sha256} is gone from {self.base}; run its step again.")
@@ -204,17 +203,17 @@ class Storage:
 
     def _unpack(self, name: objects.ObjectName, target: Path) -> None:
         digest = hashlib.sha256()
-        with self.opened(name) as packed, target.open("wb") as out:
+        with self.open(name) as packed, target.open("wb") as out:
             plain = gzip.GzipFile(fileobj=packed) if name.compressed else packed
             while block := plain.read(BLOCK):
                 digest.update(block)
                 out.write(block)
         if digest.hexdigest() != name.sha256:
-            raise objects.damaged(name, "its content has another hash")
+            raise objects.damage(name, "its content has another hash")
 
     def places(self) -> Iterator[str]:
         """See the port."""
-        with self.answering():
+        with self._translate("read"):
             found = {
                 folder.removeprefix(f"{self.base}/")
                 for pattern in ("executions/*", "running/*", "until/*", "permanent")
@@ -228,27 +227,22 @@ class Storage:
         if not objects.PLACE.fullmatch(place):
             raise BadRequest(f"{place[:200]!r} is no place of a result store.")
         folder = f"{self.base}/{place}"
-        try:
+        with self._translate("cleared"):
             count = len(self.files.find(folder))
             with contextlib.suppress(FileNotFoundError):
                 self.files.rm(folder, recursive=True)
-        except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be cleared: {error}.") from error
         return count
 
 
-def measured(path: Path) -> tuple[str, int, bytes]:
+def measure(path: Path) -> tuple[str, int, bytes]:
     """Hash, size and first bytes of a file."""
-    digest, size, head = hashlib.sha256(), 0, b""
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            head = head or block[: 4 * objects.PREVIEW]
-            size += len(block)
-            digest.update(block)
-    return digest.hexdigest(), size, head
+        head = file.read(4 * objects.PREVIEW)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size, head
 
 
-def _packed(name: objects.ObjectName, source: Path, target: Path) -> None:
+def _pack(name: objects.ObjectName, source: Path, target: Path) -> None:
     """The content in the file `source` as it is kept."""
     with source.open("rb") as plain, target.open("wb") as out:
         if name.form == "ndjson":
@@ -258,30 +252,3 @@ def _packed(name: objects.ObjectName, source: Path, target: Path) -> None:
                 shutil.copyfileobj(plain, packed, BLOCK)
         else:
             shutil.copyfileobj(plain, out, BLOCK)
-
-
-def _settle(path: Path, write: Callable[[Path], object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        write(draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-    _flush_directory(path.parent)
-
-
-def _flush_directory(folder: Path) -> None:
-    """Makes the rename itself durable, where the system can."""
-    flags: Any = getattr(os, "O_DIRECTORY", None)
-    if flags is None:
-        return
-    handle = os.open(folder, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

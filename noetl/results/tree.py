@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column
-from noetl.results.objects import StoredObject, encoded
+from noetl.results.objects import StoredObject, encode
 
 #: Bytes of JSON above which a part of a value is an object of its own; also about what one page
 #: holds.
@@ -38,15 +38,15 @@ class NodeStore(Protocol):
         """`raw` is a list of so many mappings with these columns."""
 
 
-def node(nodes: NodeStore, value: Json, raw: bytes, depth: int = 0) -> StoredObject:
+def keep_tree(nodes: NodeStore, value: Json, raw: bytes, depth: int = 0) -> StoredObject:
     """Keeps `value`, whose JSON is `raw`, with all its parts. Raises what `nodes` raises."""
     if isinstance(value, list | tuple) and len(raw) > TABLE_BYTES and (columns := columns_of(value)):
         return nodes.keep_rows(raw, columns, len(value))
-    content = _parted(nodes, value, raw, depth)
-    return nodes.keep_json(raw, raw if content is value else encoded(content))
+    content = _split(nodes, value, raw, depth)
+    return nodes.keep_json(raw, raw if content is value else encode(content))
 
 
-def _parted(nodes: NodeStore, value: Json, raw: bytes, depth: int) -> Json:
+def _split(nodes: NodeStore, value: Json, raw: bytes, depth: int) -> Json:
     """`value` with references in the place of its large parts; itself where it has none."""
     if len(raw) <= NODE_BYTES or depth >= MAX_DEPTH:
         return value
@@ -64,8 +64,8 @@ def _part(nodes: NodeStore, value: Json, depth: int) -> Json:
         6 * len(value) < NODE_BYTES and isinstance(value, str)
     ):
         return value
-    raw = encoded(value)
-    return value if len(raw) <= NODE_BYTES else node(nodes, value, raw, depth + 1).nested
+    raw = encode(value)
+    return value if len(raw) <= NODE_BYTES else keep_tree(nodes, value, raw, depth + 1).nested
 
 
 def _pages(nodes: NodeStore, items: Sequence[Json], size: int, depth: int) -> Iterator[JsonMap]:
@@ -76,7 +76,7 @@ def _pages(nodes: NodeStore, items: Sequence[Json], size: int, depth: int) -> It
     count = -(-len(items) // -(-size // NODE_BYTES))
     for start in range(0, len(items), count):
         page = items[start : start + count]
-        raw = encoded(page)
+        raw = encode(page)
         if len(raw) <= NODE_BYTES:
             yield {"count": len(page), "ref": nodes.keep_json(raw, raw).nested}
         else:

@@ -76,14 +76,13 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_changed", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
+    __slots__ = ("_begun", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
 
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
-        super().__init__(connection, "postgresql", place, writable=mode != "read")
+        super().__init__(connection, "postgresql", place, mode)
         self._raw: Any = connection.connection.driver_connection
         self._waiting = [BEGIN[mode]]
         self._checks: list[Check] = []
-        self._changed: set[str] = set()
         self._begun = False
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
         #: Named in `_waiting`, and not yet known to have arrived.
@@ -114,17 +113,13 @@ class DirectSession(Session):
         self._waiting, self._begun = [begin], False
         return found
 
-    def notify(self, execution_id: str) -> None:
-        super().notify(execution_id)
-        self._changed.add(execution_id)
-
     def commit(self) -> None:
         if self._begun or len(self._waiting) > 1:
             self._waiting.append(b"COMMIT")
-            if self._changed:
+            if self.changed:
                 # Behind the commit, in the same message: whoever notifies inside of a transaction
                 # holds a lock of the whole database until its commit is on the disk (decision 41).
-                self._waiting.append(make_notice(self._changed))
+                self._waiting.append(make_notice(self.changed))
             self._send_waiting()
 
     def rollback(self) -> None:
@@ -208,8 +203,7 @@ def open_direct(connection: Connection, place: str, mode: str) -> Iterator[Direc
         session.rollback()
         raise
     finally:
-        # Whoever kept it must not write into the next transaction of this connection.
-        session.failed = True
+        session.close()
 
 
 # --- statements as text ---

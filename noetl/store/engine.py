@@ -14,7 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +22,10 @@ import psycopg2
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
+from noetl.store.schema import create_tables
 
 #: Seconds that a writer waits for another one (SQLite), and anyone for a connection.
 PATIENCE: Final = 10.0
@@ -52,6 +53,8 @@ def parse(url: str) -> URL:
             return parsed.set(drivername="postgresql+psycopg2")
         case "sqlite" if parsed.database and parsed.database != ":memory:":
             return parsed
+        case "memory":
+            return URL.create("sqlite")
         case "sqlite":
             raise ConfigError(f"The database URL {url!r} names no file; for a store in memory use memory://.")
         case other:
@@ -69,7 +72,7 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
     """An engine that connects when it is first used; the directory of a SQLite file is made."""
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(parsed, pool_size)
+        return _open_sqlite(parsed, pool_size) if parsed.database else _open_memory()
     engine = create_engine(
         parsed,
         pool_size=pool_size,
@@ -108,6 +111,34 @@ def _is_readable(descriptor: int) -> bool:
     return bool(poller.poll(0))
 
 
+SQLITE_ARGS: Final = {"timeout": PATIENCE, "check_same_thread": False, "isolation_level": None}
+
+
+@cache
+def _open_memory() -> Engine:
+    """Each of its connections is a database, with tables. It is the same engine for all of them, as
+    an engine compiles each statement once."""
+    engine = create_engine("sqlite://", poolclass=NullPool, connect_args=SQLITE_ARGS)
+    event.listen(engine, "connect", _fill_memory)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _fill_memory(connection: sqlite3.Connection, _: Any) -> None:
+    connection.deserialize(_make_empty_database())
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+@cache
+def _make_empty_database() -> bytes:
+    with create_engine("sqlite://").begin() as connection:
+        create_tables(connection)
+        connection.commit()
+        raw = connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        return raw.serialize()
+
+
 def _open_sqlite(url: URL, pool_size: int) -> Engine:
     path = Path(str(url.database))
     try:
@@ -119,7 +150,7 @@ def _open_sqlite(url: URL, pool_size: int) -> Engine:
         poolclass=QueuePool,
         pool_size=pool_size,
         max_overflow=-1,
-        connect_args={"timeout": PATIENCE, "check_same_thread": False, "isolation_level": None},
+        connect_args=SQLITE_ARGS,
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -226,11 +257,39 @@ class Connections:
                 ) from error
             raise Unavailable(f"The database {self.place} does not answer: {error}.") from error
 
+    def close(self) -> None:
+        """Closes the connections that nobody uses."""
+        self.engine.dispose()
+
     def forget(self) -> None:
         """After a fork: the parent's connections are the parent's."""
         self.engine.dispose(close=False)
         if self._turn is not None:
             self._turn, self._writer = threading.Lock(), None
+
+
+class MemoryConnections(Connections):
+    """SQLite in memory: it is gone with its connection, so there is one, which transactions of any
+    mode use one after the other."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.place = "memory://"
+        self._connection = engine.connect()
+
+    @contextmanager
+    def open(self, mode: str) -> Iterator[Connection]:  # noqa: ARG002
+        with self._queue("durable"), self.translated(), self._connection.begin():
+            yield self._connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(url: str, pool_size: int = 10) -> Connections:
+    """Connections to the database at `url`; see `open_engine`."""
+    engine = open_engine(url, pool_size)
+    return Connections(engine) if engine.url.database else MemoryConnections(engine)
 
 
 def translate(error: SQLAlchemyError, place: str) -> NoetlError:

@@ -49,14 +49,16 @@ class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every
     database."""
 
-    __slots__ = ("_connection", "_place", "dialect", "failed", "writable")
+    __slots__ = ("_connection", "_place", "changed", "dialect", "failed", "writable")
 
-    def __init__(self, connection: Connection, dialect: str, place: str, *, writable: bool) -> None:
+    def __init__(self, connection: Connection, dialect: str, place: str, mode: str) -> None:
         self._connection = connection
         self._place = place
         self.dialect = dialect
-        self.writable = writable
+        self.writable = mode != "read"
         self.failed = False
+        #: The executions whose watchers hear of it.
+        self.changed: set[str] = set()
 
     def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Found:
         """Runs a query."""
@@ -85,11 +87,12 @@ class Session:
         if self.write(statement, values).rowcount == 0:
             raise self._unmet(check)
 
-    def notify(self, execution_id: str) -> None:  # noqa: ARG002
-        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every
-        commit. Raises NoetlError in a transaction for reads."""
+    def notify(self, execution_id: str) -> None:
+        """Tells those who watch the execution, once this is committed. Of a SQLite file they hear
+        of every commit. Raises NoetlError in a transaction for reads."""
         if not self.writable:
             raise refused_write()
+        self.changed.add(execution_id)
 
     def append(
         self,
@@ -125,6 +128,10 @@ class Session:
         """Marks the transaction as unusable; returns the error, to be raised."""
         self.failed = True
         return error
+
+    def close(self) -> None:
+        """Whoever kept the session must not write into the next transaction of its connection."""
+        self.failed = True
 
 
 def lines(ids: Sequence[T]) -> list[list[T]]:

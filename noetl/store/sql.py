@@ -1,11 +1,11 @@
-"""The store on SQLite and PostgreSQL."""
+"""The store on PostgreSQL and SQLite."""
 
 from __future__ import annotations
 
 import os
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 
 from sqlalchemy import func, select
@@ -14,7 +14,7 @@ from noetl.store.commands import SqlCommands
 from noetl.store.credentials import SqlCredentials
 from noetl.store.dead_letters import SqlDeadLetters
 from noetl.store.direct import open_direct
-from noetl.store.engine import Connections, open_engine
+from noetl.store.engine import Connections, MemoryConnections, connect
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
 from noetl.store.hearing import listen
@@ -83,8 +83,11 @@ class SqlStore:
     def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
-        self._connections = Connections(open_engine(url, pool_size))
-        self._watches = Watches(lambda: listen(self._connections), self.read, watch_s)
+        self._connections = connect(url, pool_size)
+        #: Whether nobody else can change anything, and so nobody else has to be listened to.
+        self._alone = isinstance(self._connections, MemoryConnections)
+        ear = None if self._alone else lambda: listen(self._connections)
+        self._watches = Watches(ear, self.read, watch_s)
         _forget_after_fork(self._connections)
         _forget_after_fork(self._watches)
 
@@ -113,6 +116,8 @@ class SqlStore:
             yield SqlTransaction(session, self._shard)
             if session.failed:  # the caller swallowed the failure; half of a change must not be committed
                 raise unusable()
+        if self._alone:
+            self._watches.wake(session.changed)
 
     @contextmanager
     def _session(self, mode: str) -> Iterator[Session]:
@@ -124,12 +129,15 @@ class SqlStore:
             ):
                 yield session
         else:
-            with connections.open(mode) as connection:
-                yield Session(connection, connections.dialect, connections.place, writable=mode != "read")
+            with (
+                connections.open(mode) as connection,
+                closing(Session(connection, connections.dialect, connections.place, mode)) as session,
+            ):
+                yield session
 
     def close(self) -> None:
         self._watches.close()
-        self._connections.engine.dispose()
+        self._connections.close()
 
 
 def _forget_after_fork(one: Connections | Watches) -> None:

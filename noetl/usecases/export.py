@@ -14,9 +14,8 @@ from typing import Final, TypeAlias
 
 from noetl.facts.events import Event
 from noetl.facts.logs import LogChunk, LogFilter
-from noetl.projection.definitions import net_rows
 from noetl.projection.fold import Projection
-from noetl.projection.references import reference_rows
+from noetl.projection.references import net_rows, reference_rows
 from noetl.projection.tables import FOLDED, REFERENCES, ProjectionRow, needs_executions
 from noetl.usecases import logs
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction

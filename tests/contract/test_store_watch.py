@@ -14,7 +14,6 @@ from noetl.errors import NoetlError, Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
 from noetl.store.hearing import CHANNEL, make_notice
-from noetl.store.memory.store import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
 from tests import pace
@@ -31,7 +30,7 @@ SHORT = 0.3
 def elsewhere(store: Store, store_url: str) -> Iterator[Store]:
     """What another process would open: the same rows, nothing else in common. In memory there is
     none."""
-    if isinstance(store, MemoryStore):
+    if store_url == "memory://":
         yield store
         return
     opened = open_store(store_url)
@@ -234,7 +233,7 @@ def _eventually(probe: Callable[[], bool]) -> bool:
 
 def test_where_nothing_is_heard_of_changes_they_are_looked_for() -> None:
     """As behind a pooler that hands LISTEN to somebody else."""
-    store = MemoryStore()
+    store = open_store("memory://")
     create(store)
 
     @contextmanager

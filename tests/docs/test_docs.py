@@ -430,7 +430,7 @@ def test_plans_lists_the_keys_of_what_is_said_of_a_task() -> None:
 
 
 def test_plans_lists_every_section_of_the_text() -> None:
-    titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan_text.py").read_text()))
+    titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan.py").read_text()))
     assert set(keys(sections("docs/plan.md")["How to read it"])) == titles
 
 

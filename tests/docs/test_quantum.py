@@ -14,7 +14,7 @@ from pages import ROOT, page, playbooks, rows, sections
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.quantum.circuits import compiling, gatesets, qasm, qasm_gates, qasm_parser, qasm_program, qasm_text
+from noetl.quantum.circuits import compiling, qasm, qasm_gates, qasm_parser, qasm_program, qasm_text
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS
 from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY
 from noetl.quantum.circuits.qasm_program import UNKNOWN
@@ -237,7 +237,7 @@ def test_the_page_lists_the_bounds_of_openqasm() -> None:
 
 def test_every_gate_set_is_named() -> None:
     cell = next(cells[1] for cells in rows(sections(PAGE)["Compiling"]) if cells[0] == "`gateset`")
-    assert set(re.findall(r"`(\w+)`", cell)) == set(gatesets._GATESETS)
+    assert set(re.findall(r"`(\w+)`", cell)) == set(compiling._GATESETS)
 
 
 def test_the_errors_that_the_page_explains_are_raised_somewhere() -> None:

@@ -15,18 +15,19 @@ from typing import Any
 import pytest
 from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
+from sqlalchemy import bindparam, update
 from world import OPERATIONS, PATIENT, Schedule, World
 
 from noetl.engine import decide as engine_decide
 from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
-from noetl.engine import life as engine_life
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
-from noetl.store.memory import commands as memory_commands
-from noetl.store.memory.events import MemoryEvents
-from noetl.store.memory.loops import MemoryLoops
+from noetl.store import commands as store_commands
+from noetl.store.events import SqlEvents
+from noetl.store.loops import SqlLoops
+from noetl.store.schema import command, loop_run
 from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -256,12 +257,12 @@ def no_sweeper(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @defect("workers die", "come to rest|twice")
 def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
-    append = MemoryEvents.append
+    append = SqlEvents.append
 
     def keyless(self: Any, run: str, version: int, drafts: Any, now: Any) -> Any:
         return append(self, run, version, [replace(draft, dedup_key=None) for draft in drafts], now)
 
-    patch.setattr(MemoryEvents, "append", keyless)
+    patch.setattr(SqlEvents, "append", keyless)
 
 
 def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
@@ -339,7 +340,9 @@ def an_effect_key_for_every_call(patch: pytest.MonkeyPatch) -> None:
 
 @defect("the chord alone completes a loop", "calls of start#1 at once")
 def claims_that_are_never_refused(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_commands, "_free", lambda row, now: True)
+    claimed = dict(store_commands._claim._values)
+    anybody = update(command).where(command.c.command_id == bindparam("id")).values(claimed)
+    patch.setattr(store_commands, "_claim", anybody.returning(*store_commands.COLUMNS))
 
 
 @defect("the chord alone completes a loop", "still running")
@@ -351,8 +354,7 @@ def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
     rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide.cancel)
     patch.setattr(engine_decide, "_RULES", rules)
-    for module in (engine_decide, engine_life):
-        patch.setattr(module, "is_halted", lambda state: state.pause_requested)
+    patch.setattr(engine_decide, "is_halted", lambda state: state.pause_requested)
 
 
 @defect("a healthy loop needs no sweeper", "the result is")
@@ -388,21 +390,22 @@ def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "already recorded")
 def second_deliveries_that_begin_at_the_first_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryEvents, "of_run", lambda self, run, step, iteration: [])
+    patch.setattr(SqlEvents, "of_run", lambda self, run, step, iteration: [])
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")
 def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
-    original = MemoryLoops.take
+    original = SqlLoops.take
+    back = update(loop_run).where(loop_run.c.run_id == bindparam("run"))
+    back = back.values(next_index=loop_run.c.next_index - 1)
 
     def again(self: Any, run: str, step: str, generation: int, count: int) -> tuple[int, ...]:
         taken = original(self, run, step, generation, count)
-        row = self._journal.locked.loops.rows.get((run, step))
         if taken and taken[-1] % 3 == 1:
-            self._put_loop(replace(row, next_index=row.next_index - 1))
+            self._session.write(back, {"run": step})
         return taken
 
-    patch.setattr(MemoryLoops, "take", again)
+    patch.setattr(SqlLoops, "take", again)
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")

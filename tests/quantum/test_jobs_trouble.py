@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import ToolError
-from noetl.pipeline.calls import LONGEST_WAIT_S
+from noetl.pipeline.deadline import LONGEST_WAIT_S
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import MaybeSubmitted

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyflakes.checker import Checker
 from pyflakes.messages import UndefinedLocal, UndefinedName
 
+from noetl.dsl.checks.code import script_name, text_of_file
+from noetl.dsl.checks.subject import Subject
+from noetl.dsl.checks.values import inputs_around
+from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.net.model import EACH_INPUTS, Template
+
 #: Code that calls these may define names that nobody sees, or ask which there are.
 _DEFINE: Final = frozenset({"exec", "globals", "locals", "vars", "setattr", "eval", "dir"})
-
-
+#: What the runner gives to every code besides its inputs.
+_GIVEN: Final = frozenset({"args", "input_data", "context"})
 _BUILT_IN: Final = frozenset(dir(builtins))
 #: What has a scope of its own, unbinds a name, or reads one that it binds: there more than names
 #: has to be looked at.
@@ -77,9 +84,9 @@ def _are_given(nodes: Collection[ast.AST], given: Collection[str]) -> bool:
     if any(isinstance(node, _MAY_HIDE) for node in nodes):
         return False
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    known = _BUILT_IN.union(given)
     return all(
-        isinstance(name.ctx, ast.Store) or (isinstance(name.ctx, ast.Load) and name.id in known)
+        isinstance(name.ctx, ast.Store)
+        or (isinstance(name.ctx, ast.Load) and name.id in _BUILT_IN.union(given))
         for name in names
     )
 
@@ -105,3 +112,78 @@ def _lines(node: ast.stmt) -> range:
 
 def _is_within(line: int, ranges: Collection[range]) -> bool:
     return any(line in lines for lines in ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """Python code of a task, or of the script `file`; `given` are the names that the task itself
+    gives it."""
+
+    step: str
+    path: Path
+    text: str
+    given: frozenset[str]
+    file: str = ""
+
+
+def check_names_of_code(subject: Subject) -> Iterator[Finding]:
+    """Names in python code that neither the code nor its inputs nor its libraries define."""
+    net = subject.net
+    if net is None or not subject.notes.is_whole:
+        return
+    around = inputs_around(net)
+    for code in _codes(subject):
+        tree = parsed(code.text)
+        given = {*_GIVEN, *code.given, *around[code.step]}
+        for one in undefined_names(tree, given) if not isinstance(tree, Fault) else ():
+            message = f"python: nothing defines {shown(one.name)}"
+            otherwise = f"hand it over with input: {{{one.name}: ...}}"
+            hint = subject.names.suggest(one.name, sorted(given), otherwise)
+            if code.file:
+                yield Finding(
+                    Code.UNDEFINED_IN_CODE,
+                    code.path,
+                    f"python: {code.file}:{one.line}: nothing defines {shown(one.name)}",
+                    hint,
+                )
+            else:
+                lines = code.text.split("\n")
+                at = sum(len(line) + 1 for line in lines[: one.line - 1])
+                column = len(lines[one.line - 1].encode()[: one.column].decode("utf-8", "replace"))
+                yield Finding(Code.UNDEFINED_IN_CODE, code.path, message, hint, (code.text, at + column))
+
+
+def _codes(subject: Subject) -> Iterator[_Code]:
+    """The code of tasks whose inputs are known, which those of repeated calls are not."""
+    for call in subject.notes.calls:
+        task, kind = call.task, call.kind
+        libs = names_of_libs(task.config.get("libs"))
+        if libs is None or not call.step or any(subject.raw(part).get("repeat") for part in call.parts):
+            continue
+        given = {*libs, *task.args, *task.handed}
+        given |= {*EACH_INPUTS} if any("each" in path for path in call.paths.values()) else set()
+        for key in kind.python_keys:
+            text = task.config.get(key)
+            if isinstance(text, str) and key in task.verbatim:
+                yield _Code(call.step, call.paths[key], text, frozenset(given))
+        for key in kind.source_files if kind.python_keys and subject.files is not None else ():
+            name = script_name(kind, task.config.get(key))
+            text = text_of_file(subject, name) if name is not None else None
+            if name is not None and isinstance(text, str):
+                yield _Code(call.step, call.paths[key], text, frozenset(given), name)
+
+
+def names_of_libs(libs: Template) -> frozenset[str] | None:
+    """The names that `libs` binds; None where that is known only when the task runs."""
+    if isinstance(libs, Mapping):
+        return frozenset(libs)
+    if not isinstance(libs, list | None):
+        return None
+    found = set[str]()
+    for one in libs or ():
+        path, _, alias = str(one).partition(" as ")
+        parts = path.strip().split(".")
+        if not all(map(str.isidentifier, parts)):
+            return None  # a distribution, whose modules are those that are installed
+        found.add(alias.strip() or parts[0])
+    return frozenset(found)

@@ -1,4 +1,4 @@
-"""What every part of a compilation shares, and where in the playbook a part stands."""
+"""What every part of a compilation shares: the document, notes for the checks, assignments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,72 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl import expressions
-from noetl.dsl.compile.notes import Notes, Use
-from noetl.dsl.document import Document, Tool
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.document import Arc, Document, Step, Then, Tool
+from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import JsonMap
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import Assignment, Demand, KindInfo, Scope, Task, Template
+
+#: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
+WORKBOOK = ""
+#: The keychain, whose templates see less than those of the workload. No step can be called so.
+KEYCHAIN = "#keychain"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the
+    workload."""
+
+    path: Path
+    template: Template
+    step: str | None
+    guard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value
+    or as null; `own` are those among them that the workbook does not know."""
+
+    path: Path
+    step: str
+    expects: tuple[Demand, ...]
+    given: Mapping[str, bool]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCall:
+    """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`.
+    `parts` are where its mappings stand, the outermost first; `paths` where each key of its
+    configuration does; `rules` where its policy does, if it is the document's."""
+
+    step: str
+    pipeline: Path
+    path: Path
+    kind: KindInfo
+    task: Task
+    parts: tuple[Path, ...]
+    paths: Mapping[str, Path]
+    rules: Path | None = None
+    #: Whether it claims the rows of a loop.
+    claims: bool = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """All that compiling one document notes. `is_whole`: no step and no arc was left out because of
+    an error, so that the net says what follows what."""
+
+    uses: list[Use] = field(default_factory=list)
+    calls: list[CompiledCall] = field(default_factory=list)
+    expecting: list[Expecting] = field(default_factory=list)
+    #: Where each arc stands, by its id.
+    arcs: dict[str, Path] = field(default_factory=dict)
+    is_whole: bool = True
+
 
 #: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
 MAX_SHARED = 1_000_000
@@ -90,3 +149,77 @@ class Site:
     specs: tuple[Path, ...] = ()
     iterating: bool = False
     reduced: frozenset[str] | None = None
+
+
+_SCOPES: Mapping[str, Scope] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "step": "step"}
+_NOT_ASSIGNABLE = frozenset({"workload", "keychain", "args", "input", "env"})
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a name without a scope means, and whether there is an iteration to write to."""
+
+    site: Site
+    bare: Scope
+    iterating: bool
+    reduced: frozenset[str] | None = None
+
+
+def task_level(site: Site) -> Level:
+    """Of tasks and of the rules of their policies."""
+    return Level(site, "local", site.iterating, site.reduced)
+
+
+def step_level(site: Site) -> Level:
+    """Of steps and arcs: the iterations are over, and plain names mean ctx."""
+    return Level(site, "ctx", iterating=False)
+
+
+def assignments(
+    context: Context, part: Tool | Then | Step | Arc, path: Path, level: Level
+) -> tuple[Assignment, ...]:
+    """All that a part assigns, in the order of the document."""
+    made = []
+    for name, value in (part.set or {}).items():
+        at = (*path, "set", name)
+        one = assignment(context, at, name, value, level)
+        if one is not None:
+            context.use(at, value, level.site.step)
+            made.append(one)
+    return tuple(made)
+
+
+def assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
+    """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
+    assigned."""
+    head, dot, rest = target.partition(".")
+    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (level.bare, target)
+    fault = _fault(target, head if dot else "", scope, name, level)
+    if fault is not None:
+        context.report.add(Code.SCOPE, at, *fault, at_key=True)
+        return None
+    if scope == "ctx" and level.reduced is not None and name not in level.reduced:
+        context.report.add(
+            Code.UNREDUCED,
+            at,
+            f"ctx.{name} is written by the iterations of a parallel loop without a reducer",
+            f"add loop.spec.reduce: {{ctx.{name}: append}}, or write iter.{name}",
+            at_key=True,
+        )
+    return Assignment(scope, name, value)
+
+
+def _fault(target: str, head: str, scope: Scope, name: str, level: Level) -> tuple[str, str] | None:
+    if head in _NOT_ASSIGNABLE:
+        return (
+            f"{shown(target)} cannot be assigned: {head} does not change",
+            f"assign ctx.{name.partition('.')[2]}",
+        )
+    if not all(part.strip() for part in name.split(".")):
+        return (
+            f"{shown(target)} names nothing to assign",
+            "write ctx.<name>, iter.<name>, step.<name> or a name",
+        )
+    if scope == "iter" and not level.iterating:
+        return f"{shown(target)} is assigned outside of an iteration", "assign ctx.<name> or step.<name> here"
+    return None

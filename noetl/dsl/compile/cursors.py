@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.dsl.compile.code import as_written
-from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.context import CompiledCall, Context, Site
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
@@ -46,8 +45,9 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     """The claim of the cursor at `path`; None where it cannot be made."""
     kind = _kind(context, part, path)
     if part.claim is None or not part.claim.strip():
-        hint = "add claim: UPDATE ... RETURNING *"
-        context.report.missing(path, "claim", "the cursor does not say how rows are claimed", hint)
+        context.report.missing(
+            path, "claim", "the cursor does not say how rows are claimed", "add claim: UPDATE ... RETURNING *"
+        )
     if kind is None or part.claim is None:
         return None
     at = (*path, "claim")
@@ -92,9 +92,12 @@ def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
         return None
     if part.kind in able:
         return context.kinds[part.kind]
-    hint = context.report.suggest(part.kind, able, f"one of {', '.join(able)}")
-    message = f"rows cannot be claimed with kind {shown(part.kind)}"
-    context.report.add(Code.UNKNOWN_KIND, (*path, "kind"), message, hint)
+    context.report.add(
+        Code.UNKNOWN_KIND,
+        (*path, "kind"),
+        f"rows cannot be claimed with kind {shown(part.kind)}",
+        context.report.suggest(part.kind, able, f"one of {', '.join(able)}"),
+    )
     return None
 
 
@@ -105,8 +108,13 @@ def _config(
     config: dict[str, Template] = {}
     for key, value in (part.model_extra or {}).items():
         if key in kind.verbatim_with_params:
-            hint = "write it under claim:"
-            context.report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a cursor", hint, at_key=True)
+            context.report.add(
+                Code.MISPLACED,
+                (*path, key),
+                f"`{key}` stands at a cursor",
+                "write it under claim:",
+                at_key=True,
+            )
             continue
         if not is_free(key):
             config[key] = value
@@ -135,8 +143,7 @@ def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Te
     """`frame.max_rows`."""
     if frame is None:
         return MAX_ROWS
-    at = (*site.specs[-1], "frame")
-    return _max_rows(context, frame, (*at, "max_rows"), site.step)
+    return _max_rows(context, frame, (*site.specs[-1], "frame", "max_rows"), site.step)
 
 
 def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) -> Template:

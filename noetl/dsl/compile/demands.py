@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.context import Context, Expecting
 from noetl.dsl.compile.entries import ToolEntry, inputs_of
-from noetl.dsl.compile.notes import Expecting
 from noetl.dsl.document import Assert, NamedTask, Tool
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of

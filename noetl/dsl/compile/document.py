@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.compile.entries import workbook_entries
-from noetl.dsl.compile.keychain import keychain
+from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
@@ -31,8 +30,9 @@ def compile_document(context: Context) -> Net | None:
     report, what the checks need to know in its notes."""
     document = context.document
     if not document.workflow:
-        hint = "add workflow: with a list of steps"
-        context.report.missing((), "workflow", "the document has no steps", hint)
+        context.report.missing(
+            (), "workflow", "the document has no steps", "add workflow: with a list of steps"
+        )
     steps = list(_named_steps(context, document))
     # Steps that are left out because of their own faults are no unknown targets.
     context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
@@ -57,7 +57,7 @@ def compile_document(context: Context) -> Net | None:
         transitions=transitions,
         workload=workload,
         workbook=workbook_tasks(context),
-        keychain=keychain(context),
+        keychain=compile_keychain(context),
         final_step=_special_step(context, spec.final_step, "final_step"),
         failure=failure,
         no_next_is_error=bool(spec.no_next_is_error),
@@ -72,9 +72,11 @@ def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, St
     seen: dict[str, int] = {}
     workflow = document.workflow or []
     if len(workflow) > MAX_STEPS:
-        message = f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}"
         context.report.add(
-            Code.TOO_MANY_STEPS, ("workflow",), message, "move parts into playbooks of their own"
+            Code.TOO_MANY_STEPS,
+            ("workflow",),
+            f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}",
+            "move parts into playbooks of their own",
         )
         workflow = workflow[:MAX_STEPS]
         context.notes.is_whole = False
@@ -95,8 +97,12 @@ def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, 
         return False
     at = (*path, "step")
     if step.step in seen:
-        message = f"a step {shown(step.step)} is already in line {seen[step.step]}"
-        context.report.add(Code.DUPLICATE_NAME, at, message, "give each step its own name")
+        context.report.add(
+            Code.DUPLICATE_NAME,
+            at,
+            f"a step {shown(step.step)} is already in line {seen[step.step]}",
+            "give each step its own name",
+        )
         return False
     return usable(context.report, step.step, at, "step")
 
@@ -135,8 +141,9 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or context.report.is_faulty((*path, "next")):
         return
-    message = f"step {shown(name)} has neither tool nor next"
-    context.report.missing(path, "tool", message, "add one of them, or remove the step")
+    context.report.missing(
+        path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"
+    )
 
 
 def _site(name: str, step: Step, path: Path) -> Site:
@@ -174,8 +181,12 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
 def _iteration(context: Context, step: Step, at: Path) -> str:
     name = (step.iteration or "").removeprefix("ctx.")
     if name and not name.isidentifier():
-        hint = "write the name of a variable in ctx that holds {<iterator>, index, parent}"
-        context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
+        context.report.add(
+            Code.VALUE,
+            at,
+            f"iteration is {shown(step.iteration)}",
+            "write the name of a variable in ctx that holds {<iterator>, index, parent}",
+        )
         return ""
     return name
 
@@ -228,8 +239,12 @@ def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], ar
 def _special_step(context: Context, name: str | None, key: str) -> str | None:
     if name is None or name in context.step_names:
         return name
-    hint = context.report.suggest(name, context.step_names, "name a step of this workflow")
-    context.report.add(Code.UNKNOWN_STEP, (*_EXECUTOR_SPEC, key), f"there is no step {shown(name)}", hint)
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        (*_EXECUTOR_SPEC, key),
+        f"there is no step {shown(name)}",
+        context.report.suggest(name, context.step_names, "name a step of this workflow"),
+    )
     context.notes.is_whole = False
     return None
 

@@ -1,4 +1,4 @@
-"""`loop`, and what failure means for loops, steps and executions."""
+"""`loop` of steps and of tasks, and what failure means for loops, steps and executions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from noetl.dsl.compile.context import Context, Site
 from noetl.dsl.compile.cursors import cursor
+from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.texts import is_template
@@ -54,8 +55,9 @@ def _mode(
 ) -> Literal["sequential", "parallel", "cursor"]:
     """Of a loop over a cursor `mode: cursor` is left where its width is known when it runs."""
     if spec.mode == "cursor" and part.cursor is None:
-        message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
-        context.report.add(Code.VALUE, at, message, hint)
+        context.report.add(
+            Code.VALUE, at, "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
+        )
         return "parallel"
     return spec.mode or "sequential"
 
@@ -65,11 +67,15 @@ def _check_source(context: Context, part: Loop, path: Path) -> None:
     report = context.report
     given = "in_" in part.model_fields_set
     if given and part.cursor is not None:
-        message = "the loop has both `in` and `cursor`"
-        report.add(Code.MISPLACED, (*path, "cursor"), message, "keep one of them", at_key=True)
+        report.add(
+            Code.MISPLACED,
+            (*path, "cursor"),
+            "the loop has both `in` and `cursor`",
+            "keep one of them",
+            at_key=True,
+        )
     elif not given and part.cursor is None and not report.is_faulty((*path, "cursor")):
-        hint = 'add in: "{{ ... }}" or a list'
-        report.missing(path, "in", "the loop does not say what to loop over", hint)
+        report.missing(path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list')
 
 
 def is_parallel(part: Loop) -> bool:
@@ -97,8 +103,9 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
 
 def reduced_names(part: Loop) -> frozenset[str]:
     """The ctx names that have a reducer."""
-    keys = ((part.spec and part.spec.reduce) or {}).keys()
-    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
+    return frozenset(
+        key.removeprefix("ctx.").removeprefix("vars.") for key in (part.spec and part.spec.reduce) or ()
+    )
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
@@ -107,8 +114,7 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
     given = policy.failure
     if given is None:
         return None
-    at = (*path, "policy", "failure")
-    return _failure(context, given, at)
+    return _failure(context, given, (*path, "policy", "failure"))
 
 
 def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
@@ -137,8 +143,12 @@ def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | No
         return None
     at = (*path, "iterator")
     if part.iterator in _OF_ITERATIONS:
-        message = f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}"
-        context.report.add(Code.NAME, at, message, "call it item")
+        context.report.add(
+            Code.NAME,
+            at,
+            f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}",
+            "call it item",
+        )
         return None
     return part.iterator if readable(context.report, part.iterator, at) else None
 
@@ -177,3 +187,20 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
     if chain[0] == iterator or chain[:2] == ("iter", iterator):
         return True
     return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))
+
+
+def task_loop(context: Context, entry: ToolEntry, site: Site) -> NetLoop | None:
+    """The loop of the task."""
+    if (given := entry.part("loop")) is None:
+        return None
+    part, path = given
+    spec = part.spec or LoopSpec()
+    iterator = iterator_of(context, part, path)
+    if "in_" not in part.model_fields_set:
+        context.report.missing(
+            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
+        )
+    if iterator is None:
+        return None
+    context.use((*path, "in"), part.in_, site.step)
+    return NetLoop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())

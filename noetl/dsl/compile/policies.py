@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.after import Siblings
-from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, task_level
+from noetl.dsl.compile.entries import Siblings
 from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
@@ -39,8 +38,9 @@ def branches(
         if rule.then is None and (rule.when is not None or not isinstance(other, Part)):
             context.report.missing(at, "then", "the rule does not say what follows", "add then: {...}")
         if isinstance(other, ElseThen | ElseAllow) and other.then is None:
-            hint = "add then: {...}"
-            context.report.missing((*at, "else"), "then", "`else` does not say what follows", hint)
+            context.report.missing(
+                (*at, "else"), "then", "`else` does not say what follows", "add then: {...}"
+            )
     yield from branches_of(rules, path)
 
 
@@ -102,17 +102,23 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
         context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
         return None
     if then.to in tasks.names:
-        message = (
-            f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
-            "with spec.after run"
+        context.report.add(
+            Code.VALUE,
+            (*at, "to"),
+            (
+                f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
+                "with spec.after run"
+            ),
+            f"it may lead to {listed}",
         )
-        context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
         return None
     if then.to == "previous":
         return _previous(context, at, task, tasks)
-    hint = context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}")
     context.report.add(
-        Code.UNKNOWN_TASK, (*at, "to"), f"there is no task {shown(then.to)} in this step", hint
+        Code.UNKNOWN_TASK,
+        (*at, "to"),
+        f"there is no task {shown(then.to)} in this step",
+        context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}"),
     )
     return None
 

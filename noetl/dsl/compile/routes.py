@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments, step_level
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.boundaries import BOUNDARY
@@ -97,8 +96,12 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
         return None
     if step in context.step_names:
         return step
-    hint = context.report.suggest(step, context.step_names, "every target must be a step of this workflow")
-    context.report.add(Code.UNKNOWN_STEP, target_path, f"there is no step {shown(step)}", hint)
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        target_path,
+        f"there is no step {shown(step)}",
+        context.report.suggest(step, context.step_names, "every target must be a step of this workflow"),
+    )
     return None
 
 

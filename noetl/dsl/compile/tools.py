@@ -6,25 +6,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.compile.after import Siblings, after, check_order, siblings
-from noetl.dsl.compile.assignments import assignments, task_level
 from noetl.dsl.compile.code import as_written, names_context, names_read, renders_script
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments, task_level
 from noetl.dsl.compile.demands import asserted, expecting
-from noetl.dsl.compile.entries import ToolEntry, entries_of, inputs_of, workbook_entry
-from noetl.dsl.compile.keeping import keeping
-from noetl.dsl.compile.notes import WORKBOOK, CompiledCall
+from noetl.dsl.compile.entries import (
+    Siblings,
+    ToolEntry,
+    after,
+    check_order,
+    entries_of,
+    inputs_of,
+    siblings,
+    workbook_entry,
+)
+from noetl.dsl.compile.loops import task_loop
 from noetl.dsl.compile.policies import policy
-from noetl.dsl.compile.repeat import repeated
+from noetl.dsl.compile.repeat import add_repeats
 from noetl.dsl.compile.specs import (
     config_from_spec,
     effective_spec,
+    keeping,
     rules_around,
     rules_of,
     timeout_around,
     use_timeouts,
 )
-from noetl.dsl.compile.task_loops import task_loop
 from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.document.misspelt import is_free
 from noetl.dsl.document.texts import holds_template
@@ -38,10 +44,10 @@ _LATER = frozenset({"wait"})
 
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
-    return repeated(context, _compiled(context, form, path, site), site, _compiled)
+    return add_repeats(context, _compile_tasks(context, form, path, site), site, _compile_tasks)
 
 
-def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
+def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
@@ -133,9 +139,11 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
         )
         return None
     hint = context.report.suggest(tool.kind, [*context.kinds, "workbook"])
-    hint = f"{hint} {available}".strip()
     context.report.add(
-        Code.UNKNOWN_KIND, (*path, "kind"), f"no tool of kind {shown(tool.kind)} is installed", hint
+        Code.UNKNOWN_KIND,
+        (*path, "kind"),
+        f"no tool of kind {shown(tool.kind)} is installed",
+        f"{hint} {available}".strip(),
     )
     return None
 

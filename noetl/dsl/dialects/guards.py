@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from noetl import expressions
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
+from noetl.facts.boundaries import BOUNDARY
 from noetl.net.model import Template
 
 #: A guard as it was written, or one that was made.
 Guard: TypeAlias = Spot | Template
+
+SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
+FAILED: Final = "{{ outcome.status == 'error' }}"
 
 
 class Guards:
@@ -26,18 +30,18 @@ class Guards:
 
     def every(self, *guards: Guard) -> Spot:
         """Holds where all do; no guard (None) always does."""
-        return self._joined("and", guards, nothing=True)
+        return self._join("and", guards, nothing=True)
 
     def some(self, *guards: Guard) -> Spot:
         """Holds where any does."""
-        return self._joined("or", guards, nothing=False)
+        return self._join("or", guards, nothing=False)
 
     def no(self, guard: Guard) -> Spot:
         """Holds where `guard` does not."""
         known = _literal(guard)
         return Spot(f"{{{{ not ({self._inside(guard)}) }}}}" if known is None else not known, _path([guard]))
 
-    def _joined(self, word: str, guards: Sequence[Guard], *, nothing: bool) -> Spot:
+    def _join(self, word: str, guards: Sequence[Guard], *, nothing: bool) -> Spot:
         """`nothing` is what no guard at all means, and what does not count among others."""
         left = [guard for guard in guards if _literal(guard) is not nothing]
         path = _path(left or guards)
@@ -65,6 +69,12 @@ def heads(guard: Guard) -> frozenset[str]:
         # The compiler reports it where it stands.
         return frozenset()
     return frozenset(chain[0] for chain in used)
+
+
+def asks_how_it_ended(guard: Guard) -> bool:
+    """Whether a guard mentions how the step or task ended: one that does not is for successes
+    only."""
+    return not BOUNDARY.isdisjoint(heads(guard))
 
 
 def _plain(guard: Guard) -> Template:

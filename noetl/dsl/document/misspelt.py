@@ -9,8 +9,7 @@ from functools import cache
 from typing import Final
 
 from noetl.dsl.document import Part
-from noetl.dsl.document.base import models_below
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.base import keys_near, models_below
 from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.report import ProblemReport
 

@@ -32,7 +32,7 @@ from noetl.quantum.backends.ionq_answers import (
     weights_of,
 )
 from noetl.quantum.backends.ports import RemoteBackend
-from noetl.quantum.backends.readout import counts_of, on_line, readout, width
+from noetl.quantum.circuits.measurements import counts_of, on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 from noetl.tools.kit.base import Services

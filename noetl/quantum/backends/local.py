@@ -24,9 +24,8 @@ from noetl.quantum.circuits.figures import is_count, reason, show
 from noetl.quantum.circuits.measurements import unroll, without_terminal_measurements
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Capabilities, CircuitRun, Samples
-from noetl.quantum.simulation import stabilizers
-from noetl.quantum.simulation.channels import with_ready_channels
-from noetl.quantum.simulation.misreading import Misreading
+from noetl.quantum.simulation.channels import Misreading, with_ready_channels
+from noetl.quantum.simulation.means import stabilizer_means
 from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of
 
 if TYPE_CHECKING:
@@ -247,7 +246,7 @@ class Clifford(Simulator):
                 "NotClifford",
             )
         with self._refusals():
-            return stabilizers.means(whole, observables, self._order(circuit, qubits))
+            return stabilizer_means(whole, observables, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.CliffordSimulator(seed=random_state(seed))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.config.builder_keys import (
+from noetl.quantum.config.shapes import (
     MOST_OPERATIONS,
     Built,
     Ghz,

@@ -14,7 +14,7 @@ from noetl.errors import ToolError
 from noetl.quantum.circuits import canonical, observables
 from noetl.quantum.circuits.compiling import compile_circuit
 from noetl.quantum.circuits.observables import Basis, Observable
-from noetl.quantum.circuits.resolving import resolve
+from noetl.quantum.circuits.params import resolve
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Capabilities, CircuitRun, LoadedCircuit, Point, Samples
 from noetl.quantum.simulation import mitigation, noise, sampling

@@ -17,8 +17,15 @@ from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import Parts
 from noetl.quantum.experiments.limits import PointCost, point_budget
-from noetl.quantum.experiments.provenance import IDENTITY, differences, provenance
-from noetl.quantum.experiments.results import bits, earlier, keep_points, with_only_point
+from noetl.quantum.experiments.results import (
+    IDENTITY,
+    bits,
+    differences,
+    earlier,
+    keep_points,
+    provenance,
+    with_only_point,
+)
 from noetl.quantum.experiments.sweep import Sweep, SweepPoints
 from noetl.quantum.session import TaskSession, now
 

@@ -21,7 +21,7 @@ from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budget
 from noetl.quantum.experiments.planning import plan
-from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
+from noetl.quantum.experiments.results import open_task, provenance, repeat_config
 from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.elsewhere import (

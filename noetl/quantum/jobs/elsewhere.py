@@ -17,10 +17,10 @@ from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import KeptTables
 from noetl.quantum.experiments.limits import PointBudget, PointCost, check_estimate, point_budget
-from noetl.quantum.experiments.point import assemble, means_of
-from noetl.quantum.experiments.provenance import provenance
-from noetl.quantum.experiments.recent import RecentCache
+from noetl.quantum.experiments.reading import RecentCache
+from noetl.quantum.experiments.results import provenance
 from noetl.quantum.experiments.running import EarlierPoints, before_of, identity, report
+from noetl.quantum.experiments.sweep import assemble, means_of
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.model import CircuitRun, Estimate, JobState
 from noetl.quantum.session import TaskSession

@@ -14,7 +14,7 @@ from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
 from noetl.quantum.config.task import Polling
 from noetl.quantum.jobs.ledger import JobLedger
 from noetl.quantum.model import CircuitRun, JobState
-from noetl.quantum.send_tokens import SendTokens
+from noetl.quantum.session import SendTokens
 
 #: How far a call goes: until all orders are `submitted`, their jobs have `ended`, their results are
 #: `fetched`, or none of the jobs lives any more (`cancelled`).

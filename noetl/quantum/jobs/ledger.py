@@ -13,7 +13,7 @@ import cirq
 import numpy
 
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.readout import readout
+from noetl.quantum.circuits.measurements import readout
 from noetl.quantum.model import CircuitRun, JobState, Samples
 
 #: Of a job that has not ended.

@@ -6,8 +6,6 @@ A name never leads out of its root, whatever it is spelled like and whatever lin
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from noetl.atomic import is_draft, replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
@@ -66,14 +65,14 @@ class ArtifactObject:
 
     def read_to(self, target: Path) -> None:
         """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
-        with _explain_errors(self.uri), _draft_of(target) as draft:
+        with _explain_errors(self.uri), replace_file(target) as draft:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
         """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
         with _explain_errors(self.uri):
             if self.is_local:
-                with _draft_of(Path(self.path)) as draft:
+                with replace_file(Path(self.path)) as draft:
                     shutil.copyfile(source, draft)
                 return
             self.files.makedirs(self.path.rsplit("/", 1)[0], exist_ok=True)
@@ -85,7 +84,7 @@ class ArtifactObject:
             found = self.files.find(self.path, detail=True) if self.files.isdir(self.path) else {}
         start = len(self.path.rstrip("/")) + 1
         listed = sorted((str(path)[start:], int(info["size"])) for path, info in found.items())
-        return [one for one in listed if not _is_draft(one[0])]
+        return [one for one in listed if not is_draft(one[0])]
 
 
 def place_of(
@@ -157,25 +156,6 @@ def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, st
     except (ValueError, TypeError) as error:
         raise bad_path(f"'{uri[:LONGEST_NAME]}' cannot be opened: {error}.") from error
     return files, str(path)
-
-
-@contextlib.contextmanager
-def _draft_of(target: Path) -> Iterator[Path]:
-    """A draft beside `target` that takes its place when the block went well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{secrets.token_hex(8)}.draft")
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _is_draft(name: str) -> bool:
-    last = name.rpartition("/")[2]
-    return last.startswith(".") and last.endswith(".draft")
 
 
 @contextlib.contextmanager

@@ -26,9 +26,9 @@ from noetl.facts.reference import (
 from noetl.facts.values import as_dicts
 from noetl.tools.code.runner.requests import FrameFile, Frames, InputFile
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.large import PARQUET
 from noetl.usecases.ports import Results
 
-PARQUET: Final = "application/vnd.apache.parquet"
 #: References to more bytes than this reach the code in a file, written a part at a time.
 SPILL_BYTES: Final = 1024 * 1024
 #: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it

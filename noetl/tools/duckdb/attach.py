@@ -14,8 +14,8 @@ from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.sql.dsn import postgres_dsn
-from noetl.tools.sql.engine_file import refuse_engine_file
-from noetl.tools.sql.rows import quote
+from noetl.tools.sql.files import refuse_engine_file
+from noetl.tools.sql.rows import quote, quote_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,7 +37,7 @@ class AttachedDatabase:
     @property
     def statement(self) -> str:
         mode = ", READ_ONLY" if self.read_only else ""
-        return f"ATTACH {_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
+        return f"ATTACH {quote_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
 
 
 def attach(
@@ -48,7 +48,7 @@ def attach(
 ) -> None:
     """Attaches every database of `wanted`. Raises ToolError, also where an extension is not
     installed."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     for alias, given in wanted.items():
         one = describe(alias, given, services, policy)
@@ -67,12 +67,12 @@ def attach(
 
 
 def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     extension = _EXTENSIONS[one.type]
     packaged = _packaged_extension(extension)
     try:
-        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
+        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {quote_text(packaged)}")
     except duckdb.Error as error:
         package = f"duckdb-extension-{extension.replace('_', '-')}"
         raise ToolError(
@@ -88,7 +88,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
 
 def _packaged_extension(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     found = importlib.util.find_spec(f"duckdb_extension_{extension}")
     if found is None or found.origin is None:
@@ -143,7 +143,3 @@ def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], po
         raise _unusable(alias, f"there is no file {path}")
     refuse_engine_file(path)
     return str(path)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

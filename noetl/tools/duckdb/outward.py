@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Final
 
 from noetl.errors import ToolError
 from noetl.tools.sql.text import BoundStatement, tokens
 
 #: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
-_OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
+_OUTWARD: Final = (["attach"], ["load"], ["install"], ["force", "install"], ["update", "extensions"])
 #: Words of a statement that say what it is: `CREATE OR REPLACE TEMPORARY SECRET`.
 _LONGEST_BEGINNING: Final = 5
 #: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it
@@ -33,18 +33,16 @@ def outward(bounds: Sequence[BoundStatement]) -> int:
     return sum(1 for _ in takewhile(lambda words: _is_outward(words) or _makes_secret(words), begun))
 
 
-def _begin(bound: BoundStatement) -> tuple[str, ...]:
-    text = bound.dollar()
-    words = (text[one.start : one.end].lower() for one in tokens(text) if one.kind == "word")
-    return tuple(islice(words, _LONGEST_BEGINNING))
+def _begin(bound: BoundStatement) -> list[str]:
+    return bound.statement.words[:_LONGEST_BEGINNING]
 
 
-def _is_outward(begun: Sequence[str]) -> bool:
+def _is_outward(begun: list[str]) -> bool:
     return any(begun[: len(one)] == one for one in _OUTWARD)
 
 
-def _makes_secret(begun: Sequence[str]) -> bool:
-    return begun[:1] == ("create",) and "secret" in begun
+def _makes_secret(begun: list[str]) -> bool:
+    return begun[:1] == ["create"] and "secret" in begun
 
 
 def refuse_outward(bounds: Sequence[BoundStatement]) -> None:
@@ -67,8 +65,7 @@ def refuse_files_of_its_own(bounds: Sequence[BoundStatement]) -> None:
     files."""
     for bound in bounds:
         refused = _LOGS | _SETTINGS if _SETS.intersection(_begin(bound)[:1]) else _LOGS
-        text = bound.dollar()
-        names = (text[one.start : one.end].strip("\"'").lower() for one in tokens(text))
+        names = (one.text.strip("\"'").lower() for one in tokens(bound.dollar()))
         found = next((name for name in names if name in refused), None)
         if found is not None:
             raise ToolError(

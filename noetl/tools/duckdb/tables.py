@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
 from noetl.tools.kit.references import rows_in, rows_of
-from noetl.tools.sql.rows import quote
+from noetl.tools.sql.rows import quote, quote_text
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
@@ -88,10 +88,8 @@ def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT,
     and what does not agree JSON. Rows that are no mappings make one column, `value`."""
     for name, (reader, path) in tables.files.items():
-        source = "'" + str(path).replace("'", "''") + "'"
-        connection.execute(
-            f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {reader.format(source)}"  # noqa: S608
-        )
+        source = reader.format(quote_text(path))
+        connection.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {source}")  # noqa: S608
     for name, (rows, columns) in tables.rows.items():
         shape = json.dumps([_row_shape(rows, columns)])
         source = "SELECT unnest(from_json($rows, $shape), max_depth := 2)"

@@ -1,5 +1,4 @@
-"""What a tool cannot take of a configuration, as pydantic tells it: asked by the compiler, and
-before each call."""
+"""Checks configurations by the models of their tools: for the compiler, and before each call."""
 
 from __future__ import annotations
 
@@ -10,7 +9,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.nearest import did_you_mean
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
@@ -22,21 +23,64 @@ def unknown_keys(tool: ToolDeclaration, config: Mapping[str, Json]) -> list[str]
     return [key for key in config if key not in fields.keys() | {field.alias for field in fields.values()}]
 
 
-def validate_config(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
-    """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's
-    ValidationError."""
+def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
+    """The configuration as the tool's own class, without keys that mean nothing to it. Raises
+    ToolError with one sentence naming the field."""
+    for group in tool.required:
+        if all(config.get(key) in (None, "", [], {}) for key in group):
+            names = " or ".join(f"'{key}'" for key in group)
+            raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
+    try:
+        return _validate(tool, config)
+    except ValidationError as error:
+        raise ToolError("client_error", _describe(tool, error, config), type="ValidationError") from None
+
+
+def _validate(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
     unknown = set(unknown_keys(tool, config))
     return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
+
+
+def _describe(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
+    # Of the value itself only its type is shown: it may be a secret.
+    fault = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(_find_path(fault["loc"], config))
+    if fault["type"] == "missing":
+        where = ".".join(filter(None, (where, str(fault["loc"][-1]))))
+    if fault["type"] == "extra_forbidden":
+        # Of a mapping inside of the configuration; at its top they are only warned of.
+        key, known = str(fault["loc"][-1]), known_keys(tool.config_model, fault["loc"][:-1])
+        return f"The {tool.kind} task has no key '{where}'.{did_you_mean(key, known)}"
+    if fault["type"] == "missing":
+        return f"The {tool.kind} task needs '{where}', which is missing."
+    reason = fault["msg"].removeprefix("Value error, ")
+    if not where:
+        return f"The {tool.kind} task cannot be run: {reason}."
+    return (
+        f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type "
+        f"{type(fault['input']).__name__})."
+    )
+
+
+def _find_path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
+    """`loc` without what names no part of `value`: pydantic puts the branches of unions in."""
+    for part in loc:
+        inside = (isinstance(value, Mapping) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        )
+        if inside:
+            yield str(part)
+            value = value[part]
 
 
 def faults(tool: ToolDeclaration, config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
     """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown
     key in a mapping the context has `known`: the keys that it takes."""
-    found = _faults(partial(validate_config, tool), tool.config_model, config)
+    found = _faults(partial(_validate, tool), tool.config_model, config)
     if tool.written_model is not None:
-        told = {fault["loc"][:1] for fault in found}
+        known = {fault["loc"][:1] for fault in found}
         written = _faults(tool.written_model.model_validate, tool.written_model, config)
-        found += [fault for fault in written if fault["loc"][:1] not in told]
+        found += [fault for fault in written if fault["loc"][:1] not in known]
     return tuple(found)
 
 
@@ -48,7 +92,7 @@ def _faults(
     except ValidationError as error:
         return [_explain(fault, model) for fault in error.errors(include_url=False)]
     # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs,
-    # and is told then.
+    # and is reported then.
     except Exception:  # noqa: BLE001
         return []
     return []
@@ -74,11 +118,11 @@ def _says_kind(context: Mapping[str, Any]) -> str:
 
 
 def known_keys(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
-    """The keys that the mapping at `place` takes, as far as models tell."""
+    """The keys that the mapping at `place` takes, as far as models say."""
     models = [model]
     for part in place:
         fields = [one.model_fields[str(part)] for one in models if part in one.model_fields]
-        # What is no field is the branch of a union, or the number of an item.
+        # Anything but a field is the branch of a union, or the number of an item.
         models = [one for field in fields for one in _models_in(field.annotation)] or models
     return [key for one in models for key in one.model_fields]
 

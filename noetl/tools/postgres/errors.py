@@ -1,5 +1,4 @@
-"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try
-again."""
+"""Explains errors of PostgreSQL: which statement, which line, and whether to try again."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.sql.calls import SqlErrors
 from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
-_SHOWN = 200
 #: States that a second try may get past.
 _PASSING = frozenset({"40001", "40P01", "55P03"})
 _GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
@@ -25,91 +24,57 @@ _REFUSED = re.compile(
 )
 
 
-class PostgresErrors:
-    """Turns errors of the driver into ToolErrors that never quote the password."""
+class PostgresErrors(SqlErrors):
+    """Explains errors of the driver, and never quotes the password."""
+
+    section = "pg"
 
     def __init__(
-        self, bound: Sequence[BoundStatement], has_lines: bool, password: str, deadline_s: float
+        self, password: str, deadline_s: float, bound: Sequence[BoundStatement] = (), has_lines: bool = False
     ) -> None:
-        self._bound = bound
-        self._has_lines = has_lines
+        super().__init__(bound, has_lines)
         self._password = password
         self._deadline_s = deadline_s
 
-    def place(self, index: int) -> str:
-        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
-
     @contextlib.contextmanager
-    def of_statement(
-        self, index: int, cursor: extensions.cursor | None = None, before: int = 0
+    def explain(
+        self, place: int | str, cursor: extensions.cursor | None = None, before: int = 0
     ) -> Iterator[None]:
-        """`before`: characters that were sent before the statement. Raises ToolError for what the
-        statement met."""
+        """`place`: see `SqlErrors.failure`; `before`: characters that were sent before the
+        statement. Raises ToolError for what the server, or the driver, raises in the block."""
         import psycopg2  # see `Postgres.run`
 
         try:
             yield
         except psycopg2.Error as error:
-            raise self._failure(error, index, cursor, before) from error
+            raise self._of_server(error, place, cursor, before) from error
         except ValueError as error:
             # The driver refuses NUL in texts before it sends anything.
-            raise ToolError(
-                "sql", f"{self.place(index)} cannot be sent: {error}.", type="ValueError"
-            ) from error
-
-    @contextlib.contextmanager
-    def of(self, what: str) -> Iterator[None]:
-        """For what is not a statement of the task: `what` begins the sentence. Raises ToolError."""
-        import psycopg2  # see `Postgres.run`
-
-        try:
-            yield
-        except psycopg2.Error as error:
-            kind, retryable = self._meaning(error)
-            raise ToolError(
-                kind,
-                f"{what}: {self._primary(error)}",
-                retryable=retryable,
-                type=type(error).__name__,
-                extras={"pg": self._extras(error)},
-            ) from error
-        except ValueError as error:
+            what = f"{self.place(place)} cannot be sent" if isinstance(place, int) else place
             raise ToolError("sql", f"{what}: {error}.", type="ValueError") from error
 
-    def _failure(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
-        bound = self._bound[index]
-        offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
-        line = bound.statement.line if offset is None else bound.statement.line_at(offset)
-        kind, retryable = self._meaning(error)
-        extras: dict[str, Json] = {
-            **self._extras(error),
-            "position": None if offset is None else offset + 1,
-            "statement_index": index,
-            "statement": self._scrub(bound.statement.text[:_SHOWN], lines=True),
-        }
-        return ToolError(
-            kind,
-            f"{self.place(index)} failed at line {line}: {self._primary(error)}",
-            retryable=retryable,
-            type=type(error).__name__,
-            line=line if self._has_lines else None,
-            extras={"pg": extras},
-        )
-
-    def _meaning(self, error: Any) -> tuple[str, bool]:
-        state = error.pgcode or ""
-        return meaning(state, lost=not state and _is_lost(error))
-
-    def _primary(self, error: Any) -> str:
-        return self._scrub(error.diag.message_primary or str(error))
-
-    def _extras(self, error: Any) -> dict[str, Json]:
-        return {
-            "sqlstate": error.pgcode or "",
+    def _of_server(
+        self, error: Any, place: int | str, cursor: extensions.cursor | None, before: int
+    ) -> ToolError:
+        state, line = error.pgcode or "", None
+        about: dict[str, Json] = {
+            "sqlstate": state,
             "severity": error.diag.severity or "",
             "detail": self._scrub(error.diag.message_detail or ""),
             "hint": error.diag.message_hint or "",
         }
+        if isinstance(place, int):
+            bound = self.bound[place]
+            offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
+            line = None if offset is None else bound.statement.line_at(offset)
+            about["position"] = None if offset is None else offset + 1
+        kind, retryable = meaning(state, lost=not state and _is_lost(error))
+        cause = self._scrub(error.diag.message_primary or str(error))
+        return self.failure(place, error, cause, about, kind=kind, retryable=retryable, line=line)
+
+    def show(self, text: str) -> str:
+        """See `SqlErrors`."""
+        return self._hide_password(super().show(text))
 
     def unreachable(self, error: Exception) -> ToolError:
         """Why there is no connection."""
@@ -131,10 +96,12 @@ class PostgresErrors:
             extras={"pg": {"sqlstate": "57014"}},
         )
 
-    def _scrub(self, text: str, lines: bool = False) -> str:
-        """The first line of what the server said, never with the password in it."""
-        first = text if lines else (text.strip().splitlines() or [""])[0]
-        return first.replace(self._password, "***") if len(self._password) > 3 else first
+    def _scrub(self, text: str) -> str:
+        """The first line of what the server said."""
+        return self._hide_password((text.strip().splitlines() or [""])[0])
+
+    def _hide_password(self, text: str) -> str:
+        return text.replace(self._password, "***") if len(self._password) > 3 else text
 
 
 def _is_lost(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from noetl.errors import ToolError
-from noetl.tools.sql.text import BoundStatement, split, tokens
+from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 
 #: Statements whose body, in quotes, holds further statements.
 _WITH_BODY = frozenset({"do", "create"})
@@ -17,7 +17,7 @@ def refuse_programs(bound: Iterable[BoundStatement]) -> None:
     What a routine puts together while it runs is the server's to refuse: see
     docs/tools/postgres.md."""
     for one in bound:
-        if _runs_program(one.statement.text):
+        if _runs_program(one.statement):
             raise ToolError(
                 "sql",
                 "COPY ... PROGRAM runs a program on the database server and is refused; "
@@ -27,35 +27,28 @@ def refuse_programs(bound: Iterable[BoundStatement]) -> None:
             )
 
 
-def _runs_program(sql: str) -> bool:
-    seen = [(token.kind, sql[token.start : token.end]) for token in tokens(sql)]
-    parts = [(kind, text.lower()) for kind, text in seen if kind not in ("space", "comment")]
-    first = parts[0][1] if parts else ""
+def _runs_program(statement: Statement) -> bool:
+    tokens = statement.tokens
+    first = tokens[0].text.lower()
     if first == "copy":
-        return _names_program(parts)
+        return _names_program(tokens)
     # A body begins behind a word in capitals or not: DO $$ BEGIN COPY ... END $$
-    return first in _WITH_BODY and any(_in_body(_unquote(text)) for kind, text in seen if kind == "quoted")
-
-
-def _in_body(body: str) -> bool:
-    for statement in split(body):
-        sql = statement.text
-        parts = [
-            (token.kind, sql[token.start : token.end].lower())
-            for token in tokens(sql)
-            if token.kind not in ("space", "comment")
-        ]
+    bodies = (_unquote(token.text) for token in tokens if token.kind == "quoted")
+    return first in _WITH_BODY and any(
         # Behind BEGIN, THEN or LOOP a statement is not the first word of what semicolons part.
-        if ("word", "copy") in parts and _names_program(parts):
-            return True
-    return False
+        "copy" in inner.words and _names_program(inner.tokens)
+        for body in bodies
+        for inner in split(body)
+    )
 
 
-def _names_program(parts: Sequence[tuple[str, str]]) -> bool:
+def _names_program(tokens: Sequence[SqlToken]) -> bool:
     """`FROM PROGRAM '...'` or `TO PROGRAM '...'`: a table called program is followed by no text."""
     return any(
-        one[1] in ("from", "to") and two == ("word", "program") and three[0] == "quoted"
-        for one, two, three in zip(parts, parts[1:], parts[2:], strict=False)
+        one.text.lower() in ("from", "to")
+        and (two.kind, two.text.lower()) == ("word", "program")
+        and three.kind == "quoted"
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
     )
 
 

@@ -16,7 +16,7 @@ from noetl.facts.values import unique_names
 from noetl.tools.kit.large import CSV, TableStore, scratch_folder
 from noetl.tools.postgres.csv_text import decimals, records
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.sql.text import BoundStatement, tokens
+from noetl.tools.sql.text import BoundStatement
 from noetl.tools.sql.values import (
     ResultBounds,
     RowCollector,
@@ -71,8 +71,7 @@ _DIGITS: Final = 38
 
 def is_read(bound: BoundStatement) -> bool:
     """Whether a statement only asks for rows, as far as its words tell."""
-    sql = bound.statement.text
-    words = [sql[token.start : token.end].lower() for token in tokens(sql) if token.kind == "word"]
+    words = bound.statement.words
     return bool(words) and words[0] in _READS and not _OTHERS.intersection(words)
 
 
@@ -106,7 +105,7 @@ class QueryReader:
     def _text(self, bound: BoundStatement, index: int) -> str:
         if not bound.has_values:
             return bound.statement.text
-        with self._faults.of_statement(index):
+        with self._faults.explain(index):
             sent: bytes = self._cursor.mogrify(bound.pyformat(), adapt_values(bound))
             return sent.decode()
 
@@ -114,7 +113,7 @@ class QueryReader:
         """Names and types of the columns, without a row being asked for."""
         # On a line of its own: the statement may end in a comment.
         before = "SELECT * FROM (\n"
-        with self._faults.of_statement(index, self._cursor, len(before)):
+        with self._faults.explain(index, self._cursor, len(before)):
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
         return self._cursor.description or ()
 
@@ -124,7 +123,7 @@ class QueryReader:
             # The driver writes row by row.
             buffered = io.BufferedWriter(sink, _CHUNK)
             try:
-                with self._faults.of_statement(index):
+                with self._faults.explain(index):
                     self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", buffered)
                     buffered.flush()
             except ToolError:

@@ -96,7 +96,7 @@ class SqlConfig(ToolConfig):
         """`key` as column names."""
         return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
 
-    def bound(self) -> list[BoundStatement]:
+    def bind(self) -> list[BoundStatement]:
         """The statements with their parameters, none where rows are written. Raises
         ToolError(sql)."""
         if self.table is not None:

@@ -10,7 +10,7 @@ from typing import Final
 from noetl.facts.json import Json
 from noetl.tools.kit.effects import address, as_list, first, one_line
 from noetl.tools.sql.config import NAMES
-from noetl.tools.sql.text import Statement, split, tokens
+from noetl.tools.sql.text import Statement, split
 
 #: Verbs that are told with the word behind them: `create table`.
 _WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
@@ -47,14 +47,10 @@ def _verbs(text: str) -> Iterator[str]:
 
 
 def _verb(statement: Statement) -> str:
-    words = [word.lower() for word in _words(statement.text)]
+    words = statement.words
     verb = words[0] if words else "?"
     if verb == "with":
         return next((word for word in words if word in _WRITES), "select")
     if verb in _WITH_OBJECT:
         return f"{verb} {next((word for word in words[1:] if word not in _BETWEEN), '')}".strip()
     return verb
-
-
-def _words(text: str) -> Iterator[str]:
-    return (text[token.start : token.end] for token in tokens(text) if token.kind == "word")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from noetl.engine.decision import Command, Decision, OpenedLoop, WithdrawnRun
-from noetl.engine.notifications import Notification
 from noetl.engine.plan import Plan
 from noetl.engine.state import Run
+from noetl.engine.status import Notification
 from noetl.net.model import KindInfo
 from noetl.usecases.ports import CommandRow, LoopRow
 from noetl.usecases.purposes import PURPOSES

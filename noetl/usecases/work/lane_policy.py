@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from noetl.engine.context import loop_mode
+from noetl.engine.names import loop_mode
 from noetl.engine.plan import Plan
 from noetl.net.model import KindInfo, Loop, Transition
 from noetl.usecases.ports import CommandRow

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from noetl.engine.assignments import assign
 from noetl.engine.plan import Plan
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json, JsonMap, assign
 from noetl.facts.reference import loaded
 from noetl.net.model import Loop
 from noetl.pipeline.model import Names

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from noetl.engine.context import loop_mode
+from noetl.engine.names import loop_mode
 from noetl.engine.plan import Plan
 from noetl.facts.ids import event_id
 from noetl.facts.logs import Log

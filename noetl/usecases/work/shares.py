@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.engine.context import loop_mode
+from noetl.engine.names import loop_mode
 from noetl.engine.plan import Plan
 from noetl.facts.events import CtxPatched, Draft
 from noetl.facts.json import JsonMap

@@ -5,9 +5,3 @@ several steps.
 `transitions`), puts what rules run behind their step (`sequence`, `choosing`, `pipelines`), and
 writes loops that enclose steps as cycles (`loop_regions`, `cycles`).
 """
-
-from __future__ import annotations
-
-from noetl.dsl.dialects.rules.rewrite import rewrite
-
-__all__ = ["rewrite"]

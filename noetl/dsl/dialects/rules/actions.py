@@ -3,64 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.drafts import Route, names_of
+from noetl.dsl.dialects.rules.drafts import Branch, Route, RuleAction, RuleTasks, Work, names_of
 from noetl.dsl.dialects.rules.transitions import route
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import ProblemReport
 
 
-@dataclass(frozen=True, slots=True)
-class RuleAction:
-    """A tool call. `body` is it as a task of a tool list; `name` is empty where it has none of its
-    own."""
-
-    name: str
-    path: Path
-    body: Mapping[str, Tree]
-    #: Whether it has rules for its errors, or may get some from the workbook.
-    ruled: bool = False
-
-    def called(self, name: str) -> RuleAction:
-        return replace(self, name=name)
-
-    def tree(self) -> Tree:
-        """As an item of a tool list."""
-        named_by = "label" if "label" in self.body or self.body.get("kind") == "workbook" else "name"
-        if not self.name or self.body.get(named_by) == self.name:
-            return Moved(dict(self.body), self.path)
-        # Whatever its kind makes of `name`, `label` is what the task is called.
-        body = {key: value for key, value in self.body.items() if key != "label"}
-        return Moved({"label": self.name, **body}, self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The actions of a task, or one that stands in `run` itself (then without a name)."""
-
-    name: str
-    path: Path
-    actions: tuple[RuleAction, ...]
-    parallel: bool = False
-
-
-Branch = Route | Work
-
-
-@dataclass(slots=True)
-class Tasks:
-    """The entries of `tasks` by name, and which of them were run."""
-
-    works: dict[str, Work] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
-
-
-def tasks_of(data: Mapping[str, Any], steps: set[str], report: ProblemReport) -> Tasks:
+def tasks_of(data: Mapping[str, Any], steps: set[str], report: ProblemReport) -> RuleTasks:
     """The root key `tasks`."""
-    tasks = Tasks()
+    tasks = RuleTasks()
     for name, actions, parallel, path, name_path in _entries(data.get("tasks"), report):
         if name in steps or name in tasks.works:
             what = "a step" if name in steps else "another task"
@@ -109,7 +64,7 @@ def _named(actions: list[RuleAction], task: str) -> Iterator[RuleAction]:
     """The last one stands for the task, so that its result is that of the task."""
     for number, one in enumerate(actions):
         default = task if number == len(actions) - 1 else f"{task}_{number}"
-        yield one if one.name else one.called(default)
+        yield one if one.name else one.under(default)
 
 
 def action(form: Any, path: Path) -> RuleAction:
@@ -140,7 +95,7 @@ def has_rules(spec: Any) -> bool:
 
 
 def branches(
-    run: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: ProblemReport
+    run: Any, path: Path, steps: set[str], book: set[str], tasks: RuleTasks, report: ProblemReport
 ) -> list[Branch]:
     """What `run` names, in order."""
     items = (
@@ -151,7 +106,7 @@ def branches(
 
 
 def _branch(
-    item: Any, path: Path, steps: set[str], book: set[str], tasks: Tasks, report: ProblemReport
+    item: Any, path: Path, steps: set[str], book: set[str], tasks: RuleTasks, report: ProblemReport
 ) -> Branch | None:
     if isinstance(item, dict):
         return route(item, path) if "step" in item else Work("", path, (action(item, path),))

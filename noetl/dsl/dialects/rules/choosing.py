@@ -14,9 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl.dsl.dialects.guards import heads
-from noetl.dsl.dialects.rules.actions import Branch, Work, branches, has_rules
-from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, StepDraft, names_of
+from noetl.dsl.dialects.rules.actions import branches, has_rules
+from noetl.dsl.dialects.rules.drafts import (
+    Branch,
+    Choice,
+    Guard,
+    Mode,
+    Onward,
+    RewriteContext,
+    StepDraft,
+    Work,
+    names_of,
+)
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
 from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Onward, Route, StepDraft, names_of
+from noetl.dsl.dialects.parts import reach
+from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, names_of
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
 from noetl.dsl.dialects.rules.sequence import copied
 from noetl.dsl.read.origins import Moved, Tree
@@ -31,31 +31,16 @@ def _inside(context: RewriteContext, region: LoopRegion) -> set[str]:
     """The steps in the regions: those that stand there, and those on a way through them."""
     workflow = context.workflow
     outside = {region.begin_name, region.end_name}
-    first = workflow.by_name(region.begin_name)
-    starts = [route.step for route in first.onward.routes if route.step] if first and first.onward else []
-    reached = workflow.reached(starts, outside)
-    back = _leading_to(context, region.end_name, reached)
+    targets = workflow.targets()
+    reached = reach(targets.get(region.begin_name, ()), targets, lambda name: name not in outside)
+    sources: dict[str, list[str]] = {name: [] for name in (*reached, region.end_name)}
+    for name in reached:
+        for target in targets[name]:
+            sources.setdefault(target, []).append(name)
+    back = reach(sources[region.end_name], sources)
     written = {draft.name for draft in workflow.drafts if region.begin < draft.place < region.end}
     own = {draft.name for draft in workflow.drafts if draft.place == region.begin and draft.name in reached}
-    return back | written | own
-
-
-def _leading_to(context: RewriteContext, name: str, among: Sequence[str]) -> set[str]:
-    """Those of the steps `among` from which a route through them leads to the step `name`."""
-    before: dict[str, list[str]] = {}
-    inside = set(among)
-    for draft in context.workflow.drafts:
-        if draft.name in inside and draft.onward is not None:
-            for route in draft.onward.routes:
-                before.setdefault(route.step or "", []).append(draft.name)
-    found: set[str] = set()
-    waiting = list(before.get(name, ()))
-    while waiting:
-        step = waiting.pop()
-        if step not in found:
-            found.add(step)
-            waiting.extend(before.get(step, ()))
-    return found
+    return {*back, *written, *own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +57,14 @@ class _Cycle:
         if begin is None or end is None:
             return
         each = StepDraft(
-            workflow.fresh(f"{region.begin_name}.each"),
+            workflow.names.new(f"{region.begin_name}.each"),
             region.path,
             {"set": self._item()},
             None,
             (*region.path, "step"),
         )
         done = StepDraft(
-            workflow.fresh(f"{region.begin_name}.done"),
+            workflow.names.new(f"{region.begin_name}.done"),
             region.end_path,
             {"set": self._kept()},
             None,
@@ -111,7 +96,7 @@ class _Cycle:
             or len(onward.choices) != 1
             or any(route.when is not None for route in onward.routes)
         ):
-            name = self.context.workflow.fresh(f"{region.begin_name}.next")
+            name = self.context.workflow.names.new(f"{region.begin_name}.next")
             first = StepDraft(name, region.path, {}, onward, (*region.path, "step"))
             if "tool" in begin.body:
                 first.body["tool"] = Moved(begin.body.pop("tool"), region.path)

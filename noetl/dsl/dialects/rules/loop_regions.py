@@ -4,12 +4,12 @@ is wrong with them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import names_of
+from noetl.dsl.dialects.parts import NewNames
+from noetl.dsl.dialects.rules.drafts import RewriteContext, names_of
 from noetl.dsl.problems import Code, Path, shown
 
 
@@ -76,21 +76,12 @@ def loop_regions(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> 
         name = str(raws[begin].get("step"))
         # A loop that can be read by its own name is.
         others = {str(raws[other].get("step")) for other in loops} - {name}
-        key = _key(name, others | {one.key for one in made})
+        taken = NewNames(others | {one.key for one in made})
+        key = taken.new(re.sub(r"\W", "_", name))
         region = _bracket(context, raws, begin, end, around[-1] if around else None, key)
         if region is not None:
             made.append(region)
             yield region
-
-
-def _key(name: str, taken: Collection[str]) -> str:
-    """`name` as templates can read it, unlike those of other loops."""
-    key = wanted = re.sub(r"\W", "_", name)
-    number = 1
-    while key in taken:
-        number += 1
-        key = f"{wanted}_{number}"
-    return key
 
 
 def _begin(

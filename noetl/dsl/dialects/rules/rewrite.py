@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.choosing import choose
-from noetl.dsl.dialects.rules.context import RewriteContext
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import StepDraft, Workflow, names_of
-from noetl.dsl.dialects.rules.gates import close_gates
+from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, names_of
 from noetl.dsl.dialects.rules.loop_regions import open_loops
+from noetl.dsl.dialects.rules.sequence import close_gates
 from noetl.dsl.dialects.rules.transitions import onward
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
-from noetl.dsl.document.parts import Parts
+from noetl.dsl.document.base import Parts, keys_given
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
@@ -72,8 +72,7 @@ def _foreign(part: Part) -> list[str]:
     words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), None)
     if words is None:
         return []
-    fields = type(part).model_fields
-    names = {fields[name].alias or name for name in part.model_fields_set if name in fields}
+    names = keys_given(part)
     return [key for key in words if key in names]
 
 
@@ -90,7 +89,7 @@ def _rewritten(data: Mapping[str, Any], report: ProblemReport) -> Tree:
         steps,
         _book(data),
         tasks_of(data, steps, report),
-        Workflow(taken=set(steps)),
+        Workflow(NewNames(set(steps), ".")),
         ruled=has_rules(names_of(data.get("executor")).get("spec")),
     )
     drafts = [_draft(raw, index, report) for index, raw in enumerate(raws)]

@@ -11,9 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.dsl.dialects.rules.actions import Branch, RuleAction, Work
-from noetl.dsl.dialects.rules.context import Gate, RewriteContext
-from noetl.dsl.dialects.rules.drafts import Choice, Onward, Route, StepDraft
+from noetl.dsl.dialects.parts import reach
+from noetl.dsl.dialects.rules.drafts import (
+    Branch,
+    Choice,
+    Gate,
+    Onward,
+    RewriteContext,
+    Route,
+    RuleAction,
+    StepDraft,
+    Work,
+    Workflow,
+)
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -91,7 +101,9 @@ class Arranger:
         return Onward(self.path, choices=[entry])
 
     def _gate(self, name: str, tail: Onward, path: Path) -> StepDraft:
-        return self._add(StepDraft(self.context.workflow.fresh(name), path, {}, copied(tail), name_path=path))
+        return self._add(
+            StepDraft(self.context.workflow.names.new(name), path, {}, copied(tail), name_path=path)
+        )
 
     def _waits_for(self, gate: StepDraft, route: Route) -> None:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
@@ -102,7 +114,7 @@ class Arranger:
         name = name or next((one.name for one in actions if one.name), "then")
         body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
         made = StepDraft(
-            self.context.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
+            self.context.workflow.names.new(f"{self.source.name}.{name}"), path, body, copied(tail), path
         )
         self._add(made)
         return Route(path, made.name, path)
@@ -113,7 +125,7 @@ class Arranger:
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
         join = StepDraft(
-            self.context.workflow.fresh(prefix),
+            self.context.workflow.names.new(prefix),
             work.path,
             {"spec": {"join": "all"}, "set": keep},
             copied(tail),
@@ -126,7 +138,7 @@ class Arranger:
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
             route = Route(one.path, join.name, one.path, body={"args": args})
             onward = Onward(one.path, choices=[[route]])
-            name = self.context.workflow.fresh(f"{prefix}.{number}")
+            name = self.context.workflow.names.new(f"{prefix}.{number}")
             self._add(StepDraft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
             entry.append(Route(one.path, name, one.path))
         self._add(join)
@@ -176,3 +188,45 @@ def _segments(works: Sequence[Work]) -> Iterator[tuple[RuleAction, ...] | Work]:
         yield work
     if serial:
         yield tuple(serial)
+
+
+def close_gates(context: RewriteContext) -> None:
+    """Gives each gate an arc, which never fires, from wherever its branch may end: as long as the
+    branch can reach its gate, the gate waits."""
+    closing = _GateClosing(context.workflow)
+    for gate in context.gates:
+        closing.close(gate)
+
+
+class _GateClosing:
+    """Takes the gates of one rule from the last to the first: what comes after one comes after
+    those before it as well, and is walked once for all of them."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._drafts = {draft.name: draft for draft in workflow.drafts}
+        self._targets = workflow.targets()
+        self._gate: Gate | None = None
+        #: The steps that come after the gate, and those before it that lead to it.
+        self._later: dict[str, None] = {}
+        self._reaching: set[str] = set()
+
+    def close(self, gate: Gate) -> None:
+        self._turn_to(gate)
+        closed = ({gate.source}, self._reaching, self._later)
+        branch = reach([gate.branch], self._targets, lambda name: not any(name in steps for steps in closed))
+        for name in reversed(branch):
+            if self._reaching.isdisjoint(self._targets[name]):
+                choice = [Route(gate.path, gate.name, gate.path, when=False, when_path=gate.path)]
+                self._drafts[name].lead().choices.insert(0, choice)
+                self._targets[name].append(gate.name)
+            self._reaching.add(name)
+
+    def _turn_to(self, gate: Gate) -> None:
+        before, self._gate = self._gate, gate
+        if before is not None and (before.name, before.source) == (gate.name, gate.source):
+            return
+        starts = self._targets[gate.name]
+        if before is None or before.source != gate.source or before.name not in starts:
+            self._later = {}
+        self._reaching = {gate.name}
+        reach(starts, self._targets, lambda name: name not in (gate.source, gate.name), self._later)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from noetl.dsl.dialects.guards import Guards, heads
+from noetl.dsl.dialects.guards import SUCCEEDED, Guards, asks_how_it_ended
 from noetl.dsl.dialects.parts import Spot
 from noetl.dsl.dialects.rules.drafts import Choice, Guard, Mode, Onward, Route, names_of
 from noetl.dsl.document import Arc, known_keys
@@ -13,9 +13,7 @@ from noetl.dsl.document.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import ProblemReport
-from noetl.facts.boundaries import BOUNDARY
 
-WENT_WELL: Final = "{{ outcome.status == 'ok' }}"
 _OF_TRANSITIONS: Final = frozenset({"when", "then", "else", "desc"})
 #: What of an arc is not handed over as it stands.
 _OF_WAYS: Final = frozenset({"step", "when", "set", "then", "else"})
@@ -164,7 +162,7 @@ def _then(item: dict[str, Any], path: Path, report: ProblemReport) -> Choice:
 def _otherwise(report: ProblemReport, path: Path, held: Sequence[Guard]) -> Guard:
     """None of them holds. What has no guard of its own is for success only, and so is this."""
     guard = none_of(report, path, held)
-    return guard if BOUNDARY.isdisjoint(heads(guard)) else both(report, path, WENT_WELL, guard)
+    return both(report, path, SUCCEEDED, guard) if asks_how_it_ended(guard) else guard
 
 
 def _under(when: Guard, path: Path, choice: Choice, report: ProblemReport) -> Choice:

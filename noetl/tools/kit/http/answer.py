@@ -67,8 +67,8 @@ def mask_secrets(answer: HttpResponse) -> HttpResponse:
 
 def links(answer: HttpResponse) -> dict[str, str]:
     """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the
-    server that answered: whoever follows them sends what this call was granted. Without its
-    secrets, which may stand in the addresses."""
+    server that answered: a request that follows them sends the credentials of this call. Without
+    its secrets, which may stand in the addresses."""
     header = answer.headers.get("link")
     if not header:
         return {}
@@ -86,7 +86,7 @@ def links(answer: HttpResponse) -> dict[str, str]:
 
 
 def _without_masks(url: str) -> str:
-    """`url` without the parameters that a secret was taken out of: whoever calls it adds them
+    """`url` without the parameters that a secret was taken out of: the next request adds them
     again."""
     head, sign, query = url.partition("?")
     kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
