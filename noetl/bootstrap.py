@@ -33,7 +33,7 @@ from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
 from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import FernetVault, KeySource
+from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
 from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
@@ -85,21 +85,6 @@ def check_celery(settings: Settings) -> None:
     celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
 
 
-def _limits(settings: Settings) -> RuntimeLimits:
-    return RuntimeLimits(
-        lease_s=settings.lease_s,
-        heartbeat_s=settings.heartbeat_s,
-        resend_s=settings.resend_s,
-        max_deliveries=settings.max_deliveries,
-        cancel_grace_s=settings.cancel_grace_s,
-        inline_bytes=settings.inline_bytes,
-        results_keep_s=settings.results_keep_s,
-        max_in_flight=settings.loop_max_in_flight,
-        max_items=settings.loop_max_items,
-        report_wake=settings.report_wake,
-    )
-
-
 def keys(settings: Settings) -> KeySource:
     """The keys that credentials are encrypted with: from the settings, a command, or a file. The
     one in the home is made where it is missing; another one that is missing was not mounted."""
@@ -109,11 +94,6 @@ def keys(settings: Settings) -> KeySource:
         file=settings.key_file,
         make=settings.secret_key_file is None,
     )
-
-
-def vault(settings: Settings) -> FernetVault:
-    """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
-    return keys(settings).vault()
 
 
 def providers(settings: Settings) -> Providers:
@@ -195,7 +175,18 @@ def runtime(
         clock=now,
         entropy=lambda: secrets.randbits(22),
         random=random.random,
-        limits=_limits(settings),
+        limits=RuntimeLimits(
+            lease_s=settings.lease_s,
+            heartbeat_s=settings.heartbeat_s,
+            resend_s=settings.resend_s,
+            max_deliveries=settings.max_deliveries,
+            cancel_grace_s=settings.cancel_grace_s,
+            inline_bytes=settings.inline_bytes,
+            results_keep_s=settings.results_keep_s,
+            max_in_flight=settings.loop_max_in_flight,
+            max_items=settings.loop_max_items,
+            report_wake=settings.report_wake,
+        ),
         env=settings.environment(),
         seal=seal,
         encrypt=lambda data: key_source.vault().encrypt(data),

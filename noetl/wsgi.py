@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from noetl import bootstrap
-from noetl.api import access
 from noetl.api.app import create_app
+from noetl.api.guards import HEADER, id_of
 from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
@@ -91,7 +91,7 @@ def _excuse(error: NoetlError, environ: WSGIEnvironment, start_response: StartRe
         "status": 503,
         "detail": error.message,
     }
-    request_id = access.id_of(environ.get("HTTP_X_REQUEST_ID"), environ.get("HTTP_TRACEPARENT"))
-    headers = [("Content-Type", MEDIA_TYPE), ("Retry-After", "1"), (access.HEADER, request_id)]
+    request_id = id_of(environ.get("HTTP_X_REQUEST_ID"), environ.get("HTTP_TRACEPARENT"))
+    headers = [("Content-Type", MEDIA_TYPE), ("Retry-After", "1"), (HEADER, request_id)]
     start_response("503 Service Unavailable", headers)
     return [json.dumps(body).encode()]

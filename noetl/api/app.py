@@ -11,7 +11,6 @@ from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
-    access,
     catalog,
     credentials,
     document,
@@ -64,7 +63,6 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.before_request(_allow_batches)
     app.json = _JsonProvider(app)
     install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
-    access.register(app)
     problems.register(app)
     guards.register(app)
     for one in _GROUPS:

@@ -154,13 +154,12 @@ def _defect(error: Exception) -> Response:
 def invalid(error: ValidationError) -> Response:
     """What pydantic found in a body, a query or a header: 400 with every fault."""
     problems = [
-        {"where": ".".join(map(str, one["loc"])) or "body", "message": _message(one["type"], one["msg"])}
+        {
+            "where": ".".join(map(str, one["loc"])) or "body",
+            "message": one["msg"].removeprefix("Value error, "),
+        }
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     detail = "; ".join(f"{one['where']}: {one['message']}" for one in problems[:5])
     end = "" if detail.endswith("?") else "."
     return problem(400, "bad-request", detail + end, {"problems": problems})
-
-
-def _message(kind: str, message: str) -> str:
-    return message.removeprefix("Value error, ") if kind == "value_error" else message

@@ -140,22 +140,14 @@ def _celery(settings: Settings) -> DoctorFinding:
 
 
 def _broker(settings: Settings) -> DoctorFinding:
-    if settings.broker_url:
-        return _reach_broker(settings)
-    server = find_redis()
-    if server:
-        return DoctorFinding("broker", True, f"{server}, started by `noetl up`")
-    return DoctorFinding(
-        "broker", True, "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
-    )
-
-
-def _reach_broker(settings: Settings) -> DoctorFinding:
+    if not settings.broker_url:
+        server = find_redis()
+        none = "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
+        return DoctorFinding("broker", True, f"{server}, started by `noetl up`" if server else none)
     shown = settings.broker_url.rsplit("@", 1)[-1]
     if not _celery(settings).ok:
-        return DoctorFinding(
-            "broker", False, f"{shown} was not asked", "Mend first what stands at celery, above."
-        )
+        advice = "Mend first what stands at celery, above."
+        return DoctorFinding("broker", False, f"{shown} was not asked", advice)
     try:
         bootstrap.ping_broker(settings)
     except NoetlError as error:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from noetl import __version__
-from noetl.dsl.problems import MEANING, Code, Problem, severity_of
+from noetl.dsl.problems import MEANING, Problem, severity_of
 from noetl.facts.json import Json, JsonMap
 
 #: What XML cannot hold, even escaped.
@@ -57,7 +57,19 @@ def as_sarif(checked: Sequence[CheckedFile]) -> str:
     """A log of SARIF 2.1.0 with one run; its rules are the codes that occur."""
     problems = _all(checked)
     codes = sorted({problem.code for problem in problems})
-    driver: JsonMap = {"name": "NoETL", "version": __version__, "rules": [_rule(code) for code in codes]}
+    driver: JsonMap = {
+        "name": "NoETL",
+        "version": __version__,
+        "rules": [
+            {
+                "id": str(code),
+                "shortDescription": {"text": MEANING[code]},
+                "help": {"text": f"noetl validate --explain {code}"},
+                "defaultConfiguration": {"level": severity_of(code)},
+            }
+            for code in codes
+        ],
+    }
     run: JsonMap = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -68,15 +80,6 @@ def as_sarif(checked: Sequence[CheckedFile]) -> str:
         indent=2,
         ensure_ascii=False,
     )
-
-
-def _rule(code: Code) -> JsonMap:
-    return {
-        "id": str(code),
-        "shortDescription": {"text": MEANING[code]},
-        "help": {"text": f"noetl validate --explain {code}"},
-        "defaultConfiguration": {"level": severity_of(code)},
-    }
 
 
 def _result(problem: Problem, rule: int) -> JsonMap:
@@ -121,16 +124,13 @@ def _command(problem: Problem) -> str:
         "col": problem.column,
         "title": f"NoETL {problem.code}",
     }
-    said = ",".join(f"{key}={_property(str(value))}" for key, value in places.items())
+    values = {key: _data(str(value)) for key, value in places.items()}
+    said = ",".join(f"{key}={value.replace(':', '%3A').replace(',', '%2C')}" for key, value in values.items())
     return f"::{problem.severity} {said}::{_data(_sentence(problem))}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 # --- JUnit ---------------------------------------------------------------------------------------

@@ -83,15 +83,10 @@ class Stack:
 
     def serve(self) -> None:
         """Looks after the services until a signal stops it."""
-        stopping = False
         self.serving = True
-
-        def stop(*_: object) -> None:
-            nonlocal stopping
-            stopping = True
-
-        handle_signals(stop, *STOP_SIGNALS)
-        while not stopping:
+        received: list[int] = []
+        handle_signals(lambda number, _: received.append(number), *STOP_SIGNALS)
+        while not received:
             self.supervisor.tend()
             write_note(self.settings.home_dir, self.note())
             time.sleep(0.2)

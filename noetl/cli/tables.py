@@ -14,7 +14,9 @@ GAP = "  "
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Prints to standard output, one line for each row. Programs that read tables had better use
     `--json`."""
-    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    # On one line: line breaks and tabs would end the row or the cell.
+    texts = [["" if value is None else " ".join(str(value).split()) for value in row] for row in rows]
+    cells = [list(header), *texts]
     if not sys.stdout.isatty():
         for row in cells:
             click.echo("\t".join(row))
@@ -34,8 +36,3 @@ def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
         parts = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
         lines.append(GAP.join([*parts, last]).rstrip())
     return lines
-
-
-def _cell(value: object) -> str:
-    """On one line: line breaks and tabs would end the row or the cell."""
-    return "" if value is None else " ".join(str(value).split())
