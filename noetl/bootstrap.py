@@ -133,7 +133,7 @@ def runtime(
     files: FilePolicy | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to
-    date. `files` is the rule of a process that the user started for files of their own."""
+    date. `files` is the rule of a process that the user started for their files."""
     settings.make_home()
     store = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"

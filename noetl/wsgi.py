@@ -53,7 +53,7 @@ def _check_celery() -> None:
     try:
         settings = Settings.from_env()
     except ConfigError:
-        return  # requests are told
+        return  # the answers to requests say why
     try:
         if settings.broker_url:
             bootstrap.check_celery(settings)
@@ -66,18 +66,18 @@ _check_celery()
 
 
 @cache
-def _served() -> Flask:
+def _make_app() -> Flask:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     return create(settings)
 
 
 def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The application of this process. As long as it cannot be made, requests are told why, and it
+    """The application of this process. As long as it cannot be made, the answers say why, and it
     is tried again."""
     try:
         with _lock:
-            served = _served()
+            served = _make_app()
     except NoetlError as error:
         log.error("The API cannot begin: %s", error)  # noqa: TRY400 - the sentence says it all
         return _excuse(error, environ, start_response)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from flask import Flask, jsonify, request
-from flask.json.provider import DefaultJSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 
@@ -40,12 +39,6 @@ _GROUPS: Final = (
 )
 
 
-class _JsonProvider(DefaultJSONProvider):
-    """Steps and names stay in the order in which they came to be."""
-
-    sort_keys = False
-
-
 def create_app(rt: Runtime, settings: Settings) -> Flask:
     """The API under `/api`, over one runtime."""
     app = OpenAPI(
@@ -61,7 +54,8 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_batches)
-    app.json = _JsonProvider(app)
+    # Steps and names stay in the order in which they came to be.
+    app.json.sort_keys = False  # type: ignore[attr-defined]
     install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
     problems.register(app)
     guards.register(app)

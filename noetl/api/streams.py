@@ -80,7 +80,7 @@ def _read_page(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.Ne
     if not query.wait or news.events or news.row.status in ENDED:
         return news
     with services().places.hold(request.environ):
-        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until_idle)
+        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until == "idle")
 
 
 @logs_api.get("/<execution_id>/logs", responses={200: _pages_or_stream("Chunks of text in order", LogPage)})

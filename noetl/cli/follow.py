@@ -103,14 +103,14 @@ class LocalExecution:
     def report(self) -> JsonMap:
         """With `last_lines`, where a step failed: what it had printed at last."""
         found = inspect.report(self.rt, self.execution_id).as_json()
-        error = failed_step(found)
+        error = find_failed_step(found)
         if error is None:
             return found
         where = LogFilter(error["step"], error.get("iteration"), error.get("attempt"))
         return {**found, "last_lines": logs.last_lines(self.rt, self.execution_id, where, LAST)}
 
 
-def failed_step(report: JsonMap) -> JsonMap | None:
+def find_failed_step(report: JsonMap) -> JsonMap | None:
     """The error of a report, where it is that of a step."""
     error: JsonMap | None = report.get("error")
     return error if error and error.get("step") is not None else None

@@ -49,9 +49,7 @@ def read_bytes(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
     if len(content) > _MOST:
-        raise BadRequest(
-            f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as files of its own."
-        )
+        raise BadRequest(f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as separate files.")
     return content
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, failed_step
+from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.facts.children import ChildEnded, ChildRequested
@@ -164,7 +164,7 @@ class Verbose(ProgressView):
 
 def show_last_lines(report: JsonMap) -> None:
     """Shows what a failed step had printed at last, on standard error."""
-    lines, error = report.get("last_lines"), failed_step(report)
+    lines, error = report.get("last_lines"), find_failed_step(report)
     if not lines or error is None:
         return
     click.echo(f"The last lines that step {error['step']} printed:", err=True)

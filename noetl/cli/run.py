@@ -144,14 +144,14 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
     """
     with suppress(BrokenPipeError):
         if as_json:
-            click.echo(json.dumps(documented_report(report), ensure_ascii=False, indent=2))
+            click.echo(json.dumps(select_documented(report), ensure_ascii=False, indent=2))
         else:
             _describe(report, file)
         return
     hush()
 
 
-def documented_report(report: JsonMap) -> JsonMap:
+def select_documented(report: JsonMap) -> JsonMap:
     """The shape that `--json` promises: these keys and no others, but for what an error knows
     besides."""
     steps = {

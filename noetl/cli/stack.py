@@ -135,7 +135,7 @@ def _is_healthy(client: Client) -> bool:
         return False
 
 
-def queues_named(files: Mapping[Path, str]) -> set[str]:
+def find_queues(files: Mapping[Path, str]) -> set[str]:
     """The queues that playbooks name, and those that they call as far as these are files."""
     found = set[str]()
     for file, text in files.items():

@@ -199,7 +199,7 @@ def call_tool(tools: ToolPort, call: Call) -> Outcome:
         while not isinstance(came := _call_once(tools, call), Outcome):
             if not isinstance(came, Later):
                 raise BadRequest(
-                    f"A call of kind '{call.kind}' asks for an execution of its own; try it with `noetl run`."
+                    f"A call of kind '{call.kind}' asks for another execution; try it with `noetl run`."
                 )
             left = deadline.left()
             time.sleep(came.seconds if left is None else min(came.seconds, left))

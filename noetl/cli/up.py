@@ -26,7 +26,7 @@ from noetl.cli.inputs import (
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import connect
 from noetl.cli.run import EXIT, show
-from noetl.cli.stack import queues_named, run_stack
+from noetl.cli.stack import find_queues, run_stack
 from noetl.cli.stack_settings import stack_settings
 from noetl.config import Settings
 from noetl.dispatch.titles import name_process
@@ -121,7 +121,7 @@ def up(
     handle_signals(_leave, signal.SIGTERM, signal.SIGHUP)
     texts = {file: read_text(file) for file in files}
     # Errors of one are reported under its name, before anything is started.
-    more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
+    more = find_queues(texts) | {queue for queue in queues.split(",") if queue}
     values, over = payload_of(payload), overrides_of(overrides)
     name_process("up")
     with (
