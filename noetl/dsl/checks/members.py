@@ -155,7 +155,7 @@ class Members:
         if len(chain) < 2:
             return
         if chain[0] == "workload":
-            yield from self._of_workload(chain, 1)
+            yield from self.of_workload(chain, 1)
         elif chain[0] in _STORES:
             yield from self._of_ctx(chain)
         elif sections is not None and chain[1] not in _OF_OUTCOMES | sections:
@@ -170,13 +170,9 @@ class Members:
     def _near(self, name: str, known: Iterable[str]) -> str:
         return self.names.suggest(name, known, likeness=NEARLY_THE_SAME)
 
-    def within(self, chain: Chain) -> Iterator[Fault]:
-        """What is wrong behind the dots of `chain`, which begins with a value of the workload."""
-        yield from self._of_workload(chain, 0)
-
-    def _of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
-        """A playbook without a workload says nothing of what it is given; one that has some says it
-        all."""
+    def of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
+        """What is wrong with `chain`, which leads into the workload from `head` on. A playbook
+        without a workload says nothing of its payload; one that has some says it all."""
         known: Json = self.workload
         for at, key in enumerate(chain[head:], head):
             if not isinstance(known, Mapping) or not known:

@@ -83,10 +83,8 @@ def _check_tools(subject: Subject, tools: list[str], path: Path) -> Iterator[Fin
 
 
 def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
-    clauses = [_CLAUSE.fullmatch(part) for part in wanted.split(",")]
-    ours = _release(__version__)
-    for clause in clauses:
-        if clause is None:
+    for part in wanted.split(","):
+        if (clause := _CLAUSE.fullmatch(part)) is None:
             yield Finding(
                 Code.VALUE,
                 path,
@@ -94,7 +92,7 @@ def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
                 'write versions behind >=, <=, ==, !=, > or <: ">=0.1, <2"',
             )
             return
-        if not _HOLDS[clause[1]](ours, _release(clause[2])):
+        if not _HOLDS[clause[1]](_release(__version__), _release(clause[2])):
             yield Finding(
                 Code.UNSUPPORTED,
                 path,
@@ -127,12 +125,12 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
     for part, path in subject.parts:
         if isinstance(part, _OTHERS):
             continue
+        but, elsewhere = frozenset[str](), dict[str, str]()
         if isinstance(part, Step) and part.model_extra:
             but, elsewhere = _find_keys_of_tools(subject, part), _elsewhere(subject, part)
-            yield from unknown_keys(part, path, subject.names, except_for=but, elsewhere=elsewhere)
-        else:
-            but = _OF_STEP_LOOPS if isinstance(part, TaskLoop) else frozenset()
-            yield from unknown_keys(part, path, subject.names, except_for=but)
+        elif isinstance(part, TaskLoop):
+            but = _OF_STEP_LOOPS
+        yield from unknown_keys(part, path, subject.names, except_for=but, elsewhere=elsewhere)
 
 
 def check_keys_of_tools_at_steps(subject: Subject) -> Iterator[Finding]:
@@ -186,13 +184,12 @@ def _find_keys_of_tools(subject: Subject, step: Step) -> frozenset[str]:
     return _OF_TOOLS & (step.model_extra or {}).keys() if bare and step.step is not None else frozenset()
 
 
-def _elsewhere(subject: Subject, step: Step) -> Mapping[str, str]:
+def _elsewhere(subject: Subject, step: Step) -> dict[str, str]:
     """Keys that are written at a step one indentation too far out, or instead of an arc's, and
     where they belong."""
-    kind = step.tool.kind if isinstance(step.tool, Tool) else None
-    info = subject.kinds.get(kind) if kind is not None else None
-    of_tool = info.schema.get("properties", {}) if info is not None else {}
-    hints = dict.fromkeys(of_tool, "put it under tool:")
+    info = subject.kinds.get(step.tool.kind or "") if isinstance(step.tool, Tool) else None
+    keys = info.schema.get("properties", {}) if info is not None else ()
+    hints = dict.fromkeys(keys, "put it under tool:")
     return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
 
 

@@ -193,7 +193,7 @@ class _Names:
             sections = self._readings.sections(step) if is_envelope(name, path) else None
             yield from self._members.faults(chain, sections)
         elif scope is not None and name in self._members.workload and name not in scope.hiding:
-            yield from self._members.within(chain)
+            yield from self._members.of_workload(chain, 0)
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> Iterator[Finding]:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
