@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from noetl import expressions
@@ -183,12 +184,32 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
 def check_jumps(subject: Subject) -> Iterator[Finding]:
     """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads
     elsewhere."""
-    pipelines: dict[Path, list[CompiledCall]] = {}
+    for calls in _pipelines(subject):
+        yield from _endless(calls)
+
+
+def check_order_of_tasks(subject: Subject) -> Iterator[Finding]:
+    """Tasks of the pipeline proper that stand behind one that runs after it."""
+    for calls in _pipelines(subject):
+        first = next((call.task.name for call in calls if call.task.after is not None), "")
+        for call in itertools.dropwhile(lambda call: call.task.after is None, calls):
+            if call.task.after is None:
+                yield Finding(
+                    Code.MISPLACED,
+                    call.path,
+                    f"task {shown(call.task.name)} stands behind {shown(first)}, which runs once the "
+                    "pipeline has ended",
+                    "put tasks with spec.after last, or give this one an after: as well",
+                )
+
+
+def _pipelines(subject: Subject) -> Collection[Sequence[CompiledCall]]:
+    """The calls of each pipeline of a step, as they are written."""
+    found: dict[Path, list[CompiledCall]] = {}
     for call in subject.notes.calls:
         if call.step and not call.claims:
-            pipelines.setdefault(call.pipeline, []).append(call)
-    for calls in pipelines.values():
-        yield from _endless(calls)
+            found.setdefault(call.pipeline, []).append(call)
+    return found.values()
 
 
 def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:

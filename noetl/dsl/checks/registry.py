@@ -44,6 +44,7 @@ OF_NETS: Final[Sequence[Check]] = (
     flow.check_errors_covered,
     flow.check_retries,
     flow.check_jumps,
+    flow.check_order_of_tasks,
     code.check_claims,
     templates.check_syntax,
     templates.check_guards,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl import expressions
 from noetl.dsl.document import Arc, Document, Step, Then, Tool
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
@@ -135,6 +136,21 @@ class Context:
     def line(self, path: Path) -> int:
         """The line on which the content at `path` begins."""
         return self.report.source.line_of_content(path)
+
+
+def whole_number(context: Context, value: Template, at: Path, default: Template, hint: str = "") -> Template:
+    """`value` where it is a whole number from 1 or a template; else `default`, with a problem."""
+    if is_template(value) or (isinstance(value, int) and value >= 1):
+        return value
+    hint = hint or "write a whole number from 1, or a template"
+    context.report.add(Code.VALUE, at, f"{at[-1]} is {shown(value)}", hint)
+    return default
+
+
+def as_number(value: int | str) -> int | str:
+    """Digits in quotes are a number."""
+    digits = isinstance(value, str) and value.strip().isdecimal() and len(value) < 9
+    return int(value) if digits else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.compile.code import as_written
-from noetl.dsl.compile.context import CompiledCall, Context, Site
+from noetl.dsl.compile.code import verbatim_keys
+from noetl.dsl.compile.context import CompiledCall, Context, Site, whole_number
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
-from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import inside
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
@@ -55,11 +54,11 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     for key, value in config.items():
         context.use(paths[key], value, site.step)
     rows = _rows_per_claim(context, frame, site)
-    params = {**_bound(part.claim, rows), **(part.params or {})}
+    params = {**_bind_names(part.claim, rows), **(part.params or {})}
     for name, value in (part.params or {}).items():
         context.use((*path, "params", name), value, site.step)
     spec = effective_spec(context, kind, site, [path])
-    verbatim = as_written(kind, {_COMMAND: part.claim, "params": part.params}, spec)
+    verbatim = verbatim_keys(kind, {_COMMAND: part.claim, "params": part.params}, spec)
     args: dict[str, Template] = {}
     if not verbatim:
         context.use(at, part.claim, site.step)
@@ -122,7 +121,7 @@ def _config(
     return config, paths
 
 
-def _bound(claim: str, rows: Template) -> dict[str, Template]:
+def _bind_names(claim: str, rows: Template) -> dict[str, Template]:
     """What the claim asks for by name. A parameter that no statement uses would be an error of the
     tool."""
     given: dict[str, Template] = {**_BOUND, "max_rows": rows}
@@ -141,21 +140,9 @@ def _read(claim: str, rows: Template) -> dict[str, Template]:
 
 def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
     """`frame.max_rows`."""
-    if frame is None:
+    if frame is None or frame.max_rows is None:
         return MAX_ROWS
-    return _max_rows(context, frame, (*site.specs[-1], "frame", "max_rows"), site.step)
-
-
-def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) -> Template:
-    value = frame.max_rows
-    if value is None:
-        return MAX_ROWS
-    if is_template(value):
-        context.use(at, value, step)
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    context.report.add(
-        Code.VALUE, at, f"max_rows is {shown(value)}", "write a whole number from 1, or a template"
-    )
-    return MAX_ROWS
+    at: Path = (*site.specs[-1], "frame", "max_rows")
+    rows = whole_number(context, frame.max_rows, at, MAX_ROWS)
+    context.use(at, rows, site.step)
+    return rows

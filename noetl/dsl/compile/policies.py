@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.context import Context, Site, assignments, task_level
+from noetl.dsl.compile.context import Context, Site, as_number, assignments, task_level, whole_number
 from noetl.dsl.compile.entries import Siblings
 from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
@@ -75,11 +75,13 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
     # A delay without a word on how it grows is meant to be waited.
     backoff = then.backoff or ("none" if then.delay is None else "fixed")
+    hint = "all tries are counted: a whole number from 1, or a template"
+    attempts = default.attempts
+    if then.attempts is not None:
+        attempts = whole_number(context, as_number(then.attempts), (*at, "attempts"), 1, hint)
     made = Directive(
         do=then.do or "continue",
-        attempts=default.attempts
-        if then.attempts is None
-        else _attempts(context, then.attempts, (*at, "attempts")),
+        attempts=attempts,
         backoff=backoff,
         delay=delay,
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
@@ -136,20 +138,6 @@ def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | N
         "name a task, or use do: retry",
     )
     return None
-
-
-def _attempts(context: Context, value: int | str, at: Path) -> Template:
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
-        value = int(value)
-    if is_template(value) or (isinstance(value, int) and value >= 1):
-        return value
-    context.report.add(
-        Code.VALUE,
-        at,
-        f"attempts is {shown(value)}",
-        "all tries are counted: a whole number from 1, or a template",
-    )
-    return 1
 
 
 def seconds_at(context: Context, value: float | str, at: Path) -> Template:

@@ -42,11 +42,6 @@ def has_targets(form: Any) -> bool:
     return bool(form.arcs) if isinstance(form, Router) else bool(form)
 
 
-def boundary_guard(context: Context, when: Template) -> bool:
-    """Whether a guard mentions how the step ended."""
-    return isinstance(when, str) and not BOUNDARY.isdisjoint(context.heads(when, guard=True))
-
-
 def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
     spec = router.spec or NextSpec()
     strict = spec.no_next_is_error
@@ -88,7 +83,11 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
     """The step that the arc leads to; empty where it only assigns."""
     step = arc.step
     if step is None:
-        if _only_assigns(arc) and not any(map(context.report.is_faulty, (at, target_path))):
+        if (
+            arc.set
+            and not (arc.args or arc.input)
+            and not any(map(context.report.is_faulty, (at, target_path)))
+        ):
             return ""
         context.report.missing(
             at, "step", "the arc does not say which step it leads to", "add step:, or set: alone to assign"
@@ -105,10 +104,6 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
     return None
 
 
-def _only_assigns(arc: Arc) -> bool:
-    return bool(arc.set) and not (arc.args or arc.input)
-
-
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
     context.notes.arcs[name] = at
     context.use((*at, "when"), arc.when, source, guard=True)
@@ -122,7 +117,8 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: 
         source=source,
         step=arc.step or "",
         when=arc.when,
-        boundary=boundary_guard(context, arc.when),
+        # Whether the guard mentions how the step ended.
+        boundary=isinstance(arc.when, str) and not BOUNDARY.isdisjoint(context.heads(arc.when, guard=True)),
         args=args,
         set=assignments(context, arc, at, step_level(Site(source))),
         line=context.report.source.mark(at).line,
