@@ -143,7 +143,8 @@ def lines(forecast: Forecast) -> Iterator[Line]:
     yield from _section("environment", _environment(forecast))
     yield from _section("playbooks", _playbooks(forecast))
     yield from _section("cycles", (Line(f"{' → '.join((*cycle, cycle[0]))}") for cycle in forecast.cycles))
-    yield from _section("never reached", _unreached(forecast))
+    unreached = [Line(names(forecast.unreached), "warning")] if forecast.unreached else []
+    yield from _section("never reached", unreached)
 
 
 def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
@@ -237,8 +238,3 @@ def _playbooks(forecast: Forecast) -> Iterator[Line]:
         path = short(one.path) + (f" version {short(one.version)}" if one.version is not None else "")
         rows.append(([path, f"called by {names(one.used_by)}", f"{state}{_note(one.note)}"], mood))
     return columns(rows)
-
-
-def _unreached(forecast: Forecast) -> Iterator[Line]:
-    if forecast.unreached:
-        yield Line(names(forecast.unreached), "warning")

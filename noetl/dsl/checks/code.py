@@ -241,6 +241,14 @@ _YIELDS: Final = re.compile(r"\breturning\b|(?:^|;)\s*(?:select|with|call)\b", r
 _LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 
 
+def check_keys_beside_claims(subject: Subject) -> Iterator[Finding]:
+    """A statement that stands at a cursor, not under its `claim`."""
+    for call in subject.notes.calls:
+        for key in subject.raw(call.path).keys() & {*call.kind.verbatim_with_params} if call.claims else ():
+            message = f"`{key}` stands at a cursor"
+            yield Finding(Code.MISPLACED, (*call.path, key), message, "write it under claim:", at_key=True)
+
+
 def check_claims(subject: Subject) -> Iterator[Finding]:
     """A claim that marks no rows as taken, or returns none."""
     for call in subject.notes.calls:

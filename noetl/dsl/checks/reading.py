@@ -61,7 +61,10 @@ class Readings:
                 "`_prev` is the result of the task before, and this is the first one",
                 "read a step by its name, or args",
             )
-        if chain[0] == "now" and "now" not in self.net.steps and self._is_in_task(here, path):
+        # Inputs of a step that read the item are those of its tasks.
+        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
+        is_clock = chain[0] == "now" and "now" not in self.net.steps
+        if is_clock and (handed or is_in_task(self.subject, path)):
             yield (
                 Code.NO_CLOCK,
                 "now() is not there in a task: each attempt would see another instant",
@@ -94,7 +97,7 @@ class Readings:
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
         name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
-        if here.iteration or self._task_loops(path):
+        if here.iteration or any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path))):
             return
         if is_behind_loops(path) and (here.loop is not None or chain[0] in iterators(here)):
             if chain[0] in iterators(here) | {"loop_index"} or (
@@ -125,14 +128,6 @@ class Readings:
                 "add loop: to the step, or read args or ctx",
             )
 
-    def _is_in_task(self, here: Transition, path: Path) -> bool:
-        # Inputs of a step that read the item are those of its tasks.
-        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
-        return handed or is_in_task(self.subject, path)
-
-    def _task_loops(self, path: Path) -> bool:
-        return any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path)))
-
     def _is_first(self, here: Transition, path: Path) -> bool:
         """Whether `path` stands in the first task of the step, and nothing jumps there."""
         if path[:1] != ("workflow",) or path[2:3] != ("tool",) or not here.tasks:
@@ -162,14 +157,12 @@ class Readings:
                 )
 
     def _is_later(self, here: str, there: str) -> bool:
-        if self.subject.graph is None or here == there or here == self.net.final_step:
+        graph = self.subject.graph
+        if graph is None or here in (there, self.net.final_step) or not graph.dominates(here, there):
             return False
-        return self.subject.graph.dominates(here, there) and here not in self._after(there)
-
-    def _after(self, step: str) -> frozenset[str]:
-        if step not in self._behind:
-            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].ways])
-        return self._behind[step]
+        if there not in self._behind:
+            self._behind[there] = descendants(self.net, [arc.step for arc in self.net.steps[there].ways])
+        return here not in self._behind[there]
 
 
 def is_behind_loops(path: Path) -> bool:

@@ -45,6 +45,7 @@ OF_NETS: Final[Sequence[Check]] = (
     flow.check_retries,
     flow.check_jumps,
     flow.check_order_of_tasks,
+    code.check_keys_beside_claims,
     code.check_claims,
     templates.check_syntax,
     templates.check_guards,

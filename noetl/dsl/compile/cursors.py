@@ -50,7 +50,12 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     if kind is None or part.claim is None:
         return None
     at = (*path, "claim")
-    config, paths = _config(context, part, path, kind)
+    config: dict[str, Template] = {
+        key: value
+        for key, value in (part.model_extra or {}).items()
+        if not is_free(key) and key not in kind.verbatim_with_params
+    }
+    paths: dict[str, Path] = {key: (*path, key) for key in config}
     for key, value in config.items():
         context.use(paths[key], value, site.step)
     rows = _rows_per_claim(context, frame, site)
@@ -98,27 +103,6 @@ def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
         context.report.suggest(part.kind, able, f"one of {', '.join(able)}"),
     )
     return None
-
-
-def _config(
-    context: Context, part: Cursor, path: Path, kind: KindInfo
-) -> tuple[dict[str, Template], dict[str, Path]]:
-    """The kind's own keys: where to connect to, and how."""
-    config: dict[str, Template] = {}
-    for key, value in (part.model_extra or {}).items():
-        if key in kind.verbatim_with_params:
-            context.report.add(
-                Code.MISPLACED,
-                (*path, key),
-                f"`{key}` stands at a cursor",
-                "write it under claim:",
-                at_key=True,
-            )
-            continue
-        if not is_free(key):
-            config[key] = value
-    paths: dict[str, Path] = {key: (*path, key) for key in config}
-    return config, paths
 
 
 def _bind_names(claim: str, rows: Template) -> dict[str, Template]:

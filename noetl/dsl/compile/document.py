@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.context import Context, Site, assignments, step_level
+from noetl.dsl.compile.context import Context, Site, assignments
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.keychain import compile_keychain
-from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, names_with_reducers
+from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, loop, reduced_names
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import queue_of
@@ -130,7 +130,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
         args=args,
-        set=assignments(context, step, path, step_level(site)),
+        set=assignments(context, step, path, Site(name), "ctx"),
         failure=own_failure or around,
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
@@ -151,8 +151,7 @@ def _site(name: str, step: Step, path: Path) -> Site:
     specs: tuple[Path, ...] = (_EXECUTOR_SPEC, (*path, "spec"))
     if step.loop is None:
         return Site(name, specs)
-    reduced = names_with_reducers(step.loop) if is_parallel(step.loop) else None
-    return Site(name, (*specs, (*path, "loop", "spec")), iterating=True, reduced=reduced)
+    return Site(name, (*specs, (*path, "loop", "spec")), True, reduced_names(step.loop))
 
 
 def _join(context: Context, spec: StepSpec, at: Path) -> Join:

@@ -81,11 +81,6 @@ def _check_source(context: Context, part: Loop, path: Path) -> None:
         report.missing(path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list')
 
 
-def is_parallel(part: Loop) -> bool:
-    """Whether iterations run side by side."""
-    return part.spec is not None and part.spec.mode == "parallel"
-
-
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     """ctx name (without `ctx.`) → reducer."""
     made: dict[str, Reducer] = {}
@@ -104,11 +99,12 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     return made
 
 
-def names_with_reducers(part: Loop) -> frozenset[str]:
-    """The ctx names that have a reducer."""
-    return frozenset(
-        key.removeprefix("ctx.").removeprefix("vars.") for key in (part.spec and part.spec.reduce) or ()
-    )
+def reduced_names(part: Loop) -> frozenset[str] | None:
+    """The ctx names that have a reducer; None where iterations do not run side by side."""
+    if part.spec is None or part.spec.mode != "parallel":
+        return None
+    keys = part.spec.reduce or ()
+    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:

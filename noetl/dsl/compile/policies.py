@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.context import Context, Site, as_number, assignments, task_level, whole_number
+from noetl.dsl.compile.context import Context, Site, as_number, assignments, whole_number
 from noetl.dsl.compile.entries import Siblings
 from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
@@ -86,7 +86,7 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
         delay=delay,
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
         to=_target(context, then, at, task, tasks),
-        set=assignments(context, then, at, task_level(site)),
+        set=assignments(context, then, at, site),
     )
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.compile.code import names_context, names_read, renders_script, verbatim_keys
-from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments, task_level
+from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
 from noetl.dsl.compile.demands import find_demands, note_expected
 from noetl.dsl.compile.entries import (
     Siblings,
@@ -96,7 +96,7 @@ def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipe
         config=config,
         args={name: _declare(name, value, path) for name, (value, path) in given.items()},
         rules=rules,
-        set=tuple(one for part in entry.parts for one in assignments(context, *part, task_level(site))),
+        set=tuple(one for part in entry.parts for one in assignments(context, *part, site)),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
         lines={f"input.{name}": context.line(path) for name, (_, path) in given.items()}
