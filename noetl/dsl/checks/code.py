@@ -180,7 +180,7 @@ def check_templates_in_code(subject: Subject) -> Iterator[Finding]:
 def check_rendered_code(subject: Subject) -> Iterator[Finding]:
     """Python that is rendered because of what stands in it, and not because the task asks for
     it."""
-    for call, key, code in _texts_rendered(subject):
+    for call, key, code in _texts_to_render(subject):
         if key not in call.kind.python_keys or call.task.spec.get("render") is True:
             continue
         if between := templates_between(code).code:
@@ -195,7 +195,7 @@ def check_rendered_code(subject: Subject) -> Iterator[Finding]:
 
 def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
     """A template in SQL where a value is meant; one for each statement."""
-    for call, key, sql in _texts_rendered(subject):
+    for call, key, sql in _texts_to_render(subject):
         if key in call.kind.python_keys or key not in call.kind.verbatim_with_params or not is_template(sql):
             continue
         for start, expression in _expressions(sql):
@@ -210,7 +210,7 @@ def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
                 break
 
 
-def _texts_rendered(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
+def _texts_to_render(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
     """The texts of all tasks that are not handed over as written."""
     for call in subject.notes.calls:
         for key, value in call.task.config.items():

@@ -18,12 +18,12 @@ from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.python_syntax import Fault, parsed
 from noetl.net.model import EACH_INPUTS, Template
 
-#: Code that calls these may define names that nobody sees, or ask which there are.
+#: Code that calls these may define names out of sight, or ask which there are.
 _DEFINE: Final = frozenset({"exec", "globals", "locals", "vars", "setattr", "eval", "dir"})
 #: What the runner gives to every code besides its inputs.
 _GIVEN: Final = frozenset({"args", "input_data", "context"})
 _BUILT_IN: Final = frozenset(dir(builtins))
-#: What has a scope of its own, unbinds a name, or reads one that it binds: there more than names
+#: What has its own scope, unbinds a name, or reads one that it binds: there more than names
 #: has to be looked at.
 _MAY_HIDE: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ExceptHandler, ast.Global),
@@ -55,7 +55,7 @@ class _Checker(Checker):  # type: ignore[misc] # pyflakes has no types
             super().handleAnnotation(annotation, node)
 
 
-def undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingName]:
+def find_undefined_names(tree: ast.Module, given: Collection[str]) -> list[MissingName]:
     """The names of the code whose syntax tree is `tree` that neither it nor Python nor `given`
     defines, each once."""
     nodes = list(ast.walk(tree))
@@ -124,7 +124,7 @@ def check_names_of_code(subject: Subject) -> Iterator[Finding]:
     for code in _codes(subject):
         tree = parsed(code.text)
         given = {*_GIVEN, *code.given, *around[code.step]}
-        for one in undefined_names(tree, given) if not isinstance(tree, Fault) else ():
+        for one in find_undefined_names(tree, given) if not isinstance(tree, Fault) else ():
             where = f"{code.file}:{one.line}: " if code.file else ""
             message = f"python: {where}nothing defines {shown(one.name)}"
             otherwise = f"hand it over with input: {{{one.name}: ...}}"

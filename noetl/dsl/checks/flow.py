@@ -18,8 +18,8 @@ from noetl.net.checks import (
     Unfilled,
     endless_cycles,
     endless_steps,
+    find_shadowed_arcs,
     reachable,
-    shadowed_arcs,
     unfillable_joins,
 )
 from noetl.net.model import Net, Task, Template
@@ -47,7 +47,7 @@ def always(when: Template) -> bool | None:
         return None
 
 
-def check_reached(subject: Subject) -> Iterator[Finding]:
+def check_reachability(subject: Subject) -> Iterator[Finding]:
     """Steps that no path leads to."""
     for net in _net(subject):
         reached = reachable(net)
@@ -84,7 +84,7 @@ def check_cycles(subject: Subject) -> Iterator[Finding]:
 def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
     """Arcs behind one that is always taken."""
     for net in _net(subject):
-        for arc, before in shadowed_arcs(net, always):
+        for arc, before in find_shadowed_arcs(net, always):
             yield Finding(
                 Code.SHADOWED_ARC,
                 subject.notes.arcs[arc.id],
@@ -156,8 +156,8 @@ def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, 
             yield at, [(when, part, way) for when, part, way in branches if isinstance(part, Then)]
 
 
-def check_errors_covered(subject: Subject) -> Iterator[Finding]:
-    """Rules of which none is about errors: after one the pipeline goes on."""
+def check_error_rules(subject: Subject) -> Iterator[Finding]:
+    """Policies without a rule about errors: after an error the pipeline goes on."""
     for path, rules in _rules(subject):
         if rules and not any(when in (None, True) or _OF_ERRORS.search(str(when)) for when, _, _ in rules):
             yield Finding(
@@ -231,6 +231,6 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
 
 
 def _may_leave(task: Task) -> bool:
-    """Whether a rule may lead out of the row of tasks, other than by a failure that nobody
+    """Whether a rule may lead out of the row of tasks, other than by a failure that is not
     planned."""
     return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())

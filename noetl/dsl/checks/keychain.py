@@ -14,8 +14,8 @@ from noetl.dsl.compile.keychain import (
     PLACE,
     as_mapping,
     form_of_entry,
+    iterate_entries,
     kind_of_entry,
-    named_entries,
 )
 from noetl.dsl.document.keychain import FORMS, KINDS
 from noetl.dsl.document.misspelt import unknown_key
@@ -55,7 +55,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
             message = "the keychain's entry has no name"
             yield Finding(Code.MISSING, path, message, "add name: <name>", lacks="name")
     seen = set[str]()
-    for path, name, _ in named_entries(keychain):
+    for path, name, _ in iterate_entries(keychain):
         if name in seen:
             yield Finding(
                 Code.DUPLICATE_NAME,
@@ -67,8 +67,8 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
 
 
 def check_entries(subject: Subject) -> Iterator[Finding]:
-    """Entries of which no kind can be made, and keys and values that mean nothing in them."""
-    for path, name, entry in named_entries(subject.document.keychain):
+    """Entries whose kind is unknown, and keys and values that mean nothing in them."""
+    for path, name, entry in iterate_entries(subject.document.keychain):
         said, form = kind_of_entry(entry), form_of_entry(entry)
         if not isinstance(said, str) or said not in KINDS:
             known = [word for word, means in KINDS.items() if means != "static"]

@@ -13,7 +13,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
-from noetl.net.model import Net, Transition, names_assigned
+from noetl.net.model import Net, Transition, find_assigned_names
 
 #: Built-ins that win over every other name wherever a template stands. Of those that only some
 #: places know (`result`, `error`...) nothing is said: a step that handles errors may well be called
@@ -112,7 +112,7 @@ class Readings:
                     f"read {here.name}.results, or assign to ctx in the loop",
                 )
         elif here.loop is not None:
-            known = {here.loop.iterator, *_OF_ITERATIONS, *names_assigned(here.assigns, "iter")}
+            known = {here.loop.iterator, *_OF_ITERATIONS, *find_assigned_names(here.assigns, "iter")}
             if name is not None and name not in known:
                 yield (
                     Code.UNDEFINED,
@@ -146,7 +146,7 @@ class Readings:
             )
         elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
             tasks = [task.name for task in there.tasks]
-            # A result may have a key `results` of its own: only what looks like a task was meant to
+            # A result may have a key `results` as well: only what looks like a task was meant to
             # be one.
             close = None if chain[2] in tasks else nearest(chain[2], tasks)
             if close is not None:

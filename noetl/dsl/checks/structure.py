@@ -109,14 +109,14 @@ def _release(version: str) -> _Release:
     return tuple([*numbers, 0, 0, 0, 0, 0, 0][:6])
 
 
-#: Parts with checks of their own, which know the kind of the tool or the place; and entries of a
+#: Parts with other checks, which know the kind of the tool or the place; and entries of a
 #: workbook, of whose keys nothing was ever said.
 _OTHERS: Final = (Tool, Cursor, TaskSpec, Policy, Defaults, NextCall, NamedTask)
 #: Keys of tools that are often written at the step itself.
 _OF_TOOLS: Final = frozenset(
     {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
 )
-#: Keys of the loop of a step, of which the loop of a task has a word of its own.
+#: Keys of the loop of a step; `check_loops_of_tasks` reports them in the loop of a task.
 _OF_STEP_LOOPS: Final = frozenset({"cursor", "mode"})
 
 
@@ -226,7 +226,7 @@ def check_loops_of_tasks(subject: Subject) -> Iterator[Finding]:
     """What only the loop of a step can do, and what has no effect in that of a task."""
     for loop, path in subject.parts_that_are(TaskLoop):
         spec, at = loop.spec or LoopSpec(), (*path, "spec")
-        yield from _find_misplaced(loop, spec, path)
+        yield from _find_misplaced_keys(loop, spec, path)
         given = {key for key in known_keys(LoopSpec) if key in spec.model_fields_set}
         for key in sorted(given - {"mode", "max_in_flight", "policy"}):
             yield Finding(
@@ -246,7 +246,7 @@ def check_loops_of_tasks(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _find_misplaced(loop: TaskLoop, spec: LoopSpec, path: Path) -> Iterator[Finding]:
+def _find_misplaced_keys(loop: TaskLoop, spec: LoopSpec, path: Path) -> Iterator[Finding]:
     extra = loop.model_extra or {}
     if "cursor" in extra:
         yield _at_key(

@@ -68,7 +68,7 @@ class _Spec:
 def _around(subject: Subject) -> Iterator[_Spec]:
     """The specs around tasks."""
     for part, path in subject.parts:
-        # Of the loop of a task a check of its own says what its spec may be.
+        # `check_loops_of_tasks` looks at the specs of loops of tasks.
         if isinstance(part, Executor | Step | Loop) and part.spec is not None:
             yield _Spec(subject, type(part.spec), (*path, "spec"))
 
@@ -228,8 +228,8 @@ def _check_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
 def _keys_of_templates(
     faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]
 ) -> set[str | int]:
-    """The keys of which templates are at fault. They may turn out to fit, and to be of another form
-    than what is told of the rest under that key."""
+    """The keys whose templates are at fault. They may turn out to fit, and to be of another form
+    than the rest under that key is checked for."""
     return {
         path[0]
         for path, errors in faults.items()

@@ -61,7 +61,7 @@ def _first_name(demand: Demand) -> str:
 #: it.
 _Place: TypeAlias = tuple[str, ...]
 
-#: Circles that are told of one playbook.
+#: Circles that are reported of one playbook.
 _MOST: Final = 20
 #: Values of a circle that a message names.
 _SHOWN: Final = 10
@@ -70,7 +70,7 @@ _SHOWN: Final = 10
 def check_circles(subject: Subject) -> Iterator[Finding]:
     """Values that name each other: a run ends there, unless its payload gives one of them."""
     workload = subject.document.workload or {}
-    named = {place: set(_find_places_named(workload, place, value)) for place, value in _values(workload, ())}
+    named = {place: set(_find_references(workload, place, value)) for place, value in _values(workload, ())}
     for _ in range(_MOST):
         try:
             TopologicalSorter(named).prepare()
@@ -99,7 +99,7 @@ def _values(value: Json, place: _Place) -> Iterator[tuple[_Place, Json]]:
             yield from _values(inner, (*place, key))
 
 
-def _find_places_named(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
+def _find_references(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
     """The values that the one at `place` waits for."""
     if isinstance(value, Mapping):
         yield from ((*place, key) for key in value)
@@ -145,7 +145,7 @@ _HINT: Final = "store it (`noetl credential set NAME ...`), and name the credent
 
 
 def check_plain_secrets(subject: Subject) -> Iterator[Finding]:
-    """Passwords, tokens and keys in plain text, which are hidden from whoever is shown the text."""
+    """Passwords, tokens and keys in plain text, which are hidden wherever the text is shown."""
     for part in _PARTS:
         for path, what in _secrets((part,), (subject.source.data or {}).get(part)):
             yield Finding(

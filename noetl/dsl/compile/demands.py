@@ -63,7 +63,7 @@ def _demands(
     return tuple(found)
 
 
-def note_expected(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
+def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
     """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the
     caller to give."""
     given: dict[str, bool] = {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from noetl.dsl.compile.context import Context, Site, assignments
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.keychain import compile_keychain
-from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, loop, reduced_names
+from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import queue_of
@@ -34,7 +34,7 @@ def compile_document(context: Context) -> Net | None:
             (), "workflow", "the document has no steps", "add workflow: with a list of steps"
         )
     steps = list(_find_steps(context, document))
-    # Steps that are left out because of their own faults are no unknown targets.
+    # Steps that are left out because of their own faults are not unknown targets.
     context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
     context.workbook = workbook_entries(context)
     spec = (document.executor or Executor()).spec or ExecutorSpec()
@@ -151,7 +151,7 @@ def _site(name: str, step: Step, path: Path) -> Site:
     specs: tuple[Path, ...] = (_EXECUTOR_SPEC, (*path, "spec"))
     if step.loop is None:
         return Site(name, specs)
-    return Site(name, (*specs, (*path, "loop", "spec")), True, reduced_names(step.loop))
+    return Site(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
 
 
 def _join(context: Context, spec: StepSpec, at: Path) -> Join:

@@ -99,7 +99,7 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     return made
 
 
-def reduced_names(part: Loop) -> frozenset[str] | None:
+def ctx_names_to_reduce(part: Loop) -> frozenset[str] | None:
     """The ctx names that have a reducer; None where iterations do not run side by side."""
     if part.spec is None or part.spec.mode != "parallel":
         return None

@@ -15,7 +15,7 @@ from noetl.net.model import AdmitRule as NetAdmitRule
 
 
 def branches_of(rules: Sequence[PolicyRule | AdmitRule], path: Path) -> Iterator[tuple[Template, Part, Path]]:
-    """(`when`, what follows, its path) of every rule; one with `else` of its own gives two."""
+    """(`when`, what follows, its path) of every rule; one with an `else` gives two."""
     for index, rule in enumerate(rules):
         at, other = (*path, index), rule.else_
         if rule.then is not None and (rule.when is not None or not isinstance(other, Part)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.dsl.compile.code import names_context, names_read, renders_script, verbatim_keys
 from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
-from noetl.dsl.compile.demands import find_demands, note_expected
+from noetl.dsl.compile.demands import expectation_of, find_demands
 from noetl.dsl.compile.entries import (
     Siblings,
     ToolEntry,
@@ -83,9 +83,9 @@ def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipe
         use_timeouts(context, site, tools)
     demands = find_demands(context, entry)
     if site.step and demands.expects:
-        context.notes.expecting.append(note_expected(entry, demands.expects, site.step))
+        context.notes.expecting.append(expectation_of(entry, demands.expects, site.step))
     loop = task_loop(context, entry, site)
-    # Each item has a scope of its own, which rules may write to.
+    # Each item has its own scope, which rules may write to.
     inside = site if loop is None else replace(site, iterating=True)
     rules, rules_at = _rules(context, kind, entry, around, inside)
     after, after_at = entry.after or (None, ())
