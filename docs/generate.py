@@ -12,7 +12,7 @@ from pathlib import Path
 
 from noetl.dsl import json_schema
 from noetl.dsl.document import reference
-from noetl.dsl.explain.lessons.page import page
+from noetl.dsl.explain.lessons import page
 from noetl.tools.kit import manual
 from noetl.tools.kit.registry import entry_points, is_built_in, load
 from noetl.tools.kit.registry import kinds as installed_kinds
