@@ -11,8 +11,7 @@ from sqlalchemy import BindParameter, Select, bindparam, delete, func, insert, s
 from noetl.facts.logs import LogChunk, LogFilter, LogPlace, LogRow
 from noetl.store import codec
 from noetl.store.schema import log
-from noetl.store.session import lines, text_or_none, value_or_none
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, lines, text_or_none, value_or_none
 
 _c = log.c
 _columns: Final = (

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Column, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.schema import playbook
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, columns_of
 from noetl.usecases.ports import PlaybookRow
 
 _p = playbook.c
-#: In the order of PlaybookRow's fields.
-PLAYBOOK: Final[Sequence[Column[Any]]] = (
-    _p.path,
-    _p.version,
-    _p.content,
-    _p.content_sha256,
-    _p.digest,
-    _p.created_at,
-    _p.name,
-    _p.description,
-    _p.warnings,
-)
+PLAYBOOK: Final = columns_of(playbook, PlaybookRow)
 
 
 _add_playbook = insert(playbook)
@@ -47,8 +35,8 @@ _newest = (
 
 
 def _playbook(found: Sequence[Any]) -> PlaybookRow:
-    row = PlaybookRow(*found)
-    return replace(row, warnings=tuple(codec.loads(found[-1])))
+    *columns, warnings = found
+    return PlaybookRow(*columns, warnings=tuple(codec.loads(warnings)))
 
 
 def _dumped(warnings: Sequence[JsonMap]) -> str:

@@ -1,18 +1,19 @@
-"""One transaction's way to the database: what all the tables' classes share."""
+"""Runs the statements of one transaction, and what the classes of all tables share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Column, Connection, Executable, Table
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
-from noetl.errors import BadRequest, NoetlError
+from noetl.errors import BadRequest, NoetlError, NotFound
 from noetl.facts.json import Json
 from noetl.store import codec
 from noetl.store.engine import translate
-from noetl.store.rules import refused_write, unusable
 
 #: Values bound to one statement with IN: SQLite takes 32,766.
 BATCH: Final = 10_000
@@ -68,7 +69,7 @@ class Session:
         """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in
         a transaction for reads."""
         if not self.writable:
-            raise refused_write()
+            raise _refuse_write()
         return self._run(statement, values)
 
     def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
@@ -91,7 +92,7 @@ class Session:
         """Tells those who watch the execution, once this is committed. Of a SQLite file they hear
         of every commit. Raises NoetlError in a transaction for reads."""
         if not self.writable:
-            raise refused_write()
+            raise _refuse_write()
         self.changed.add(execution_id)
 
     def append(
@@ -132,6 +133,58 @@ class Session:
     def close(self) -> None:
         """Whoever kept the session must not write into the next transaction of its connection."""
         self.failed = True
+
+
+class SqlTable:
+    """One transaction's session, and the shard that it works for."""
+
+    __slots__ = ("_session", "_shard")
+
+    def __init__(self, session: Session, shard: str) -> None:
+        self._session = session
+        self._shard = shard
+
+
+def _refuse_write() -> NoetlError:
+    return NoetlError("A write was tried in a transaction for reads; use begin().")
+
+
+def unusable() -> NoetlError:
+    """The error of whoever goes on after a failure."""
+    return NoetlError("An earlier statement of this transaction failed; only its rollback is left.")
+
+
+def missing(execution_id: str) -> NotFound:
+    """The error of whoever changes an execution that does not exist."""
+    return NotFound(f"Execution {execution_id} does not exist.")
+
+
+def columns_of(table: Table, record: type[Any]) -> list[Column[Any]]:
+    """The columns that are called like the fields of a dataclass, in their order."""
+    return [table.c[field.name] for field in fields(record)]
+
+
+#: Asked of the row that was to be inserted.
+Condition: TypeAlias = Callable[[Any], Any]
+
+
+def upserts(
+    table: Table, replaced: Sequence[str] = (), only_if: Condition | None = None
+) -> Mapping[str, Any]:
+    """By dialect an insert that replaces these columns of a row that is there already (none: it
+    stays as it is), where `only_if` holds."""
+    inserts = {"postgresql": postgresql.insert(table), "sqlite": sqlite.insert(table)}
+    return {name: _settle_conflicts(insert, replaced, only_if) for name, insert in inserts.items()}
+
+
+def _settle_conflicts(insert: Any, replaced: Sequence[str], only_if: Condition | None) -> Any:
+    if not replaced:
+        return insert.on_conflict_do_nothing()
+    return insert.on_conflict_do_update(
+        index_elements=insert.table.primary_key,
+        set_={name: insert.excluded[name] for name in replaced},
+        where=None if only_if is None else only_if(insert.excluded),
+    )
 
 
 def lines(ids: Sequence[T]) -> list[list[T]]:
