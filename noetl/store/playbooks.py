@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -35,8 +36,8 @@ _newest = (
 
 
 def _playbook(found: Sequence[Any]) -> PlaybookRow:
-    *columns, warnings = found
-    return PlaybookRow(*columns, warnings=tuple(codec.loads(warnings)))
+    row = PlaybookRow(*found)
+    return replace(row, warnings=tuple(codec.loads(found[-1])))
 
 
 def _dumped(warnings: Sequence[JsonMap]) -> str:
