@@ -34,9 +34,9 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import children, deciding, writing
-from noetl.usecases.work import batches, iterations, reports, shares
+from noetl.usecases.work import iterations, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 TOOLS = {"python": tool}
 
@@ -381,8 +381,7 @@ def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
         rows = tx.commands.lock(claimed.command_id)
         return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
 
-    for module in (reports, batches):
-        patch.setattr(module, "lock_lease", lock_lease)
+    patch.setattr(reports, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
@@ -417,7 +416,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, reports, sweep):
+    for module in (reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 

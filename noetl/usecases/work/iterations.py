@@ -35,11 +35,11 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.loop_items import LoopItems
+from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.reports import LaneBatch
+from noetl.usecases.work.shares import LoopItems
 
 #: Before anything began.
 EPOCH = datetime.fromtimestamp(0, UTC)

@@ -15,16 +15,13 @@ from noetl.facts.events import Draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.work import shares
-from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.iterations import Iterations
-from noetl.usecases.work.lane_policy import LanePolicy
-from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.leases import claim
-from noetl.usecases.work.loop_items import LoopItems
-from noetl.usecases.work.reports import LeaseLost, LockedRows, give_up
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
+from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.reports import LaneBatch, LockedRows, give_up
+from noetl.usecases.work.shares import LanePolicy, LoopItems
 
 
 def run_lane(worker: Worker, command_id: str) -> Delivery:
@@ -112,12 +109,10 @@ class _Lane:
             self.pace = (self.pace + now - began) / 2 if self.pace < 1 else now - began
             if self._stopped() or self.iterations.suspended:
                 return
-            if index != taken[-1] and self._commits(now - committed):
+            due = self.policy.commits_each or now - committed >= self.worker.rt.limits.commit_s
+            if due and index != taken[-1]:
                 self.batch.commit()
                 committed = now
-
-    def _commits(self, waited: float) -> bool:
-        return self.policy.commits_each or waited >= self.worker.rt.limits.commit_s
 
     def _stopped(self) -> bool:
         """Whether the loop has failed."""

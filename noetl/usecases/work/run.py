@@ -10,7 +10,6 @@ from typing import assert_never
 
 from noetl.engine.plan import Plan
 from noetl.facts.events import (
-    ChildCall,
     CtxPatched,
     Draft,
     StepDone,
@@ -23,19 +22,17 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Completed, Ending, Failed, Finished, PipelinePorts, Recorded, Sleep, Suspend
+from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake_after_report
 from noetl.usecases.work.deliveries import Delivery, End, refusal
-from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.leases import claim
-from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
-from noetl.usecases.work.reports import LeaseLost, give_up, report
-from noetl.usecases.work.scopes import names, scope_around
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
+from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.pipelines import due_at, names, pipeline_ports, program, scope_around
+from noetl.usecases.work.reports import give_up, report
 
 
 def run_step(worker: Worker, command_id: str) -> Delivery:
@@ -83,7 +80,8 @@ class _Job:
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        for move in run(prog, names(rt, self.plan, command), progress, self._ports()):
+        ports = pipeline_ports(rt, command, self.tools, self.tools.log)
+        for move in run(prog, names(rt, self.plan, command), progress, ports):
             match move:
                 case Recorded():
                     self._report(move.drafts, close=False)
@@ -95,9 +93,6 @@ class _Job:
                     self._report([*move.drafts, self._end(move.ending)], close=True)
                 case _:
                     assert_never(move)
-
-    def _ports(self) -> PipelinePorts:
-        return pipeline_ports(self.rt, self.command, self.tools, self.tools.log)
 
     def alive(self) -> None:
         """Called from the heartbeat's thread: a long task shows in the log while it runs."""
@@ -134,15 +129,12 @@ class _Job:
         fact = StepStarted(self.worker.name, self.started.isoformat())
         return self._draft(fact, f"started:{run_id}")
 
-    def _with_iteration(self, child: ChildCall | None) -> ChildCall | None:
-        """A playbook sees as its caller's iteration that of the task, or the one that the step is a
-        part of."""
-        if child is None or child.iter is not None:
-            return child
-        return replace(child, iter=scope_around(self.rt, self.command.context))
-
     def _suspend(self, move: Suspend) -> Draft:
-        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), self._with_iteration(move.child))
+        child = move.child
+        if child is not None and child.iter is None:
+            # A playbook sees as its caller's iteration the one that the step is a part of.
+            child = replace(child, iter=scope_around(self.rt, self.command.context))
+        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), child)
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _end(self, ending: Ending) -> Draft:

@@ -22,8 +22,7 @@ from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.turn import advance, deciding
-from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Worker
 
 HELLO = playbook("""
     - step: start
