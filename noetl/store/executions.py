@@ -192,9 +192,6 @@ class SqlExecutions(SqlTable):
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
         self._session.notify(execution_id)
 
-    def notify(self, execution_id: str) -> None:
-        self._session.notify(execution_id)
-
     def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
         found: dict[str, Mark] = {}
         for ids in lines(execution_ids):

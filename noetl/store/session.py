@@ -86,7 +86,8 @@ class Session:
         """Runs a change that nobody waits for and that must change a row. Raises what `check` finds
         where it does not."""
         if self.write(statement, values).rowcount == 0:
-            raise self._unmet(check)
+            failure = NoetlError(f"The database {self._place} did not change what it should.")
+            raise self.fail(check() or failure)
 
     def notify(self, execution_id: str) -> None:
         """Tells those who watch the execution, once this is committed. Of a SQLite file they hear
@@ -107,9 +108,6 @@ class Session:
         self.sure(update, values, check)
         if rows:
             self.later(insert, rows)
-
-    def _unmet(self, check: Check) -> NoetlError:
-        return self.fail(check() or NoetlError(f"The database {self._place} did not change what it should."))
 
     def _run(self, statement: Executable, values: Values) -> Found:
         if self.failed:

@@ -72,21 +72,15 @@ class SqlStore:
         _forget_after_fork(self._connections)
         _forget_after_fork(self._watches)
 
-    @contextmanager
-    def begin(self) -> Iterator[Transaction]:
-        with self._transaction("durable") as transaction:
-            yield transaction
+    def begin(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("durable")
 
-    @contextmanager
-    def begin_async_commit(self) -> Iterator[Transaction]:
-        with self._transaction("relaxed") as transaction:
-            yield transaction
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("relaxed")
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> AbstractContextManager[Transaction]:
         """Sees one moment: what others commit meanwhile stays out of sight."""
-        with self._transaction("read") as transaction:
-            yield transaction
+        return self._transaction("read")
 
     def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
         return self._watches.watch(execution_id)

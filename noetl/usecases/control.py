@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
-from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavailable
+from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Retention
@@ -14,7 +14,7 @@ from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.wakes import wake
+from noetl.usecases.wakes import send, wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
@@ -54,7 +54,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
         tx.executions.set_halt(execution_id, "")
         ready = _reopen(rt, tx, row)
-    _send(rt, ready)
+    send(rt, ready)
     wake(rt)
 
 
@@ -67,17 +67,6 @@ def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]
     tx.commands.mark_sent([one.command_id for one in waiting], None)
     tx.commands.mark_sent([one.command_id for one in ready], now)
     return ready
-
-
-def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
-    """Where the broker is away the sweeper will."""
-    if not commands:
-        return
-    try:
-        rt.dispatcher.send(commands)
-    except Unavailable:
-        with rt.store.begin() as tx:
-            tx.commands.mark_sent([one.command_id for one in commands], None)
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:

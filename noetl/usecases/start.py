@@ -20,7 +20,7 @@ from noetl.errors import (
     PlaybookInvalid,
     Unavailable,
 )
-from noetl.facts.events import Draft, Requested
+from noetl.facts.events import Draft, Requested, Source
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.usecases import catalog
@@ -208,24 +208,32 @@ def _record(
     key = request.idempotency_key
     if key is not None and owners[key].execution_id != new_id:
         return _of_owner(tx, key, request, owners[key], found)
-    row, digest = found.row, found.digest
-    made = ExecutionRow(
+    row, places = found.row, request.directories
+    fact = Requested(
+        row.path, row.version, found.digest, request.payload, found.overrides, directories=places
+    )
+    return StartedExecution(create_execution(tx, new_id, fact, "client", now), found.warnings)
+
+
+def create_execution(
+    tx: Transaction, new_id: str, request: Requested, source: Source, now: datetime
+) -> ExecutionRow:
+    """Writes an execution and its first event. Its row as it is then."""
+    row = ExecutionRow(
         execution_id=new_id,
-        path=row.path,
-        playbook_version=row.version,
-        digest=digest,
+        path=request.path,
+        playbook_version=request.playbook_version,
+        digest=request.digest,
         status="pending",
         head_version=0,
         decided_version=0,
         created_at=now,
         updated_at=now,
+        parent_id=request.parent.execution_id if request.parent else None,
     )
-    tx.executions.create(made)
-    fact = Requested(
-        row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
-    )
-    tx.events.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
-    return StartedExecution(replace(made, head_version=1), found.warnings)
+    tx.executions.create(row)
+    tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
+    return replace(row, head_version=1)
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
