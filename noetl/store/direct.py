@@ -24,8 +24,8 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.hearing import make_notice
 from noetl.store.session import Check, Found, Session, Values, unusable
+from noetl.store.watching import make_notice
 
 _RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
 BEGIN: Final = {

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, inspect, text
 
 from noetl.errors import ConfigError, Unavailable
-from noetl.store.engine import Connections, connect
-from noetl.store.schema import HEAD, VERSION_TABLE, create_tables, metadata
+from noetl.store.connections import Connections, connect
+from noetl.store.engine import VERSION_TABLE, create_tables
+from noetl.store.schema import HEAD, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config

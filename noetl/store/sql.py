@@ -12,18 +12,23 @@ from functools import partial
 from sqlalchemy import func, select
 
 from noetl.store.commands import SqlCommands
+from noetl.store.connections import Connections, MemoryConnections, connect
 from noetl.store.credentials import SqlCredentials
 from noetl.store.direct import open_direct
-from noetl.store.engine import Connections, MemoryConnections, connect
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
-from noetl.store.hearing import listen
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
-from noetl.store.playbooks import SqlPlaybooks
-from noetl.store.records import SqlDeadLetters, SqlIdempotencyKeys, SqlNets, SqlSnapshots, SqlWorkers
+from noetl.store.records import (
+    SqlDeadLetters,
+    SqlIdempotencyKeys,
+    SqlNets,
+    SqlPlaybooks,
+    SqlSnapshots,
+    SqlWorkers,
+)
 from noetl.store.session import Session, unusable
-from noetl.store.watching import Watches
+from noetl.store.watching import Watches, listen
 from noetl.usecases.ports import Transaction, Watch
 
 #: Not `now()`, which is the beginning of the transaction.

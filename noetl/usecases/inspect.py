@@ -19,9 +19,9 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import loaded
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
+from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
-from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
 
 #: Children that are shown with the execution that called them.

@@ -13,8 +13,7 @@ import pytest
 from noetl.errors import Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
-from noetl.store.hearing import CHANNEL, make_notice
-from noetl.store.watching import Hear, Watches
+from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
 from noetl.usecases.ports import Store, Watch
 from tests import pace
 

@@ -379,7 +379,7 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.commands.lock(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
+        return None if rows is None or rows[1].state == "closed" else rows[0]
 
     patch.setattr(reports, "lock_lease", lock_lease)
 

@@ -38,7 +38,7 @@ from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
-from noetl.usecases.work.reports import LaneBatch
+from noetl.usecases.work.reports import ReportBatch
 from noetl.usecases.work.shares import LoopItems
 
 #: Before anything began.
@@ -54,7 +54,7 @@ class Iterations:
     command: CommandRow
     items: LoopItems
     tools: LeasedTools
-    batch: LaneBatch
+    batch: ReportBatch
     #: What earlier deliveries recorded, by index.
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
     #: Of this delivery: how many iterations failed, why the last one did, and whether one has left

@@ -18,50 +18,15 @@ from noetl.usecases.wakes import ask_for_turn, wake_after_report
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 
 
-@dataclass(frozen=True, slots=True)
-class LockedRows:
-    """The rows as they are under the lock."""
-
-    execution: ExecutionRow
-    command: CommandRow
-
-
-def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
+def lock_lease(tx: Transaction, claimed: CommandRow) -> ExecutionRow | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
     rows = tx.commands.lock(claimed.command_id)
     if rows is None:
         return None
     execution, command = rows
-    if (command.state, command.attempt, command.owner) != ("claimed", claimed.attempt, claimed.owner):
-        return None
-    return LockedRows(execution, command)
-
-
-def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]) -> None:
-    """Appends behind the head; the lock makes the expected version match."""
-    if drafts:
-        tx.events.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
-
-
-def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
-    """Appends `drafts` and, if told so, closes the command, in one transaction.
-
-    Raises LeaseLost where the report no longer counts; after the end of the execution that is
-    recorded as `result.discarded`.
-    """
-    with output_of(rt, claimed) as printed, rt.store.begin() as tx:
-        at = lock_lease(tx, claimed)
-        if at is None:
-            discard(rt, tx, claimed, drafts)
-        else:
-            append(rt, tx, at, drafts)
-            printed.into(tx, claimed.execution_id)
-            if close:
-                tx.commands.close([claimed.command_id])
-    if at is None:
-        raise LeaseLost(claimed.command_id)
-    return at.execution
+    ours = (command.state, command.attempt, command.owner) == ("claimed", claimed.attempt, claimed.owner)
+    return execution if ours else None
 
 
 _NOTHING = nullcontext(ReportLog())
@@ -73,7 +38,7 @@ def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Report
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
-def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
+def _discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
     execution = tx.executions.lock(claimed.execution_id)
     if execution is None or execution.status not in ENDED or not drafts:
@@ -116,9 +81,9 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class LaneBatch:
-    """Drafts that are committed together. `wakes`: the scheduler waits for something that is among
-    them."""
+class ReportBatch:
+    """What a delivery has recorded and not reported yet: drafts that are committed together.
+    `wakes`: the scheduler waits for something that is among them."""
 
     rt: Runtime
     command: CommandRow
@@ -130,30 +95,41 @@ class LaneBatch:
         """Puts `draft` behind the others; what is large in it is kept by reference."""
         self.drafts.append(hold_draft(self.rt, draft, Retention(self.command.execution_id)))
 
-    def commit(self) -> None:
-        """Appends what is pending. Raises LeaseLost."""
-        self.commit_with(lambda _tx, _at: None)
+    def commit(self, *, close: bool = False) -> None:
+        """Appends what is pending, and closes the command if asked to. Raises LeaseLost."""
+
+        def end(tx: Transaction, _: ExecutionRow) -> None:
+            if close:
+                tx.commands.close([self.command.command_id])
+
+        self.commit_with(end)
 
     def commit_with(
         self,
-        then: Callable[[Transaction, LockedRows], T],
+        then: Callable[[Transaction, ExecutionRow], T],
         claim: Callable[[Transaction], Draft] | None = None,
     ) -> T:
         """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the
-        same transaction, and returns what that yields. Raises LeaseLost."""
+        same transaction, with the execution as it was locked, and returns what that yields.
+
+        Raises LeaseLost where the report no longer counts; after the end of the execution that is
+        recorded as `result.discarded`.
+        """
         rt, command = self.rt, self.command
         self.tools.check()
         with output_of(rt, command) as printed, rt.store.begin() as tx:
-            at = lock_lease(tx, command)
-            if at is None:
-                discard(rt, tx, command, self.drafts)
+            execution = lock_lease(tx, command)
+            if execution is None:
+                _discard(rt, tx, command, self.drafts)
             else:
                 printed.into(tx, command.execution_id)
                 if claim is not None:
                     self.drafts.append(claim(tx))
-                append(rt, tx, at, self.drafts)
-                found = then(tx, at)
-        if at is None:
+                if self.drafts:
+                    # The lock makes the expected version match.
+                    tx.events.append(command.execution_id, execution.head_version, self.drafts, rt.clock())
+                found = then(tx, execution)
+        if execution is None:
             raise LeaseLost(command.command_id)
         self.drafts.clear()
         if self.wakes:

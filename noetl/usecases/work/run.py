@@ -19,20 +19,17 @@ from noetl.facts.events import (
     StepSuspended,
 )
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Retention
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
-from noetl.usecases.large_values import hold_draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.wakes import wake_after_report
 from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Worker, claim
 from noetl.usecases.work.pipelines import due_at, names, pipeline_ports, program, scope_around
-from noetl.usecases.work.reports import give_up, report
+from noetl.usecases.work.reports import ReportBatch, give_up
 
 
 def run_step(worker: Worker, command_id: str) -> Delivery:
@@ -47,7 +44,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     tools = LeasedTools(rt, command)
-    job = _Job(worker, command, plan, rt.clock(), tools)
+    job = _Job(worker, command, plan, rt.clock(), tools, ReportBatch(rt, command, tools))
     with worker.leases.hold(command, tools.end, job.alive):
         try:
             job.run([event.draft for event in recorded])
@@ -67,6 +64,7 @@ class _Job:
     plan: Plan
     started: datetime
     tools: LeasedTools
+    batch: ReportBatch
     begun: bool = False
     #: Why the step failed.
     error: ErrorInfo | None = None
@@ -99,14 +97,14 @@ class _Job:
         self.tools.announce(lambda _, draft: self._report([draft], close=False))
 
     def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
-        keep = Retention(self.command.execution_id)
-        batch = [hold_draft(self.rt, draft, keep) for draft in drafts]
         if not self.begun:
-            batch.insert(0, self._begin())
+            self.batch.add(self._begin())
             self.begun = True
-        report(self.rt, self.command, batch, close=close)
-        if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake_after_report(self.rt)
+        for draft in drafts:
+            self.batch.add(draft)
+            self.batch.wakes = self.batch.wakes or isinstance(draft.fact, CtxPatched)
+        self.batch.wakes = self.batch.wakes or close
+        self.batch.commit(close=close)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
