@@ -170,7 +170,7 @@ def _playbook(found: Sequence[Any]) -> PlaybookRow:
     return replace(row, warnings=tuple(codec.loads(found[-1])))
 
 
-def _dumped(warnings: Sequence[JsonMap]) -> str:
+def _dump_warnings(warnings: Sequence[JsonMap]) -> str:
     return codec.dumps(list(warnings), "list of warnings")
 
 
@@ -182,11 +182,11 @@ class SqlPlaybooks(SqlTable):
     def add(self, row: PlaybookRow) -> None:
         """Raises Conflict where that version of the path exists."""
         values = {c.name: getattr(row, c.name) for c in PLAYBOOK}
-        self._session.write(_add_playbook, values | {"warnings": _dumped(row.warnings)})
+        self._session.write(_add_playbook, values | {"warnings": _dump_warnings(row.warnings)})
 
     def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
         """Gives a version other warnings."""
-        values = {"of_path": path, "of_version": version, "warnings": _dumped(warnings)}
+        values = {"of_path": path, "of_version": version, "warnings": _dump_warnings(warnings)}
         self._session.write(_keep_warnings, values)
 
     def get(self, path: str, version: int | None = None) -> PlaybookRow | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Column, Connection, Executable, Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -29,21 +29,28 @@ Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Check: TypeAlias = Callable[[], NoetlError | None]
 
 
-class Found(Protocol):
-    """What came back: the part of SQLAlchemy's CursorResult that is used here."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What came back, in the words of SQLAlchemy's CursorResult."""
 
-    @property
-    def rowcount(self) -> int: ...
+    rows: Sequence[tuple[Any, ...]]
+    rowcount: int
 
-    def first(self) -> Sequence[Any] | None: ...
+    def first(self) -> tuple[Any, ...] | None:
+        return self.rows[0] if self.rows else None
 
-    def one(self) -> Sequence[Any]: ...
+    def one(self) -> tuple[Any, ...]:
+        (row,) = self.rows
+        return row
 
-    def scalar(self) -> Any: ...
+    def scalar(self) -> Any:
+        return self.rows[0][0] if self.rows else None
 
-    def scalars(self) -> Iterable[Any]: ...
+    def scalars(self) -> Iterator[Any]:
+        return (row[0] for row in self.rows)
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
 
 
 class Session:
@@ -61,18 +68,18 @@ class Session:
         #: The executions whose watchers hear of it.
         self.changed: set[str] = set()
 
-    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Found:
+    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Rows:
         """Runs a query."""
         return self._run(statement, values)
 
-    def write(self, statement: Executable, values: Values = None) -> Found:
+    def write(self, statement: Executable, values: Values = None) -> Rows:
         """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in
         a transaction for reads."""
         if not self.writable:
             raise _refuse_write()
         return self._run(statement, values)
 
-    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
         """Runs a change that may be committed at once, by itself, where nothing was run before
         it."""
         return self.write(statement, values)
@@ -109,18 +116,19 @@ class Session:
         if rows:
             self.later(insert, rows)
 
-    def _run(self, statement: Executable, values: Values) -> Found:
+    def _run(self, statement: Executable, values: Values) -> Rows:
         if self.failed:
             raise unusable()
         try:
-            return self._connection.execute(statement, values)
+            found = self._connection.execute(statement, values)
+            return Rows(found.all() if found.returns_rows else (), found.rowcount)
         except SQLAlchemyError as error:
             self.failed = True
             raise translate(error, self._place) from error
         except (ValueError, OverflowError) as error:  # psycopg2 on NUL in a text, sqlite3 on 2**64
-            raise self._refused(error) from error
+            raise self._refuse_value(error) from error
 
-    def _refused(self, error: ValueError | OverflowError) -> NoetlError:
+    def _refuse_value(self, error: ValueError | OverflowError) -> NoetlError:
         return self.fail(BadRequest(f"The database {self._place} cannot hold a value: {error}."))
 
     def fail(self, error: NoetlError) -> NoetlError:

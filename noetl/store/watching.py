@@ -147,7 +147,11 @@ class Watches:
         waiter = Waiter()
         with self._lock:
             self._waiters.setdefault(execution_id, set()).add(waiter)
-            self._ensure_thread()
+            if self._ear is not None and self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
+                )
+                self._thread.start()
         try:
             yield waiter
         finally:
@@ -171,24 +175,16 @@ class Watches:
     def close(self) -> None:
         """Ends the thread; who waits still is woken once."""
         self._closed.set()
-        self.wake(self._watched())
+        self.wake(self._list_watched())
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(2 * SLICE_S)
 
-    def _watched(self) -> list[str]:
+    def _list_watched(self) -> list[str]:
         with self._lock:
             return list(self._waiters)
 
     # --- the thread that listens ---
-
-    def _ensure_thread(self) -> None:
-        """Needs the lock."""
-        if self._ear is not None and self._thread is None and not self._closed.is_set():
-            self._thread = threading.Thread(
-                target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
-            )
-            self._thread.start()
 
     def _run(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
         try:
@@ -198,7 +194,7 @@ class Watches:
             # silence.
             with self._lock:
                 self._thread = None
-            self.wake(self._watched())
+            self.wake(self._list_watched())
             raise
 
     def _serve(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
@@ -207,7 +203,7 @@ class Watches:
             try:
                 with ear() as hear:
                     # What was committed before anybody listened was heard by nobody.
-                    self.wake(self._watched())
+                    self.wake(self._list_watched())
                     pause = RETRY_S[0]
                     self._listen(hear)
                     return
@@ -244,7 +240,7 @@ class Watches:
 
     def _look(self) -> None:
         """Wakes those whose execution is no longer as it was at the last look."""
-        ids = self._watched()
+        ids = self._list_watched()
         if not ids or self._read is None:
             return
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 
-from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound
+from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Retention
@@ -118,12 +117,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
     for name in patch:
         if not name or not all(part for part in name.split(".")):
             raise BadRequest(f"{name!r} is not a name that ctx can hold; write it as `a` or `a.b`.")
-    try:
-        size = len(json.dumps(patch, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise BadRequest(f"The patch is not JSON: {error}.") from error
-    if size > rt.limits.max_payload_bytes:
-        raise LimitExceeded(f"The patch has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed.")
+    rt.check_payload(patch, "patch")
 
 
 def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:

@@ -201,7 +201,9 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    warnings = findings.report_warnings(playbook, state.notices, lambda: net_of(rt, execution_id))
+    warnings = catalog.warnings_of(playbook)
+    if state.notices.kept:
+        warnings += findings.run_warnings(state.notices, net_of(rt, execution_id))
     return Report(
         row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
     )

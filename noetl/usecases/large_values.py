@@ -200,13 +200,13 @@ class Resolver:
         return self._known[name]
 
     def _fetch(self, reference: JsonMap) -> Json:
-        if _declared_size(reference) > self._left:
+        if _read_size(reference) > self._left:
             return reference
         try:
             whole = loaded(reference, self._rt.load)
             if isinstance(whole, Lazy):
                 return self._read_rows(reference, whole)
-            self._left -= _declared_size(reference)
+            self._left -= _read_size(reference)
             return self(whole)
         except (NotFound, Unavailable, BadRequest):
             # Gone, out of reach, or data of a tool that only looks like a reference.
@@ -227,7 +227,7 @@ class Resolver:
         return found
 
 
-def _declared_size(reference: JsonMap) -> int:
+def _read_size(reference: JsonMap) -> int:
     """Bytes of what it stands for, as far as it says. A manifest tells of its parts while they are
     read."""
     meta = reference.get("meta")

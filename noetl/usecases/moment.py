@@ -12,7 +12,7 @@ from noetl.engine.status import status_of
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
-from noetl.usecases.snapshots import stored_state
+from noetl.usecases.snapshots import load_state
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
@@ -64,7 +64,7 @@ def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Mome
     """
     if version is not None and not 0 <= version <= row.head_version:
         raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
-    start = stored_state(tx, row.execution_id)
+    start = load_state(tx, row.execution_id)
     if version is not None and start.version > version:
         start = initial_state(row.execution_id)
     return Moment(row, start, tx.events.read(row.execution_id, after=start.version))

@@ -144,7 +144,7 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
     """Removes what executions printed whose results' time is over; how many executions."""
     count, after = 0, None
-    while ids := _list_logged(rt, after):
+    while ids := _read_logged_ids(rt, after):
         after = ids[-1]
         for execution_id in ids:
             if verdicts.of(f"executions/{execution_id}"):
@@ -155,7 +155,7 @@ def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
     return count
 
 
-def _list_logged(rt: Runtime, after: str | None) -> list[str]:
+def _read_logged_ids(rt: Runtime, after: str | None) -> list[str]:
     with rt.store.read() as tx:
         return tx.logs.execution_ids(after, _PAGE)
 

@@ -39,7 +39,7 @@ def from_json(value: JsonMap) -> State:
     return _adapter().validate_python(_convert_bits(value, lambda text: int(text, 16)), strict=False)
 
 
-def stored_state(tx: Transaction, execution_id: str) -> State:
+def load_state(tx: Transaction, execution_id: str) -> State:
     """The state of the newest snapshot, or the state before the first event."""
     snapshot = tx.snapshots.get(execution_id)
     if snapshot is None or snapshot.schema != STATE_SCHEMA:

@@ -14,7 +14,6 @@ from noetl.engine.request import check_overrides
 from noetl.errors import (
     BadRequest,
     Conflict,
-    LimitExceeded,
     NoetlError,
     NotFound,
     PlaybookInvalid,
@@ -161,7 +160,7 @@ class _Playbooks:
 
     def find(self, request: StartRequest) -> _Found | NoetlError:
         try:
-            _check(self._rt, request)
+            self._rt.check_payload([request.payload, request.overrides], "payload")
             row, digest = self._look_up(request.path, request.version)
             if not (request.payload or request.overrides):
                 return _Found(row, digest, {}, start_warnings(row))
@@ -243,17 +242,6 @@ def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner,
     if owner.request_sha256 == _fingerprint(request) and row is not None:
         return StartedExecution(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
-
-
-def _check(rt: Runtime, request: StartRequest) -> None:
-    try:
-        size = len(json.dumps([request.payload, request.overrides], allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise BadRequest(f"The payload is not JSON: {error}.") from error
-    if size > rt.limits.max_payload_bytes:
-        raise LimitExceeded(
-            f"The payload has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed."
-        )
 
 
 def _fingerprint(request: StartRequest) -> str:

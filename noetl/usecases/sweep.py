@@ -48,7 +48,7 @@ def sweep(rt: Runtime) -> Swept:
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
     _forget_credentials(rt, holders)
-    silent = _lost(rt, silent, now)
+    silent = _find_lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))
     waiting = [*due, *silent]
@@ -75,7 +75,7 @@ LATEST: Final = datetime.max.replace(tzinfo=UTC)
 PATIENCE = 10
 
 
-def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
+def _find_lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
     """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs
     may be among them: a long backlog is no loss, and would only grow by sending again."""
     if not silent:

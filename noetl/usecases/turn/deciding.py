@@ -108,7 +108,7 @@ def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
         return state
     if row.decided_version == 0:
         return initial_state(row.execution_id)
-    return snapshots.stored_state(tx, row.execution_id)
+    return snapshots.load_state(tx, row.execution_id)
 
 
 def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:

@@ -29,7 +29,7 @@ from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sle
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import Worker
-from noetl.usecases.work.pipelines import issued_by, names, pipeline_ports
+from noetl.usecases.work.pipelines import issuing_event, names, pipeline_ports
 
 #: Between two looks at whether the lane is still wanted, in seconds.
 _NAP_S: Final = 0.5
@@ -66,7 +66,7 @@ class Claimer:
         rt, command = self.worker.rt, self.command
         if self.made is None:
             with rt.store.read() as tx:
-                self.made = claims_made(tx, command)
+                self.made = count_claims(tx, command)
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
@@ -125,7 +125,7 @@ class Claimer:
     def _where(self) -> Where:
         command = self.command
         number = f"{command.part}/{command.issue}/{self.made}"
-        digest, event = command.context["digest"], issued_by(command)
+        digest, event = command.context["digest"], issuing_event(command)
         return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
 
     def _names(self, ctx: JsonMap) -> Names:
@@ -177,7 +177,7 @@ class Claimer:
         return replace(error, step=self.command.step, task=cursor.name, line=line)
 
 
-def claims_made(tx: Transaction, command: CommandRow) -> int:
+def count_claims(tx: Transaction, command: CommandRow) -> int:
     """How many claims of a lane are in the log: they are numbered from 0, without gaps."""
     low, high = 0, 1
     while tx.events.recorded(command.execution_id, _key(command, high - 1)):

@@ -23,13 +23,15 @@ from noetl.pipeline.model import Names, PipelinePorts, Program, Suspend, ToolPor
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.snapshots import stored_state
+from noetl.usecases.snapshots import load_state
 
 
 def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:
     """What the command's templates see, from the context in its row."""
     context = command.context
     around = scope_around(rt, context)
+    # Outside of the playbook's loops: the iteration that called it, if one did, as `parent`.
+    caller = {"parent": context["caller"]} if "caller" in context else None
     steps = {
         name: of_step(view.get("result"), view.get("results") or {})
         for name, view in context["steps"].items()
@@ -46,14 +48,8 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
             "env": rt.env,
             "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
         },
-        iter=iteration or around or scope_of_caller(context),
+        iter=iteration or around or caller,
     )
-
-
-def scope_of_caller(context: JsonMap) -> JsonMap | None:
-    """What `iter` is outside of the playbook's own loops: where an iteration called it, its
-    `parent`."""
-    return {"parent": context["caller"]} if "caller" in context else None
 
 
 def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
@@ -90,7 +86,7 @@ def whole_context(rt: Runtime, command: CommandRow) -> Mapping[str, Json]:
 
 
 def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
-    state = stored_state(tx, execution_id)
+    state = load_state(tx, execution_id)
     if state.version > version:
         state = State(execution_id)
     events = tx.events.read(execution_id, after=state.version)
@@ -106,7 +102,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
         command.step,
         iteration,
         command.context["digest"],
-        event=issued_by(command),
+        event=issuing_event(command),
     )
     parallel = loop_mode(command.context, step) == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
@@ -114,7 +110,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     return Program(step.tasks, where, plan.net.file, parallel, iterator, reducers)
 
 
-def issued_by(command: CommandRow) -> str:
+def issuing_event(command: CommandRow) -> str:
     """The id of the event that issued the command; empty where an earlier version wrote the row."""
     version = command.context.get("issued")
     return "" if version is None else event_id(command.execution_id, version)
@@ -142,6 +138,6 @@ def pipeline_ports(
     )
 
 
-def due_at(rt: Runtime, move: Suspend) -> str | None:
+def resume_at(rt: Runtime, move: Suspend) -> str | None:
     """When a suspended pipeline goes on; None where it waits for something else than time."""
     return None if move.seconds is None else (rt.clock() + timedelta(seconds=move.seconds)).isoformat()

@@ -24,11 +24,10 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.runtime import Runtime
 from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Worker, claim
-from noetl.usecases.work.pipelines import due_at, names, pipeline_ports, program, scope_around
+from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
 from noetl.usecases.work.reports import ReportBatch, give_up
 
 
@@ -69,12 +68,8 @@ class _Job:
     #: Why the step failed.
     error: ErrorInfo | None = None
 
-    @property
-    def rt(self) -> Runtime:
-        return self.worker.rt
-
     def run(self, recorded: list[Draft]) -> None:
-        rt, command = self.rt, self.command
+        rt, command = self.worker.rt, self.command
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
@@ -109,7 +104,7 @@ class _Job:
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
     ) -> Draft:
-        spent = (self.rt.clock() - self.started).total_seconds() * 1000
+        spent = (self.worker.rt.clock() - self.started).total_seconds() * 1000
         ends = isinstance(fact, StepDone | StepFailed)
         return Draft(
             fact,
@@ -131,8 +126,8 @@ class _Job:
         child = move.child
         if child is not None and child.iter is None:
             # A playbook sees as its caller's iteration the one that the step is a part of.
-            child = replace(child, iter=scope_around(self.rt, self.command.context))
-        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), child)
+            child = replace(child, iter=scope_around(self.worker.rt, self.command.context))
+        fact = StepSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child)
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _end(self, ending: Ending) -> Draft:

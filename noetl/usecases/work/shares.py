@@ -86,7 +86,7 @@ def first(
     unfinished: tuple[int, ...] = ()
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
-        unfinished = _handed_out(tx, row)
+        unfinished = _find_unfinished(tx, row)
     elif command.iteration is not None and not _has_ended(tx, row, command.iteration):
         unfinished = (command.iteration,)
     if unfinished:
@@ -109,7 +109,7 @@ def _has_ended(tx: Transaction, row: LoopRow, index: int) -> bool:
     return tx.events.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
 
 
-def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
+def _find_unfinished(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
     """What the only lane of a sequential loop took and did not end."""
     indices = range(row.count) if row.indices is None else row.indices
     position = row.next_index
