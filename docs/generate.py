@@ -15,7 +15,7 @@ from typing import Any, Final
 from noetl.dsl import json_schema
 from noetl.dsl.document import Document, Part, spellings_of
 from noetl.dsl.document.base import Key, declared_keys, models_below
-from noetl.dsl.explain.lessons.page import page
+from noetl.dsl.explain.lessons import page
 from noetl.tools.kit import manual
 from noetl.tools.kit.registry import entry_points, is_built_in, load
 from noetl.tools.kit.registry import kinds as installed_kinds

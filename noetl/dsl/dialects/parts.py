@@ -13,7 +13,7 @@ from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
 

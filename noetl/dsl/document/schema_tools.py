@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl.dsl.document.schema_forms import CLOSED, REF, Schema, branches_of, if_then
+from noetl.net.kinds import of_kind
 from noetl.net.model import KindInfo
-from noetl.net.spellings import of_kind
 
 #: Parts that name a kind.
 _NAMING: Final = ("Tool", "WorkbookTool", "Sink", "Action")

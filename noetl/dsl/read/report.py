@@ -83,8 +83,8 @@ class ProblemReport:
             self._faulty.add(written)
             if finding.explains is not None:
                 self._faulty.add(self.source.path_in_text(finding.explains))
-        if finding.hides:
-            self.hide(path)
+        for secret in finding.hides:
+            self.hide(secret)
 
     def _place(self, finding: Finding) -> tuple[int, int]:
         path, within = finding.path, finding.within

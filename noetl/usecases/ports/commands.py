@@ -18,7 +18,7 @@ class CommandRow:
     is claimed by nobody; nor is `abandon`, the order to end what a step that was called off has
     begun elsewhere.
 
-    `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts
+    `context` is what the worker needs to know (names, args; see `engine.names`). `attempt` counts
     the deliveries that were claimed and is the fencing token of the lease: a report must name it.
     `chord_id`, `chord_index`, `chord_size` place a lane in its loop's fan-in.
     """

@@ -9,8 +9,8 @@ import pytest
 from noetl.dsl import Code, Compiled
 from noetl.dsl.read.origins import Moved, origin, settle
 from noetl.dsl.read.source import read
+from noetl.net.codec import same_net
 from noetl.net.model import Net
-from noetl.net.same import same_net
 
 TOOL = "tool: {kind: noop"
 SPELLINGS = {

@@ -2,7 +2,7 @@
 without a word.
 
 What they mean is declared, not written here: by the parts of documents (`noetl.dsl.document`), and
-by the kinds of tools (`noetl.net.spellings`).
+by the kinds of tools (`noetl.net.kinds`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import origin, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
+from noetl.net.kinds import of_kind
 from noetl.net.model import KindInfo, Spelling
-from noetl.net.spellings import of_kind
 
 _SCOPED: Final = ("ctx.", "vars.", "iter.", "step.")
 #: Where the inputs of a task stand: what is said there is read by its templates, too.

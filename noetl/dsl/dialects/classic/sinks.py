@@ -19,7 +19,7 @@ from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, Classi
 from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, NewNames, Spot, heads
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.expressions import names_used
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
 _QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
