@@ -183,7 +183,7 @@ def workbook_of(data: Mapping[str, Any]) -> dict[str, Path]:
         name = key if isinstance(book, dict) else entry.get("name")
         inner = "kind" not in entry and isinstance(entry.get("tool"), dict)
         if name is not None:
-            found[name] = ("workbook", key, "tool") if inner else ("workbook", key)
+            found[str(name)] = ("workbook", key, "tool") if inner else ("workbook", key)
     return found
 
 
