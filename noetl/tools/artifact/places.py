@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from noetl.atomic import is_draft, replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.reference import RESULT_REF, is_reference
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import LONGEST_NAME, bad_path, is_long
 from noetl.tools.kit.http.addresses import AddressGuard, check_host
@@ -249,3 +250,13 @@ def measure(path: Path) -> dict[str, Json]:
     """`{bytes, sha256}` of a file."""
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def reference_of(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
+    """The reference to a result in `ref`, which may be its URL. Raises ToolError(client_error)."""
+    found = {"kind": RESULT_REF, "ref": ref} if isinstance(ref, str) else ref
+    if not is_reference(found):
+        raise ToolError(
+            "client_error", "`ref` is no reference to a result; a result's own, or noetl://..., is."
+        )
+    return found
