@@ -38,18 +38,17 @@ class Parts:
         self._numbers[table] += 1
         ending = ENDINGS[self._manifest.format]
         name = f"{table}/part-{self._numbers[table]:06}.{ending}"
-        self._folder.write(name, draft.path if ending == "jsonl" else self._parquet(draft))
+        file = draft.path
+        if ending == "parquet":
+            file = self._scratch / "part.parquet"
+            rows = read(draft.table, draft.path, draft.longest, TYPES)
+            self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(file)} (FORMAT parquet, COMPRESSION zstd)")
+        self._folder.write(name, file)
         self.written.append((table, ManifestPart(name, draft.rows, self._manifest.exports + 1)))
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-
-    def _parquet(self, draft: PartDraft) -> Path:
-        target = self._scratch / "part.parquet"
-        rows = read(draft.table, draft.path, draft.longest, TYPES)
-        self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(target)} (FORMAT parquet, COMPRESSION zstd)")
-        return target
 
     def _duckdb(self) -> DuckDBPyConnection:
         if self._connection is None:
