@@ -74,7 +74,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     import duckdb  # see `DatabaseSetup`
 
     extension = _EXTENSIONS[one.type]
-    packaged = _packaged_extension(extension)
+    packaged = _find_packaged(extension)
     try:
         connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {quote_text(packaged)}")
     except duckdb.Error as error:
@@ -90,7 +90,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
         ) from error
 
 
-def _packaged_extension(extension: str) -> Path | None:
+def _find_packaged(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
     import duckdb  # see `DatabaseSetup`
 

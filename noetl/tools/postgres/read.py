@@ -102,7 +102,7 @@ class QueryReader:
 
     def _describe(self, text: str, index: int) -> Sequence[extensions.Column]:
         """Names and types of the columns, without a row being asked for."""
-        # On a line of its own: the statement may end in a comment.
+        # On separate lines: the statement may end in a comment.
         before = "SELECT * FROM (\n"
         with self._faults.explain(index, self._cursor, len(before)):
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
