@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state, result_of
-from noetl.engine.status import status_of
 from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowStarted
 from noetl.net.model import Net
 from noetl.projection.rows import ProjectionRow, error_columns, milliseconds

@@ -22,12 +22,13 @@ from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.call_secrets import current_mask, hide
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
-from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
+from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, TokenRoute, grant_of
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, same_origin
 from noetl.tools.kit.large import retention_of
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
-    from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits
+    from noetl.tools.kit.http.transport import HttpClient
 
 
 class Http(Tool):
@@ -138,8 +139,6 @@ class Http(Tool):
         self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits]
     ) -> HttpResponse:
         """A token may end before its time: one that is refused is replaced, once."""
-        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connect`
-        from noetl.tools.kit.http.transport import same_origin
 
         client, tokens = self._connect()
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.kit.call_secrets import hide, open_data
-from noetl.tools.kit.http.auth import client_of
+from noetl.tools.kit.http.auth import TokenRoute, client_of
+from noetl.tools.kit.http.messages import RequestLimits
 from noetl.usecases.secrets import STORE, Provider, TokenOrder
 
 if TYPE_CHECKING:
@@ -113,10 +114,6 @@ class TokenSource:
     def __call__(self, order: TokenOrder) -> str:
         """Raises ToolError(auth | rate_limit | server_error | timeout | connection |
         client_error)."""
-        # Imported here: `requests` takes 90 ms, and most workers fetch no token.
-        from noetl.tools.kit.http.tokens import TokenRoute
-        from noetl.tools.kit.http.transport import RequestLimits
-
         who = client_of(order.place, open_data(order.auth))
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         if not order.renew:
@@ -129,7 +126,8 @@ class TokenSource:
         return token
 
     def _open(self) -> AccessTokens:
-        from noetl.tools.kit.http.tokens import AccessTokens  # see `__call__`
+        # Imported here: `requests` takes 90 ms, and most workers fetch no token.
+        from noetl.tools.kit.http.tokens import AccessTokens
         from noetl.tools.kit.http.transport import HttpClient
 
         with self._lock:
