@@ -14,9 +14,8 @@ from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.read import QueryReader, is_read
-from noetl.tools.postgres.write import write_rows
+from noetl.tools.postgres.write import WriteLedger, write_rows
 from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
 from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 

@@ -21,7 +21,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.postgres.attempt import PostgresAttempt, refuse_programs
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.postgres.ledger import refuse_endings
+from noetl.tools.postgres.write import refuse_endings
 from noetl.tools.sql.calls import SqlTool
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_sql
 from noetl.tools.sql.dsn import postgres_dsn
