@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 #: tool, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
+JSON: Final = "application/json"
+#: Python's own, without the files of the system.
+_TYPES: Final = mimetypes.MimeTypes()
+_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
+_TYPES.add_type("application/x-ndjson", ".ndjson")
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def key_parts(key: str) -> tuple[str, ...]:
@@ -187,14 +193,6 @@ def _explain_errors(uri: str) -> Iterator[None]:
 
 def _why(error: Any) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")
-
-
-JSON: Final = "application/json"
-#: Python's own, without the files of the system.
-_TYPES: Final = mimetypes.MimeTypes()
-_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
-_TYPES.add_type("application/x-ndjson", ".ndjson")
-_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:

@@ -21,6 +21,8 @@ from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
+#: Statements whose body, in quotes, holds further statements.
+_WITH_BODY = frozenset({"do", "create"})
 
 
 class PostgresAttempt:
@@ -117,10 +119,6 @@ def cancel(connection: extensions.connection) -> None:
     # A connection that is gone needs no cancelling.
     with contextlib.suppress(psycopg2.Error):
         connection.cancel()
-
-
-#: Statements whose body, in quotes, holds further statements.
-_WITH_BODY = frozenset({"do", "create"})
 
 
 def refuse_programs(bound: Iterable[BoundStatement]) -> None:

@@ -62,6 +62,7 @@ _TEMPORAL: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _NUMERIC: Final = 1700
 #: Digits of the widest decimal of a table.
 _DIGITS: Final = 38
+_FIELD: Final = re.compile(r'("(?:[^"]|"")*+"|[^,"\n]*+)(?:,|\n)')
 
 
 def is_read(bound: BoundStatement) -> bool:
@@ -220,9 +221,6 @@ class CsvSink:
         refuse_too_large(self._place, self.size, self._most)
         if self._bounds.shelf is None:
             refuse_too_many(self._place, self.rows)
-
-
-_FIELD: Final = re.compile(r'("(?:[^"]|"")*+"|[^,"\n]*+)(?:,|\n)')
 
 
 def records(lines: Iterable[str]) -> Iterator[list[str | None]]:

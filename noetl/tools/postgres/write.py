@@ -30,6 +30,25 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _JSON = ("json", "jsonb")
 #: Lines that are made, and sent, at once.
 _LINES = 500
+TABLE: Final = "noetl_ledger"
+#: Any number does: a call that makes the table waits for others that do.
+_LOCK: Final = 7_018_462_035
+_MAKE: Final = f"""
+    BEGIN;
+    SELECT pg_advisory_xact_lock({_LOCK});
+    CREATE TABLE IF NOT EXISTS {TABLE} (
+        idempotency_key text PRIMARY KEY,
+        result json,
+        execution_id text NOT NULL,
+        step text NOT NULL,
+        task text NOT NULL,
+        recorded_at timestamptz NOT NULL DEFAULT now()
+    );
+    COMMIT"""
+_FIND: Final = """
+    SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = to_regclass(%s)"""
+_ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
 
 
 def write_rows(
@@ -125,27 +144,6 @@ def _item(item: object, kind: str) -> str:
         return _array(item, kind)
     text = _text(item, kind).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
-
-
-TABLE: Final = "noetl_ledger"
-#: Any number does: a call that makes the table waits for others that do.
-_LOCK: Final = 7_018_462_035
-_MAKE: Final = f"""
-    BEGIN;
-    SELECT pg_advisory_xact_lock({_LOCK});
-    CREATE TABLE IF NOT EXISTS {TABLE} (
-        idempotency_key text PRIMARY KEY,
-        result json,
-        execution_id text NOT NULL,
-        step text NOT NULL,
-        task text NOT NULL,
-        recorded_at timestamptz NOT NULL DEFAULT now()
-    );
-    COMMIT"""
-_FIND: Final = """
-    SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.oid = to_regclass(%s)"""
-_ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
 
 
 def refuse_endings(bound: Sequence[BoundStatement]) -> None:
