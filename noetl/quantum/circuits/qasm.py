@@ -47,16 +47,11 @@ def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     version, tokens = tokenize(text)
     parser = _Parser(version, tokens)
     circuit = cirq.FrozenCircuit(parser.read())
-    return (
-        circuit,
-        "qasm3" if version == "3.0" else "qasm2",
-        tuple(sorted(parser.qubits - circuit.all_qubits())),
-    )
+    form: Form = "qasm3" if version == "3.0" else "qasm2"
+    return circuit, form, tuple(sorted(parser.qubits - circuit.all_qubits()))
 
 
 class _Parser(AngleReader):
-    """Reads one text."""
-
     def __init__(self, version: str, tokens: Sequence[QasmToken]) -> None:
         super().__init__(version, tokens)
         self._gates = GateSet(version)
@@ -87,13 +82,10 @@ class _Parser(AngleReader):
         }
         while self._token.kind != "end":
             head = self._begin()
-            if self._accept(";"):
-                continue
-            statements.get(head.text, self._call_or_assign)()
-            self._began |= head.text != "include"
+            if not self._accept(";"):
+                statements.get(head.text, self._call_or_assign)()
+                self._began |= head.text != "include"
         return self._operations
-
-    # --- declarations ----------------------------------------------------------------------------
 
     def _include(self) -> None:
         """Before all that may use it: a library's gates would replace those defined before."""
@@ -127,9 +119,9 @@ class _Parser(AngleReader):
             self._qubits[name] = [cirq.NamedQubit(one) for one in names]
         else:
             self._bits[name] = names
-            if head.text == "bit" and self._accept("="):
-                self._expect("measure")
-                self._measure_into(self._qubit_argument(), names)
+            if head.text == "bit" and self._token.text == "=":
+                self._assign(names)
+                return
         self._expect(";")
 
     def _new_name(self) -> str:
@@ -166,24 +158,25 @@ class _Parser(AngleReader):
         self._gates.define(head, name, [*self._params.values()], [*self._places.values()], body)
         self._params = None
 
-    # --- operations ------------------------------------------------------------------------------
-
     def _call_or_assign(self) -> None:
         if self._behind.text in ("=", "["):
-            bits = self._bit_argument()
-            self._expect("=")
-            self._expect("measure")
-            self._measure_into(self._qubit_argument(), bits)
-            self._expect(";")
+            self._assign(self._argument(self._bits, "creg"))
         else:
             self._operations += self._call()
+
+    def _assign(self, bits: Sequence[str]) -> None:
+        """`c = measure q;`, behind `c`"""
+        self._expect("=")
+        self._expect("measure")
+        self._measure_into(self._qubit_argument(), bits)
+        self._expect(";")
 
     def _measure(self) -> None:
         """`measure q -> c;`"""
         self._next()
         qubits = self._qubit_argument()
         self._expect("->")
-        self._measure_into(qubits, self._bit_argument())
+        self._measure_into(qubits, self._argument(self._bits, "creg"))
         self._expect(";")
 
     def _measure_into(self, qubits: Sequence[cirq.Qid], bits: Sequence[str]) -> None:
@@ -221,7 +214,7 @@ class _Parser(AngleReader):
         place, is_bit = self._token, self._behind.text == "["
         if negation and not is_bit:
             raise negation.error(CONDITIONS)
-        bits = self._bit_argument()
+        bits = self._argument(self._bits, "creg")
         if is_bit and (negation or self._token.text in ("&&", ")")):
             return place, bits, int(negation is None)
         self._expect("==")
@@ -258,8 +251,6 @@ class _Parser(AngleReader):
             raise head.error(f"`{head.text}` in the body of `{owner.text}`: {hint}")
         return self._call()
 
-    # --- gates -----------------------------------------------------------------------------------
-
     def _call(self) -> list[cirq.Operation]:
         """`rx(pi/2) q[0];`"""
         name, angles, args = self._name(), list[Angle](), list[Sequence[cirq.Qid]]()
@@ -278,37 +269,31 @@ class _Parser(AngleReader):
             raise name.error(str(error)) from None
 
     def _qubit_argument(self) -> Sequence[cirq.Qid]:
-        """A register of qubits, or one of them; in the body of a gate, one of its own."""
+        """A register of qubits, or one of them; in the body of a gate, one of the gate's qubits."""
         if self._params is None:
-            return self._argument(self._qubits, "quantum", "qreg")
+            return self._argument(self._qubits, "qreg")
         name = self._name()
         if self._token.text == "[":
-            raise name.error(
-                f"'{name.text}[{self._index()}]' in the body of a gate: name the gate's own qubits"
-            )
+            one = f"{name.text}[{self._index()}]"
+            raise name.error(f"'{one}' in the body of a gate: name the gate's own qubits")
         if name.text in self._places:
             return [self._places[name.text]]
         if name.text in self._qubits:
             raise name.error(f"'{name.text}' is a register, not a qubit")
         raise name.error(f"Undefined qubit '{name.text}': the body of a gate has the gate's own qubits")
 
-    def _bit_argument(self) -> Sequence[str]:
-        return self._argument(self._bits, "classical", "creg")
-
-    def _argument(self, registers: Mapping[str, list[T]], what: str, word: str) -> Sequence[T]:
+    def _argument(self, registers: Mapping[str, list[T]], word: str) -> Sequence[T]:
+        """A register, or one of its qubits or bits."""
         name = self._name()
         index = self._index() if self._token.text == "[" else None
         register = registers.get(name.text)
+        kind, one = ("quantum", "qubit") if word == "qreg" else ("classical", "bit")
         if register is None:
-            raise name.error(
-                f'Undefined {what} register "{name.text}": declare it before, as in `{word} {name.text}[2];`'
-            )
+            how = f"declare it before, as in `{word} {name.text}[2];`"
+            raise name.error(f'Undefined {kind} register "{name.text}": {how}')
         if index is None:
             return register
         if index >= len(register):
-            one = "qubit" if word == "qreg" else "bit"
-            raise name.error(
-                f"Out of bounds {one} index {index} on register {name.text} of size {len(register)}: "
-                "indices count from 0"
-            )
+            where = f"on register {name.text} of size {len(register)}"
+            raise name.error(f"Out of bounds {one} index {index} {where}: indices count from 0")
         return [register[index]]

@@ -115,7 +115,7 @@ class Sweep:
                 if fresh and self._is_time(before):
                     progress = self._keep(before, fresh, shots, keeper)
                     return Later(0.0, progress.checkpoint(end, identity))
-                left = self._left(shots)
+                left = self._remaining_shots(shots)
                 if left is not None and left < experiment.shots:
                     stopped = {"limit": "max_shots", "at": experiment.config.limits.max_shots, "of": None}
                     break
@@ -163,7 +163,7 @@ class Sweep:
             {name: [without_preview(part) for part in parts] for name, parts in keeper.parts().items()},
         )
 
-    def _left(self, shots: int) -> int | None:
+    def _remaining_shots(self, shots: int) -> int | None:
         """Repetitions that may still run; None where there is no bound but `room`'s."""
         most = self.experiment.config.limits.max_shots
         if most is None or self.experiment.config.target_stderr is None:

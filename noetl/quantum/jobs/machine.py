@@ -204,7 +204,7 @@ class JobMachine:
         `cancelled` once none is left."""
         job_pass = self._pass
         if not job_pass.owns:
-            raise job_errors.task_abandoned()
+            raise job_errors.abandonment_error()
         if not job_pass.ledger.leaving_at:
             job_pass.note(leaving_at=job_pass.now)
         again, why = self._withdraw()
@@ -218,9 +218,9 @@ class JobMachine:
             )
         live = ledger.those(LIVE)
         raise (
-            job_errors.jobs_left(self._context.provider, live, why)
+            job_errors.leftover_error(self._context.provider, live, why)
             if live or why
-            else job_errors.task_abandoned()
+            else job_errors.abandonment_error()
         )
 
     def _withdraw(self) -> tuple[float, ToolError | None]:
