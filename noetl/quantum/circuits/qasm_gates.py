@@ -240,7 +240,7 @@ class GateSet:
             return []
         gate = self._gates.get(name.text)
         if gate is None:
-            raise name.error(f"there is no gate '{name.text}'{self._hint(name.text)}")
+            raise name.error(f"there is no gate '{name.text}'{self._suggest(name.text)}")
         if len(angles) != gate.angles:
             raise name.error(f"{name.text} takes {gate.angles} parameter(s), not {len(angles)}")
         if len(args) != gate.qubits:
@@ -264,7 +264,7 @@ class GateSet:
             if self._worked > MOST_WORK:
                 raise name.error(f"the angles of calls of gates have more than {MOST_WORK:,} parts")
 
-    def _hint(self, gate: str) -> str:
+    def _suggest(self, gate: str) -> str:
         if gate in LIBRARY:
             return f'; `include "{self._library}";` brings it'
         near = nearest(gate, (*self._gates, "barrier"))
