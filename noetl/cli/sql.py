@@ -13,9 +13,8 @@ from uuid import UUID
 import click
 from click.shell_completion import CompletionItem
 
-from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.process import open_runtime
-from noetl.cli.tables import table
 from noetl.errors import BadRequest
 from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write_export
