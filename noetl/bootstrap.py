@@ -31,8 +31,7 @@ from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.sources import Providers, SourceSettings
-from noetl.tools.secrets.tokens import TokenSource
+from noetl.tools.secrets.sources import Providers, SourceSettings, TokenSource
 from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
 from noetl.usecases.health import Reachable

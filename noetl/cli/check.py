@@ -19,7 +19,7 @@ from noetl.cli.console import STDIN, directories_of, json_out, read_bytes, read_
 from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
-from noetl.dsl.explain.lessons.page import section
+from noetl.dsl.explain.lessons import section
 from noetl.dsl.explain.rendering import listed
 from noetl.dsl.problems import shown
 from noetl.dsl.read.source import MAX_BYTES

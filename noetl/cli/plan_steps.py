@@ -27,7 +27,7 @@ from noetl.net.model import Admission, Demand, Join, Template
 
 #: Indent of what stands in a section.
 IN: Final = "  "
-#: Characters of a value or a template that are told.
+#: Characters of a value or a template that are shown.
 _SHOWN: Final = 100
 
 
@@ -48,7 +48,7 @@ MOODS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """`text` on lines of at most `width` characters; 0 leaves it whole."""
     if not width or len(text) <= width:
         return [text]

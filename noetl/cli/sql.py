@@ -18,7 +18,7 @@ from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
 from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write_export
-from noetl.exports.manifest import Format
+from noetl.exports.folder import Format
 from noetl.exports.query import QueryAnswer, answer_query
 from noetl.facts.json import Json
 from noetl.projection.tables import TABLES

@@ -26,7 +26,7 @@ from noetl.pipeline.deadline import begun
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
-from noetl.tools.kit.faults import configure
+from noetl.tools.kit.declaration import configure
 from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, queue_and_effects
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")

@@ -20,7 +20,7 @@ from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
 from noetl.pipeline.model import PipelinePorts, Program
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.patches import applied, assign
+from noetl.pipeline.patches import apply_patch, assign
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Changes:
         name, scope = assignment.name, assignment.scope
         if "." in name and scope in sight:
             # The whole is assigned where it is kept by reference: of that no part can change.
-            store = applied(sight[scope], getattr(self, scope))
+            store = apply_patch(sight[scope], getattr(self, scope))
             name, value = assigned_below(store, name, value, self.ports.load, self.ports.is_large)
         match scope:
             case "local":

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from noetl.errors import NoetlError
 from noetl.expressions import evaluate, evaluate_at
-from noetl.expressions.results import value_of
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layered, value_of
 from noetl.facts.brief import brief
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge
@@ -121,7 +120,10 @@ class Caller:
         what = "items" if task.loop is not None else "inputs"
         with blame(f"The {what} of task '{task.name}'", task.line or None):
             item = self.item(progress, task)
-            handed, reached = self.handed(progress), self._reached_inputs(task, progress)
+            handed, calls, reached = self.each_inputs(progress), progress.calls, dict[str, Json]()
+            if task.repeat is not None and calls is not None:
+                # What earlier calls have come to.
+                reached = opened(calls.request.get("args", {}), self.ports.load)
         if item is not None:
             attempt.sight = before(self.around, progress, task, attempt.args, item)
         if given is not None:
@@ -137,14 +139,7 @@ class Caller:
             attempt.args = {**attempt.args, **stage.args, **own, **kept}
             attempt.sight = before(self.around, progress, task, attempt.args, item)
 
-    def _reached_inputs(self, task: Task, progress: Progress) -> JsonMap:
-        """The inputs that earlier calls of a task that repeats have come to."""
-        if task.repeat is None or progress.calls is None:
-            return {}
-        found: JsonMap = opened(progress.calls.request.get("args", {}), self.ports.load)
-        return found
-
-    def handed(self, progress: Progress) -> JsonMap:
+    def each_inputs(self, progress: Progress) -> JsonMap:
         """The inputs of a task that runs after every call of another one. Raises what `load`
         raises."""
         owner = self.program.owner(progress.pc)

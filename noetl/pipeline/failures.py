@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from noetl.errors import BadRequest, LimitExceeded, NoetlError, TemplateError, Unavailable
 from noetl.facts.outcome import ErrorInfo, ErrorKind
 from noetl.net.model import Task
 from noetl.pipeline.model import Where
+
+#: The kind under which an error is reported: that of the first class that fits.
+_KINDS: Final[tuple[tuple[type[NoetlError], ErrorKind], ...]] = (
+    (TemplateError, "template"),
+    (LimitExceeded, "limit"),
+    (BadRequest, "client_error"),
+    (Unavailable, "connection"),
+)
 
 
 class CannotGoOn(Exception):
@@ -30,26 +39,11 @@ def blame(place: str, line: int | None = None) -> Iterator[None]:
         raise CannotGoOn(described(error, place, line)) from error
 
 
-def kind_of(error: NoetlError) -> ErrorKind:
-    """The kind under which `error` is reported."""
-    match error:
-        case TemplateError():
-            return "template"
-        case LimitExceeded():
-            return "limit"
-        case BadRequest():
-            return "client_error"
-        case Unavailable():
-            return "connection"
-        case _:
-            return "internal"
-
-
 def described(error: NoetlError, place: str, line: int | None = None) -> ErrorInfo:
     """What `error` means for the task; `place` says where it arose ("The `url` of task
     'fetch'")."""
     return ErrorInfo(
-        kind=kind_of(error),
+        kind=next((kind for of, kind in _KINDS if isinstance(error, of)), "internal"),
         message=f"{place}: {error.message}",
         type=type(error).__name__,
         retryable=isinstance(error, Unavailable),

@@ -37,7 +37,7 @@ def initial(program: Program) -> Progress:
     return Progress() if program.length else _over(program, Progress(), Completed(None))
 
 
-def begun(program: Program, progress: Progress) -> Progress:
+def begin(program: Program, progress: Progress) -> Progress:
     """`progress`; the initial one where nothing has happened yet."""
     return initial(program) if progress == Progress() else progress
 
@@ -96,8 +96,7 @@ def _end(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outc
         if error is None:
             return _on(program, ended)
         # It fails the pipeline proper, unless that had failed by then.
-        failure = ended.proper if isinstance(ended.proper, Failed) else Failed(error)
-        return replace(ended, ending=failure)
+        return replace(ended, ending=ended.proper if isinstance(ended.proper, Failed) else Failed(error))
     ended = replace(ended, last=outcome)
     if error is not None:
         return _over(program, ended, Failed(error))

@@ -32,7 +32,7 @@ from noetl.pipeline import items, older, repeating
 from noetl.pipeline.assignments import Changes
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import CannotGoOn, blame, described
-from noetl.pipeline.fold import begun, evolve
+from noetl.pipeline.fold import begin, evolve
 from noetl.pipeline.model import (
     Calls,
     Failed,
@@ -47,7 +47,7 @@ from noetl.pipeline.model import (
     Sleep,
     Suspend,
 )
-from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, surroundings
+from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, outer_scope
 from noetl.pipeline.policy import Case, Verdict, ask_guard, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
@@ -65,7 +65,7 @@ def run(program: Program, names: Names, progress: Progress, ports: PipelinePorts
     owes one (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or
     tools did.
     """
-    machine = _Machine(program, names, begun(program, progress), ports)
+    machine = _Machine(program, names, begin(program, progress), ports)
     while machine.enter():
         task, attempt = machine.task, machine.caller.attempt(machine.progress)
         reason: Literal["retry", "later"] = "retry"
@@ -104,7 +104,7 @@ class _Machine:
         self.program = program
         self.progress = progress
         self.ports = ports
-        self.caller = Caller(program, surroundings(program, names), ports)
+        self.caller = Caller(program, outer_scope(program, names), ports)
         self.drafts: tuple[Draft, ...] = ()
 
     @property
@@ -149,7 +149,7 @@ class _Machine:
         around = self.caller.around
         try:
             with blame(f"The inputs of task '{task.name}'"):
-                args = {**around.names.args, **self.caller.handed(self.progress)}
+                args = {**around.names.args, **self.caller.each_inputs(self.progress)}
             fact = items.begin(task, loop, before(around, self.progress, task, args), self.ports.load)
         except CannotGoOn as fault:
             self._close(task, failed(fault.error))
@@ -201,8 +201,8 @@ class _Machine:
         """The end of a call, which sees what its rule has assigned. Raises CannotGoOn where what
         follows cannot be told."""
         outcome, calls = attempt.outcome, self.progress.calls or Calls()
-        if not outcome.ok:
-            return repeating.call_failure(task, calls, outcome)
+        if outcome.error is not None:
+            return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
         with blame(f"The `{repeat.key}` of task '{task.name}'"):
             sight = self._sight_after(changes, task, attempt)
             answer = repeating.CallAnswer(

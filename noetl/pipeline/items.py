@@ -42,8 +42,7 @@ def item_end(task: Task, item: int, outcome: Outcome, verdict: Verdict) -> TaskI
     if failure is None:
         return TaskItemDone(task.name, item, outcome.result, outcome.meta, outcome.extras)
     error = replace(failure, item=item)
-    handled = verdict.do != "fail"
-    return TaskItemFailed(task.name, item, error, outcome.meta, outcome.extras, handled)
+    return TaskItemFailed(task.name, item, error, outcome.meta, outcome.extras, verdict.do != "fail")
 
 
 def is_over(loop: Loop, items: Items, verdict: Verdict) -> bool:

@@ -149,7 +149,10 @@ def _direct(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
         case "jump":
             return replace(verdict, to=directive.to)
         case "fail":
-            return verdict.failing(case.outcome.error or _policy_failure(case.task, verdict))
+            guard = f" because {verdict.when}" if verdict.when is not None else ""
+            message = f"The policy of task '{case.task.name}' said fail{guard}."
+            failure = ErrorInfo("client_error", message, type="PolicyFailed")
+            return verdict.failing(case.outcome.error or failure)
         case "continue" | "break":
             return verdict
 
@@ -157,17 +160,23 @@ def _direct(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
 def _retry(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
     attempts = _count(evaluate(directive.attempts, case.sight, load=case.load))
     if case.attempt >= attempts:
-        return verdict.failing(case.outcome.error or _used_up(case.task, attempts))
-    delay = backoff(directive, _seconds("delay", directive.delay, case), case.attempt)
-    jitter = _seconds("jitter", directive.jitter, case)
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        message = f"Task '{case.task.name}' is still not satisfied after {tries}."
+        failure = ErrorInfo("limit", message, type="AttemptsUsedUp")
+        return verdict.failing(case.outcome.error or failure)
+    first = read_seconds("delay", directive.delay, case.sight, case.load)
+    delay = backoff(directive, first, case.attempt)
+    jitter = read_seconds("jitter", directive.jitter, case.sight, case.load)
     if jitter:
         delay += case.random() * jitter
     return replace(verdict, delay=max(delay, retry_after(case.outcome)))
 
 
-def _seconds(name: str, value: Template, case: Case) -> float:
+def read_seconds(name: str, value: Template, sight: TemplateScope, load: Load) -> float:
+    """The duration that `value` yields. Raises TemplateError, and BadRequest that calls it
+    `name`."""
     try:
-        return seconds(evaluate(value, case.sight, load=case.load))
+        return seconds(evaluate(value, sight, load=load))
     except ValueError as error:
         raise BadRequest(f"'{name}': {error}") from error
 
@@ -181,17 +190,3 @@ def _count(value: Json) -> int:
     if isinstance(text, bool) or not isinstance(text, int) or text < 1:
         raise BadRequest(f"'attempts' must be a whole number from 1, not {str(value)[:40]!r}.")
     return text
-
-
-def _policy_failure(task: Task, verdict: Verdict) -> ErrorInfo:
-    guard = f" because {verdict.when}" if verdict.when is not None else ""
-    return ErrorInfo(
-        "client_error", f"The policy of task '{task.name}' said fail{guard}.", type="PolicyFailed"
-    )
-
-
-def _used_up(task: Task, attempts: int) -> ErrorInfo:
-    tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    return ErrorInfo(
-        "limit", f"Task '{task.name}' is still not satisfied after {tries}.", type="AttemptsUsedUp"
-    )

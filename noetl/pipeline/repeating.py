@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import evaluate, evaluate_at, truth
-from noetl.facts.durations import seconds
-from noetl.facts.events import TaskCallDone, TaskCallFailed
+from noetl.facts.events import TaskCallDone
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import Lazy, Load, loaded, opened, plain
@@ -23,7 +22,7 @@ from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Directive, Page
 from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.model import Calls
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.policy import backoff, holds
+from noetl.pipeline.policy import backoff, holds, read_seconds
 
 #: The kind whose results are responses: paths lead into their body.
 _HTTP: Final = "http"
@@ -90,6 +89,10 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
     kept = _collect_call(task, repeat, answer)
     wanted = _request(task, repeat, answer)
     follows = wanted is not None and number < whole_number("max", repeat.max, answer.in_rules, answer.load)
+    delay = 0.0
+    if follows:
+        first = read_seconds("delay", repeat.delay, answer.in_rules, answer.load)
+        delay = grown(first, repeat.backoff, number)
     return TaskCallDone(
         task.name,
         number,
@@ -97,16 +100,10 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
         kept,
         wanted if follows else None,
         wanted is not None and not follows,
-        _delay(repeat, number, answer) if follows else 0.0,
+        delay,
         outcome.meta,
         outcome.extras,
     )
-
-
-def call_failure(task: Task, calls: Calls, outcome: Outcome) -> TaskCallFailed:
-    """What is recorded of a call that failed where its policy goes on."""
-    assert outcome.error is not None, "it failed"
-    return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
 
 
 def _request(task: Task, repeat: Repeat, answer: CallAnswer) -> JsonMap | None:
@@ -149,14 +146,6 @@ def _next_page(task: Task, pages: Pages, collect: CollectPolicy, answer: CallAns
 def address_key(task: Task) -> str:
     """What the task calls its URL."""
     return "url" if "url" in task.config else "endpoint"
-
-
-def _delay(repeat: Repeat, number: int, answer: CallAnswer) -> float:
-    try:
-        first = seconds(evaluate(repeat.delay, answer.in_rules, load=answer.load))
-    except ValueError as error:
-        raise BadRequest(f"'delay': {error}") from error
-    return grown(first, repeat.backoff, number)
 
 
 def grown(first: float, how: Backoff, number: int) -> float:

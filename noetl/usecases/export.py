@@ -16,7 +16,8 @@ from noetl.facts.events import Event
 from noetl.facts.logs import LogChunk, LogFilter
 from noetl.projection.fold import Projection
 from noetl.projection.references import net_rows, reference_rows
-from noetl.projection.tables import FOLDED, REFERENCES, ProjectionRow, needs_executions
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import FOLDED, REFERENCES, needs_executions
 from noetl.usecases import logs
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.engine.status import status_of
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction

@@ -22,7 +22,7 @@ from noetl.quantum.experiments import sweep
 from noetl.quantum.tool import Quantum
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.faults import configure
+from noetl.tools.kit.declaration import configure
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import touches
 

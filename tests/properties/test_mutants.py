@@ -359,13 +359,13 @@ def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a healthy loop needs no sweeper", "the result is")
 def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
-    original = engine_iterations._iteration_done
+    original = engine_iterations._end_iteration
 
     def next_free(loop: Any, index: int, fact: Any) -> Any:
         done = original(loop, index, fact)
         return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
 
-    patch.setattr(engine_iterations, "_iteration_done", next_free)
+    patch.setattr(engine_iterations, "_end_iteration", next_free)
 
 
 @defect("workers die", "the ctx is")
@@ -493,7 +493,7 @@ def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.Monkey
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
+    patch.setattr(engine_decision, "find_dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")

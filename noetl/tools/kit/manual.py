@@ -236,15 +236,12 @@ def _resolve(schema: JsonMap, definitions: JsonMap) -> JsonMap:
 def _table(manual: Manual) -> str:
     if not manual.keys:
         return "It has none: what it works with are its inputs."
-    rows = [
-        f"| `{key.name}` | {key.type} | {_mark_up(default_of(key))} | {_cell(key.description)} |"
-        for key in manual.keys
-    ]
+    rows = []
+    for key in manual.keys:
+        default = default_of(key)
+        shown = default if default in ("-", "required") else f"`{default}`"
+        rows.append(f"| `{key.name}` | {key.type} | {shown} | {_cell(key.description)} |")
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
-
-
-def _mark_up(default: str) -> str:
-    return default if default in ("-", "required") else f"`{default}`"
 
 
 def _cell(text: str) -> str:

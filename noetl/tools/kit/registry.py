@@ -23,8 +23,7 @@ from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit import plain
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.call_secrets import CallSecrets, open_secrets
-from noetl.tools.kit.declaration import ToolDeclaration, lacking
-from noetl.tools.kit.faults import configure, unknown_keys
+from noetl.tools.kit.declaration import ToolDeclaration, configure, lacking, unknown_keys
 
 GROUP = "noetl.tools"
 
@@ -243,8 +242,7 @@ def _place(error: BaseException) -> str:
     importing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = [one for one in frames if not one.filename.startswith((_OURS, "<frozen"))]
-    near = (foreign or frames)[-1:]
-    return "".join(f" ({one.filename}:{one.lineno})" for one in near)
+    return "".join(f" ({one.filename}:{one.lineno})" for one in (foreign or frames)[-1:])
 
 
 def _describe(error: ToolError) -> Outcome:

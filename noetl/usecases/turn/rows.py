@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from noetl.engine.decision import Command, Decision, OpenedLoop, WithdrawnRun
+from noetl.engine.decision import Command, Decision, Notification, OpenedLoop, WithdrawnRun
 from noetl.engine.plan import Plan
 from noetl.engine.state import Run
-from noetl.engine.status import Notification
 from noetl.net.model import KindInfo
 from noetl.usecases.ports import CommandRow, LoopRow
 from noetl.usecases.purposes import PURPOSES

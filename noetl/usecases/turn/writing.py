@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from noetl.engine.decision import status_of, wake_at
 from noetl.engine.state import STATE_SCHEMA, State
-from noetl.engine.status import status_of, wake_at
 from noetl.usecases import snapshots
 from noetl.usecases.ports import Snapshot, Transaction
 from noetl.usecases.runtime import Runtime

@@ -9,8 +9,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.expressions.results import of_step
-from noetl.expressions.scope import bare_names, layered
+from noetl.expressions.scope import bare_names, layered, of_step
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import loaded
 from noetl.facts.secret import Keychain

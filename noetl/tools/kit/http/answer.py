@@ -10,16 +10,14 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urljoin
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.http.messages import HttpResponse, bare, same_origin
 from noetl.tools.kit.masking import MASK
-
-if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import HttpResponse
 
 #: How a body is read; None: as its content type says.
 Form = Literal["json", "text", "bytes"]
@@ -74,8 +72,6 @@ def links(answer: HttpResponse) -> dict[str, str]:
         return {}
     from requests.utils import parse_header_links  # see `noetl.tools.http.tool`
 
-    from noetl.tools.kit.http.transport import same_origin
-
     found: dict[str, str] = {}
     for link in parse_header_links(header):
         target = urljoin(answer.url, str(link.get("url", "")))
@@ -98,8 +94,6 @@ def _in_base64(body: bytes) -> dict[str, Json]:
 
 
 def _declared_json(answer: HttpResponse, text: str | None, form: Form | None, notes: set[str]) -> Json:
-    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
-
     place = bare(answer.url)
     try:
         return read_json(text if text is not None else "", notes)
@@ -147,8 +141,6 @@ def read_json(text: str, notes: set[str]) -> Json:
 
 def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
-    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
-
     kind, retryable = _meaning(answer.status)
     extras: dict[str, Any] = dict(seen)
     after = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.text import header_fields, text_of
+from noetl.tools.kit.http.messages import header_fields, text_of
 from noetl.usecases.credential_types import KEY, KEY_NAME, TOKEN, USER, fault, first, http_type
 
 
@@ -48,6 +48,14 @@ class OAuthClient:
         """RFC 6749, 2.3.1: both parts are form-encoded before they are joined."""
         login = basic(quote(self.client_id, safe=""), quote(self.client_secret, safe=""))
         return {**dict(self.more), **({} if self.in_body else {"authorization": login})}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRoute:
+    """How the token endpoint is reached: like the service itself."""
+
+    verify: bool | str = True
+    proxy: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

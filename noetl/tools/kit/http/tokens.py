@@ -16,8 +16,9 @@ from typing import Final
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.http.answer import retry_after
-from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
+from noetl.tools.kit.http.auth import OAuthClient, TokenRoute
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare
+from noetl.tools.kit.http.transport import HttpClient
 
 #: Clients that are remembered; the one that was not asked for the longest is forgotten.
 _CLIENTS: Final = 256
@@ -37,14 +38,6 @@ _REASONS: Final = frozenset(
         "invalid_scope",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRoute:
-    """How the token endpoint is reached: like the service itself."""
-
-    verify: bool | str = True
-    proxy: str | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)

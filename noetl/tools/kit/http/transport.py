@@ -11,8 +11,6 @@ import contextlib
 import io
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
@@ -24,6 +22,7 @@ from noetl.errors import ToolError
 from noetl.tools.kit.calls import Watchdog
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare, same_origin
 
 # `verify: false` is the author's decision; the driver's reminder at every call does not help.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -32,60 +31,10 @@ urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
 
 _CHUNK = 64 * 1024
-#: Bytes of a body that is written to a file.
-FILE_BYTES = 8 * 1024**3
 #: Headers that are no secret and go along to another origin.
 _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", "idempotency-key"})
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed,
-    and `file_body` of one that is written to a file."""
-
-    connect: float
-    read: float
-    total: float
-    body: int
-    error_body: int = _CHUNK
-    file_body: int = FILE_BYTES
-    redirects: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content,
-    type))`."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    params: Sequence[tuple[str, str]] = ()
-    body: bytes | Sequence[tuple[str, str]] | None = None
-    files: Sequence[tuple[str, tuple[str, bytes, str]]] = ()
-    verify: bool | str = True
-    follow: bool = True
-    #: Address of an http proxy, with the user and the password that it asks for.
-    proxy: str | None = field(default=None, repr=False)
-    #: The file that the body of an answer is written to, unless it is that of an error.
-    into: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
-    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body
-    that was written to `file` is empty here."""
-
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    url: str
-    elapsed: float
-    body: bytes
-    redirects: int = 0
-    file: Path | None = None
 
 
 class HttpClient:
@@ -119,7 +68,18 @@ class HttpClient:
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
-                    return _receive(response, order.into, limits, started, hop)
+                    file = order.into if response.status_code < 400 else None
+                    body = _read_body(response, file, limits)
+                    return HttpResponse(
+                        status=response.status_code,
+                        reason=str(response.reason or ""),
+                        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
+                        url=str(response.url),
+                        elapsed=round(time.monotonic() - started, 6),
+                        body=body,
+                        redirects=hop,
+                        file=file,
+                    )
             request = _redirect(request, response.status_code, target)
         raise ToolError(
             "limit",
@@ -140,11 +100,6 @@ class HttpClient:
             proxies = {"http": order.proxy, "https": order.proxy}
         timeout = (limits.connect, limits.read)
         return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
-
-
-def bare(url: str) -> str:
-    """`url` without its query, which may hold secrets; fit for messages."""
-    return url.partition("?")[0].partition("#")[0][:300]
 
 
 def check_url(url: str) -> None:
@@ -208,34 +163,6 @@ def _redirect(before: requests.PreparedRequest, status: int, location: str) -> r
         headers = {k: v for k, v in headers.items() if k.lower() in kept}
     after.headers = requests.structures.CaseInsensitiveDict(headers)
     return after
-
-
-def same_origin(old: str, new: str) -> bool:
-    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of
-    TLS."""
-    a, b = urlsplit(old), urlsplit(new)
-    if a.hostname != b.hostname:
-        return False
-    ports = {"http": 80, "https": 443}
-    here = (a.scheme, a.port or ports.get(a.scheme))
-    there = (b.scheme, b.port or ports.get(b.scheme))
-    return here == there or (here, there) == (("http", 80), ("https", 443))
-
-
-def _receive(
-    response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
-) -> HttpResponse:
-    file = into if response.status_code < 400 else None
-    return HttpResponse(
-        status=response.status_code,
-        reason=str(response.reason or ""),
-        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
-        url=str(response.url),
-        elapsed=round(time.monotonic() - started, 6),
-        body=_read_body(response, file, limits),
-        redirects=hops,
-        file=file,
-    )
 
 
 def _read_body(response: requests.Response, file: Path | None, limits: RequestLimits) -> bytes:
