@@ -46,7 +46,7 @@ def read_bytes(path: Path) -> bytes:
         with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
             content = file.read(_MOST + 1)
     except FileNotFoundError:
-        raise BadRequest(f"There is no file {str(path)!r}.{_beside(path)}") from None
+        raise BadRequest(f"There is no file {str(path)!r}.{_suggest_file(path)}") from None
     except IsADirectoryError:
         raise BadRequest(f"{str(path)!r} is a directory, not a file.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -64,8 +64,7 @@ def directories_of(file: Path) -> tuple[Path, ...]:
     return (here,) if file == STDIN else tuple(dict.fromkeys((file.absolute().parent, here)))
 
 
-def _beside(path: Path) -> str:
-    """The file of the same directory that was probably meant."""
+def _suggest_file(path: Path) -> str:
     try:
         others = list(path.parent.iterdir())
     except OSError:

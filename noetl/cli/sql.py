@@ -102,7 +102,6 @@ def _text(value: Json) -> Json:
 def _complete_directory(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Has the shell complete names of directories, where a URL may stand as well."""
     return [CompletionItem(incomplete, type="dir")]
 
 
