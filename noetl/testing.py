@@ -40,8 +40,7 @@ from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Worker
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)

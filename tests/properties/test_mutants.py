@@ -32,10 +32,10 @@ from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
-from noetl.usecases.turn import children, deciding, writing
-from noetl.usecases.work import batches, iterations, reports, shares
+from noetl.usecases.turn import deciding, writing
+from noetl.usecases.work import iterations, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 TOOLS = {"python": tool}
 
@@ -276,7 +276,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             for row in rows
         ]
     if send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     with rt.store.begin() as tx:
         for turn in found:
             head = tx.executions.lock(turn.row.execution_id)
@@ -287,7 +287,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             before = replace(turn.before, version=turn.before.version + moved)
             writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     return len(found), []
 
 
@@ -377,15 +377,14 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.commands.lock(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
+        return None if rows is None or rows[1].state == "closed" else rows[0]
 
-    for module in (reports, batches):
-        patch.setattr(module, "lock_lease", lock_lease)
+    patch.setattr(reports, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
 def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "_end_expired", lambda rt, now: 0)
+    patch.setattr(sweep, "_end_leases", lambda rt, now, until: 0)
 
 
 @defect("workers are slow", "already recorded")
@@ -415,7 +414,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, reports, sweep):
+    for module in (reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 
@@ -459,20 +458,20 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
 @defect("those who call die", "never made|is still")
 def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
     """In a transaction of its own, before which the scheduler may die."""
-    mine, create, send = threading.local(), children.create, turns._send
+    mine, create, send = threading.local(), writing.create_child, turns.send
 
     def later(_tx: Any, *child: Any) -> None:
         mine.wanted = [*getattr(mine, "wanted", ()), child]
 
-    def after(rt: Runtime, commands: Any, now: Any) -> None:
+    def after(rt: Runtime, commands: Any) -> None:
         for child in getattr(mine, "wanted", ()):
             with rt.store.begin() as tx:
                 create(tx, *child)
         mine.wanted = []
-        send(rt, commands, now)
+        send(rt, commands)
 
-    patch.setattr(children, "create", later)
-    patch.setattr(turns, "_send", after)
+    patch.setattr(writing, "create_child", later)
+    patch.setattr(turns, "send", after)
 
 
 @defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
