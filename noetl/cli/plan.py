@@ -15,7 +15,7 @@ from noetl import bootstrap
 from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import complete_file, json_out, overrides_of, payload_of
-from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrapped
+from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrap
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
 from noetl.dsl.problems import Problem
@@ -72,7 +72,7 @@ def plan(
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
     over = check_overrides(Plan(found.net), given, over)
-    ahead = _look_up(foresee(found.net, _given(given, over)), file)
+    ahead = _look_up(foresee(found.net, _plan_input(given, over)), file)
     if as_json:
         json_out(
             {
@@ -93,7 +93,7 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
     json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
 
 
-def _given(payload: JsonMap, overrides: JsonMap) -> PlanInput:
+def _plan_input(payload: JsonMap, overrides: JsonMap) -> PlanInput:
     settings = Settings.from_env()
     return PlanInput(
         Kinds(installed_kinds(), touches, CommandLine),
@@ -123,10 +123,10 @@ _STATES: Final = {True: ("there", "plain"), False: ("missing", "bad"), None: ("u
 
 
 def print_forecast(forecast: Forecast) -> None:
-    """Prints to standard output; on a terminal lines are wrapped."""
+    """Prints to standard output; on a terminal lines are wrap."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines(forecast):
-        for text in wrapped(line.text, width):
+        for text in wrap(line.text, width):
             click.echo(click.style(text, **MOODS[line.mood]) if line.mood != "plain" else text)
 
 
@@ -143,7 +143,8 @@ def lines(forecast: Forecast) -> Iterator[Line]:
     yield from _section("environment", _environment(forecast))
     yield from _section("playbooks", _playbooks(forecast))
     yield from _section("cycles", (Line(f"{' → '.join((*cycle, cycle[0]))}") for cycle in forecast.cycles))
-    yield from _section("never reached", _unreached(forecast))
+    unreached = [Line(names(forecast.unreached), "warning")] if forecast.unreached else []
+    yield from _section("never reached", unreached)
 
 
 def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
@@ -237,8 +238,3 @@ def _playbooks(forecast: Forecast) -> Iterator[Line]:
         path = short(one.path) + (f" version {short(one.version)}" if one.version is not None else "")
         rows.append(([path, f"called by {names(one.used_by)}", f"{state}{_note(one.note)}"], mood))
     return columns(rows)
-
-
-def _unreached(forecast: Forecast) -> Iterator[Line]:
-    if forecast.unreached:
-        yield Line(names(forecast.unreached), "warning")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from noetl.cli.tables import aligned
+from noetl.cli.tables import align
 from noetl.facts.json import Json
 from noetl.forecast.model import (
     ArcForecast,
@@ -27,7 +27,7 @@ from noetl.net.model import Admission, Demand, Join, Template
 
 #: Indent of what stands in a section.
 IN: Final = "  "
-#: Characters of a value or a template that are told.
+#: Characters of a value or a template that are shown.
 _SHOWN: Final = 100
 
 
@@ -48,7 +48,7 @@ MOODS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """`text` on lines of at most `width` characters; 0 leaves it whole."""
     if not width or len(text) <= width:
         return [text]
@@ -59,9 +59,9 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def columns(rows: list[tuple[list[str], str]]) -> Iterator[Line]:
-    """Rows of cells with their moods, aligned."""
+    """Rows of cells with their moods, align."""
     if rows:
-        texts = aligned([cells for cells, _ in rows], 10_000)
+        texts = align([cells for cells, _ in rows], 10_000)
         yield from (Line(text, mood) for text, (_, mood) in zip(texts, rows, strict=True))
 
 

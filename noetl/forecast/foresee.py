@@ -24,7 +24,7 @@ from noetl.forecast.worlds import (
 )
 from noetl.net.checks import cycles, descendants, dominators
 from noetl.net.graphs import Dominators, postorder
-from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, names_assigned
+from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
 
 #: An input whose value is known only then.
 _UNKNOWN: Final = Rendered(None, ("args",))
@@ -49,7 +49,7 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
     templates do."""
     ahead = _Ahead(net, given)
     steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
-    taken = _without_arcs_never_taken(net, steps)
+    taken = _drop_idle_arcs(net, steps)
     order = _in_reading_order(taken)
     inside = frozenset(order)
     reached = tuple(replace(steps[name], sources=_sources(taken, name, inside)) for name in order)
@@ -80,7 +80,7 @@ def _in_reading_order(net: Net) -> tuple[str, ...]:
     return (*order, net.final_step) if net.final_step else tuple(order)
 
 
-def _without_arcs_never_taken(net: Net, steps: Mapping[str, StepForecast]) -> Net:
+def _drop_idle_arcs(net: Net, steps: Mapping[str, StepForecast]) -> Net:
     def without(step: Transition) -> Transition:
         if step.name not in steps:
             return step
@@ -105,7 +105,7 @@ class _Ahead:
         self.workload = {key: _render_key(net, key, requests) for key in requests[0].workload}
         early = KnownNames(
             names=tuple(request.early for request in requests),
-            workload=_known(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
+            workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
         )
         self.ctx = render_all(net.ctx, early)
         self.keychain = {
@@ -116,8 +116,8 @@ class _Ahead:
         self._arcs: dict[str, ArcForecast] = {}
 
     def step(self, step: Transition) -> StepForecast:
-        handed = self._handed(step)
-        before, during, end = (self._untouched(step, moment) for moment in MOMENTS)
+        handed = self._args_of_tokens(step)
+        before, during, end = (self._initial_variables(step, moment) for moment in MOMENTS)
         inputs = {**render_all(step.args, self._scope(handed, DURING, before)), **handed}
         early = self._scope(inputs, DURING, before)
         arcs = forecast_arcs(step, self._scope(inputs, DURING | AT_THE_END, end))
@@ -145,7 +145,7 @@ class _Ahead:
             line=step.line,
         )
 
-    def _handed(self, step: Transition) -> dict[str, Rendered]:
+    def _args_of_tokens(self, step: Transition) -> dict[str, Rendered]:
         """The args of the step's tokens. Where they may come from several arcs only their names are
         known."""
         if step.name == self._net.final_step:
@@ -155,10 +155,10 @@ class _Ahead:
         only = self._arcs.get(places[0]) if len(places) == 1 else None
         return {name: only.args[name] if only is not None else _UNKNOWN for name in names}
 
-    def _untouched(self, step: Transition, moment: Moment) -> dict[str, Rendered]:
+    def _initial_variables(self, step: Transition, moment: Moment) -> dict[str, Rendered]:
         """The variables that still hold by then what they began with."""
-        touched = self._starts.touched(step.name, moment)
-        return {name: value for name, value in self.ctx.items() if name not in touched}
+        names_in_doubt = self._starts.names_in_doubt(step.name, moment)
+        return {name: value for name, value in self.ctx.items() if name not in names_in_doubt}
 
     def _scope(
         self, args: Mapping[str, Rendered], hidden: frozenset[str], ctx: Mapping[str, Rendered]
@@ -170,16 +170,16 @@ class _Ahead:
             names.append(layered(above, fixed, mine, starts, workload))
         return KnownNames(
             names=tuple(names),
-            workload=_known(self.workload),
-            args=_known(args),
+            workload=_is_known_by_name(self.workload),
+            args=_is_known_by_name(args),
             steps=self._net.steps.keys(),
             hidden=hidden,
             assigned=self._net.variables,
-            ctx=_known(ctx),
+            ctx=_is_known_by_name(ctx),
         )
 
 
-def _known(values: Mapping[str, Rendered]) -> dict[str, bool]:
+def _is_known_by_name(values: Mapping[str, Rendered]) -> dict[str, bool]:
     return {name: value.known for name, value in values.items()}
 
 
@@ -202,7 +202,7 @@ def _render_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rende
 def _own_names(step: Transition) -> set[str]:
     """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the
     item of its loop."""
-    assigned = names_assigned(step.assigns, "local") | names_assigned(step.assigns, "iter")
+    assigned = find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
     loop = {step.loop.iterator} if step.loop is not None else set()
     return {task.name for task in step.tasks} | assigned | loop
 
@@ -224,14 +224,14 @@ class Starts:
 
     def __init__(self, net: Net) -> None:
         self._net = net
-        self._all = {step.name: names_assigned(step.assigns, "ctx") for step in net.transitions}
+        self._all = {step.name: find_assigned_names(step.assigns, "ctx") for step in net.transitions}
 
-    def touched(self, step: str, moment: Moment) -> frozenset[str]:
+    def names_in_doubt(self, step: str, moment: Moment) -> frozenset[str]:
         """The names that may have been assigned by then."""
         once = step not in self._repeated
         own = self._all[step] if moment == "end" or not once else set[str]()
         if moment == "during":
-            own = own.union(*(names_assigned(one.assigns, "ctx") for one in self._net.steps[step].tasks))
+            own = own.union(*(find_assigned_names(one.assigns, "ctx") for one in self._net.steps[step].tasks))
         others = (
             names
             for name, names in self._all.items()

@@ -57,7 +57,7 @@ def find_secrets(
     net: Net, entries: Mapping[str, Entry], steps: tuple[StepForecast, ...], kinds: Mapping[str, KindInfo]
 ) -> tuple[SecretForecast, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
-    named = list(_named(steps, kinds))
+    named = list(_find_credentials(steps, kinds))
     users = _mentions(net, steps, "keychain")
     found: dict[str, SecretForecast] = {}
     for name, entry in entries.items():
@@ -90,7 +90,7 @@ def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> SecretForecast:
     return SecretForecast(name, kind, provider, used_by, found.needs, source, found.error)
 
 
-def _named(
+def _find_credentials(
     steps: Iterable[StepForecast], kinds: Mapping[str, KindInfo]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Every credential that a task names: where, its name, and what is missing of that."""

@@ -20,7 +20,7 @@ from noetl.forecast.model import (
     StepForecast,
     TaskForecast,
 )
-from noetl.forecast.worlds import AT_THE_END, KnownNames, decide_guard, fixed, render, render_all
+from noetl.forecast.worlds import AT_THE_END, KnownNames, decide_guard, render, render_all, render_constant
 from noetl.net.model import EACH_INPUTS, Arc, KindInfo, Loop, Repeat, Task, Template, Transition
 from noetl.pipeline.repeating import address_key, changed_keys, first_params
 from noetl.pipeline.templates import prepared
@@ -58,10 +58,10 @@ def forecast_task(task: Task, step: Transition, see: See, kinds: Kinds) -> TaskF
     inputs: dict[str, Rendered] = {}
     for stage in (*((ready.given,) if ready.given is not None else ()), *ready.stages):
         inputs |= {
-            **_as_written(stage.args),
+            **_fix_all(stage.args),
             **render_all(stage.templates, see({**handed, **inputs}, hidden)),
         }
-    values = {**_as_written(task.config), **render_all(ready.config, see({**handed, **inputs}, hidden))}
+    values = {**_fix_all(task.config), **render_all(ready.config, see({**handed, **inputs}, hidden))}
     info = kinds.infos.get(task.kind)
     return TaskForecast(
         name=task.name,
@@ -128,9 +128,9 @@ def _changes(task: Task, repeat: Repeat) -> tuple[str, ...]:
     return ("params",) if repeat.pages.by != "link" else (address_key(task), "params")
 
 
-def _as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:
+def _fix_all(values: Mapping[str, Template]) -> dict[str, Rendered]:
     """`values` that hold no template."""
-    return {key: fixed(value) for key, value in values.items()}
+    return {key: render_constant(value) for key, value in values.items()}
 
 
 def _tries(task: Task) -> Template:
@@ -190,7 +190,7 @@ def _forecast_arc(arc: Arc, scope: KnownNames) -> ArcForecast:
 
 
 def _put_behind(arc: ArcForecast, before: list[ArcForecast]) -> ArcForecast:
-    """`arc` behind others of which one alone is taken. After a failure only arcs that mention it
+    """`arc` behind others, only one of them being taken. After a failure only arcs that mention it
     are asked."""
     if any(other.taken for other in before) and not arc.on_failure:
         return replace(arc, taken=False)

@@ -166,7 +166,7 @@ def render(template: Template, scope: KnownNames) -> Rendered:
         case list() | tuple():
             return _together([render(item, scope) for item in template], list)
         case _:
-            return fixed(template)
+            return render_constant(template)
 
 
 def render_all(templates: Mapping[str, Template], scope: KnownNames) -> dict[str, Rendered]:
@@ -179,7 +179,7 @@ def _mapping(template: Mapping[str, Template], scope: KnownNames) -> Rendered:
     return _together(parts, lambda both: dict(zip(map(str, both[:size]), both[size:], strict=True)))
 
 
-def fixed(value: Template) -> Rendered:
+def render_constant(value: Template) -> Rendered:
     """What is the same in any run."""
     return Rendered(value, worlds=(value,) * len(WORLDS))
 
@@ -196,7 +196,7 @@ def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rend
 def _text(template: str, scope: KnownNames) -> Rendered:
     needs = find_missing(template, scope)
     if not needs:
-        return _evaluated(template, scope)
+        return _evaluate_text(template, scope)
     # How a value is quoted depends on what stands around it.
     parts = [str(template)] if isinstance(template, QuotedText) else pieces(template)
     return Rendered("".join(_piece(part, scope) for part in parts), needs)
@@ -205,7 +205,7 @@ def _text(template: str, scope: KnownNames) -> Rendered:
 def _piece(part: str, scope: KnownNames) -> str:
     if find_missing(part, scope):
         return part
-    found = _evaluated(part + _TEXT, scope) if part.startswith("{{") else fixed(part)
+    found = _evaluate_text(part + _TEXT, scope) if part.startswith("{{") else render_constant(part)
     return str(found.value) if found.known else part
 
 
@@ -215,7 +215,7 @@ def find_missing(template: Template, scope: KnownNames, *, guard: bool = False) 
     return tuple(dict.fromkeys(".".join(chain) for chain in chains if not scope.knows(chain)))
 
 
-def _evaluated(template: str, scope: KnownNames) -> Rendered:
+def _evaluate_text(template: str, scope: KnownNames) -> Rendered:
     warnings: list[str] = []
     found = _in_all(template, scope, lambda names: evaluate(template, names, warn=warnings.append))
     return replace(found, warning=sentence(warnings[0])) if warnings else found
@@ -224,7 +224,7 @@ def _evaluated(template: str, scope: KnownNames) -> Rendered:
 def decide_guard(when: Template, scope: KnownNames) -> Rendered:
     """Whether a guard holds: `value` is true or false where that is known."""
     if not isinstance(when, str):
-        return fixed(bool(when))
+        return render_constant(bool(when))
     needs = find_missing(when, scope, guard=True)
     if needs:
         return Rendered(when, needs)

@@ -74,18 +74,18 @@ def _returns(step: Transition, fixed: Fixed) -> bool:
     return False
 
 
-def shadowed_arcs(net: Net, fixed: Fixed) -> tuple[tuple[Arc, Arc], ...]:
+def find_shadowed_arcs(net: Net, fixed: Fixed) -> tuple[tuple[Arc, Arc], ...]:
     """Arcs that do nothing because a choice before them is always taken, each with that one.
 
     Guards about how the step ended are asked after failures too, when what is unguarded is passed
     over.
     """
     return tuple(
-        pair for step in net.transitions if step.router != "inclusive" for pair in _shadowed(step, fixed)
+        pair for step in net.transitions if step.router != "inclusive" for pair in _find_shadows(step, fixed)
     )
 
 
-def _shadowed(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
+def _find_shadows(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
     taken: Arc | None = None
     always: Arc | None = None
     for arc in step.arcs:
@@ -115,7 +115,7 @@ class Unfilled:
 
 
 def dominators(net: Net) -> Dominators:
-    """Of steps (by name) and arcs (by `->` and id). The final step is a beginning of its own."""
+    """Of steps (by name) and arcs (by `->` and id). The final step is another beginning."""
     graph: dict[str, list[str]] = {ROOT: [net.entry, *([net.final_step] if net.final_step else [])]}
     for step in net.transitions:
         arcs = () if step.name == net.final_step else step.ways
@@ -134,11 +134,13 @@ def unfillable_joins(net: Net, tree: Dominators) -> tuple[Unfilled, ...]:
     several = {step.name for step in net.transitions if len(net.incoming[step.name]) > 1}
     again = {step for step in several if net.steps[step].join.mode in _REPEATING}
     repeating = descendants(net, circular | again)
-    found = [_unfilled(net, tree, step, repeating) for step in joins if tree.dominates(step.name, step.name)]
+    found = [
+        _find_fault(net, tree, step, repeating) for step in joins if tree.dominates(step.name, step.name)
+    ]
     return tuple(one for one in found if one is not None)
 
 
-def _unfilled(net: Net, tree: Dominators, join: Transition, repeating: Collection[str]) -> Unfilled | None:
+def _find_fault(net: Net, tree: Dominators, join: Transition, repeating: Collection[str]) -> Unfilled | None:
     places = net.incoming[join.name]
     needed = len(places) if join.join.mode == "all" else join.join.count
     if needed > len(places):
@@ -153,10 +155,10 @@ def _unfilled(net: Net, tree: Dominators, join: Transition, repeating: Collectio
     coming = [arc for arc in arcs if arc not in unreached and arc not in later]
     if any(arc.source in repeating for arc in coming):
         return None
-    return _excluded(net, tree, join.name, coming, needed - (ENTRY in places))
+    return _find_exclusion(net, tree, join.name, coming, needed - (ENTRY in places))
 
 
-def _excluded(net: Net, tree: Dominators, join: str, coming: list[Arc], needed: int) -> Unfilled | None:
+def _find_exclusion(net: Net, tree: Dominators, join: str, coming: list[Arc], needed: int) -> Unfilled | None:
     """Of the arcs behind one exclusive router only those behind one of its choices bring tokens."""
     behind: dict[str, dict[str, list[Arc]]] = {}
     for arc in coming:

@@ -64,7 +64,7 @@ class KindInfo:
     `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to
     the tool as references to results (`noetl.facts.reference`), unopened, wherever one stands in
     them; `*` stands for the task's args. `sections` are what outcomes have besides `status`,
-    `result`, `data`, `error` and `meta`, such as `pg`; None: not told. `abandons`: what calls of it
+    `result`, `data`, `error` and `meta`, such as `pg`; None: unknown. `abandons`: what calls of it
     began elsewhere it can end, called once more with `Call.abandoned`. `spellings` are other ways
     to write its keys, by the way to them (`source/type`). `credentials` are the places of the
     configuration where a credential is named, dotted, `*` for any key. `parse` says of a text of
@@ -96,7 +96,7 @@ class KindInfo:
 
 #: Of every kind that has a credential.
 _OF_AUTH: Final = {"credential": Spelling("auth")}
-#: Of every kind that has a timeout of its own, and of all others.
+#: Of every kind whose tool has a timeout, and of all others.
 _OF_TIMEOUT: Final = {"timeout_seconds": Spelling("timeout", unless=("spec/timeout",))}
 _OF_DEADLINE: Final = {"timeout": Spelling("spec/timeout"), "timeout_seconds": Spelling("spec/timeout")}
 

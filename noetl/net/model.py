@@ -1,8 +1,8 @@
 """Place, Transition, Arc, Net: what the compiler yields and the engine interprets. Tasks and kinds
-of tools have modules of their own, and are imported from here as well.
+of tools stand in other modules, and are imported from here as well.
 
 A step is a transition. Every arc owns the place in which its tokens wait before the arc's step; the
-entry has a place of its own, `ENTRY`. Strings inside `Template` values may hold expressions;
+entry has one more, `ENTRY`. Strings inside `Template` values may hold expressions;
 nothing here is evaluated. The classes of a net are frozen and survive JSON (`noetl.net.codec`)
 unchanged.
 """
@@ -78,7 +78,7 @@ __all__ = [
     "Template",
     "Transition",
     "ValueType",
-    "names_assigned",
+    "find_assigned_names",
 ]
 
 #: The arc id of the token that enters the net.
@@ -200,7 +200,7 @@ class Transition:
         return self.tasks if cursor is None else (cursor, *self.tasks)
 
 
-def names_assigned(assignments: Iterable[Assignment], scope: Scope) -> set[str]:
+def find_assigned_names(assignments: Iterable[Assignment], scope: Scope) -> set[str]:
     """The names in `scope` that are assigned to, whole or in part."""
     return {one.name.partition(".")[0] for one in assignments if one.scope == scope}
 
@@ -245,7 +245,9 @@ class Net:
     @cached_property
     def variables(self) -> frozenset[str]:
         """The names in ctx that it begins with, and those that anything assigns."""
-        return frozenset(self.ctx).union(*(names_assigned(one.assigns, "ctx") for one in self.transitions))
+        return frozenset(self.ctx).union(
+            *(find_assigned_names(one.assigns, "ctx") for one in self.transitions)
+        )
 
     @cached_property
     def incoming(self) -> Mapping[str, tuple[str, ...]]:

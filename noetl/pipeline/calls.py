@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError
-from noetl.expressions.results import value_of
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layered, value_of
 from noetl.facts.brief import brief
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge

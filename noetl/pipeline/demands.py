@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from noetl.expressions import part_of
-from noetl.expressions.results import body_of
+from noetl.expressions.scope import body_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed

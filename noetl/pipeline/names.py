@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.results import of_step, of_task, of_tasks
-from noetl.expressions.scope import bare_names, layered, without
-from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
+from noetl.expressions.scope import bare_names, layered, of_step, of_task, of_tasks, without
+from noetl.facts.event_names import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.net.model import Loop, Task

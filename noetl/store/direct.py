@@ -24,9 +24,8 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.hearing import make_notice
-from noetl.store.rules import unusable
-from noetl.store.session import Check, Found, Session, Values
+from noetl.store.session import Check, Rows, Session, Values, unusable
+from noetl.store.watching import make_notice
 
 _RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
 BEGIN: Final = {
@@ -44,30 +43,6 @@ _NOTHING_CHANGED: Final = "22012"
 
 #: Where a connection keeps the names of what it has prepared.
 _PREPARED: Final = "noetl_prepared"
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What came back: as much of a CursorResult as the store uses."""
-
-    rows: Sequence[tuple[Any, ...]]
-    rowcount: int
-
-    def first(self) -> tuple[Any, ...] | None:
-        return self.rows[0] if self.rows else None
-
-    def one(self) -> tuple[Any, ...]:
-        (row,) = self.rows
-        return row
-
-    def scalar(self) -> Any:
-        return self.rows[0][0] if self.rows else None
-
-    def scalars(self) -> Iterator[Any]:
-        return (row[0] for row in self.rows)
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.rows)
 
 
 class DirectSession(Session):
@@ -103,7 +78,7 @@ class DirectSession(Session):
         self._waiting.append(self._text(form.sure(), values))
         self._checks.append(check)
 
-    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
         """Statements that travel together without BEGIN are one transaction of their own."""
         begin = BEGIN["relaxed"]
         if self._begun or self._waiting != [begin]:
@@ -137,7 +112,7 @@ class DirectSession(Session):
             # again.
             self._connection.invalidate()
 
-    def _run(self, statement: Executable, values: Values) -> Found:
+    def _run(self, statement: Executable, values: Values) -> Rows:
         if not self.failed and (values is None or isinstance(values, Mapping)):
             form = _form(statement, values or {})
             if form is not None:
@@ -153,7 +128,7 @@ class DirectSession(Session):
             with self._raw.cursor() as cursor:
                 return form.call(cursor, values)
         except (ValueError, OverflowError) as error:
-            raise self._refused(error) from error
+            raise self._refuse_value(error) from error
 
     def _send_waiting(self) -> None:
         if self._waiting:
@@ -261,7 +236,11 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
         return None
     #: In the words of SQL: values that are part of the statement, and below the places of those
     #: given to it.
-    words = {name: _literal(bound.value) for name, bound in compiled.binds.items() if not bound.required}
+    words = {
+        name: str(adapt(bound.value).getquoted(), "ascii")
+        for name, bound in compiled.binds.items()
+        if not bound.required
+    }
     params: dict[str, str] = {}
 
     def place(found: re.Match[str]) -> str:
@@ -273,7 +252,3 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     lists = _LIST.sub(lambda found: f"{'<> ALL' if found[1] else '= ANY'} (%({found[2]})s)", str(compiled))
     sql = _PARAM.sub(place, lists)
     return StatementForm(f"noetl_{next(_numbers)}", sql, tuple(params))
-
-
-def _literal(value: object) -> str:
-    return str(adapt(value).getquoted(), "ascii")

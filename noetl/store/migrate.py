@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, inspect, text
 
 from noetl.errors import ConfigError, Unavailable
-from noetl.store.engine import Connections, connect
-from noetl.store.schema import HEAD, VERSION_TABLE, create_tables, metadata
+from noetl.store.connections import Connections, connect
+from noetl.store.engine import VERSION_TABLE, create_tables
+from noetl.store.schema import HEAD, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -34,7 +35,7 @@ def upgrade(url: str) -> bool:
     """Runs the revisions that are missing; says whether there were any. Safe to run from many
     processes."""
     with _connections(url) as connections:
-        if _recorded(connections) == HEAD:
+        if _read_revision(connections) == HEAD:
             return False
         if connections.dialect == "sqlite":
             return _upgrade_sqlite(connections)
@@ -45,14 +46,14 @@ def upgrade(url: str) -> bool:
 def current(url: str) -> str | None:
     """The revision on record; None for a database without NoETL's tables."""
     with _connections(url) as connections:
-        return _recorded(connections)
+        return _read_revision(connections)
 
 
 def check(url: str) -> list[str]:
     """What stands between the database and this version, one line each; empty when it is as it
     should be."""
     with _connections(url) as connections:
-        recorded = _recorded(connections)
+        recorded = _read_revision(connections)
         if recorded != HEAD:
             return _pending(recorded)
         with connections.open("read") as connection:
@@ -77,7 +78,7 @@ def _connections(url: str) -> Iterator[Connections]:
         connections.close()
 
 
-def _recorded(connections: Connections) -> str | None:
+def _read_revision(connections: Connections) -> str | None:
     with connections.open("read") as connection:
         return _revision(connection)
 
@@ -102,7 +103,7 @@ def _upgrade_sqlite(connections: Connections) -> bool:
 
 
 def _upgrade_postgresql(connections: Connections) -> bool:
-    if _recorded(connections) == HEAD:
+    if _read_revision(connections) == HEAD:
         return False
     with connections.translated(), connections.engine.connect() as connection:
         _run_revisions(connection)
@@ -166,10 +167,10 @@ def _drift(connection: Connection) -> list[str]:
 
     context = MigrationContext.configure(connection, opts={"compare_type": True})
     return [
-        f"The tables differ from their definition: {_said(one)}."
+        f"The tables differ from their definition: {_describe(one)}."
         for one in compare_metadata(context, metadata)
     ]
 
 
-def _said(difference: Any) -> str:
+def _describe(difference: Any) -> str:
     return "; ".join(map(str, difference)) if isinstance(difference, list) else str(difference)

@@ -15,7 +15,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     DateTime,
     Dialect,
     Float,
@@ -42,9 +41,8 @@ NAMES = {
 
 metadata = MetaData(naming_convention=NAMES)
 
-#: The newest revision in `noetl.migrations`, and where a database says which one it has.
+#: The newest revision in `noetl.migrations`.
 HEAD: Final = "0007"
-VERSION_TABLE: Final = "alembic_version"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -302,15 +300,3 @@ worker = Table(
     Column("skew_s", Float),
     PrimaryKeyConstraint("name"),
 )
-
-
-def create_tables(connection: Connection) -> None:
-    """All tables at once, as the newest revision has them, in an empty database."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(
-        text(
-            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
-            f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
-        )
-    )
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608

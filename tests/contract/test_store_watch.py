@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import psycopg2
 import pytest
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
-from noetl.store.hearing import CHANNEL, make_notice
-from noetl.store.watching import Hear, Watches
+from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
 from noetl.usecases.ports import Store, Watch
 from tests import pace
 
@@ -97,14 +96,6 @@ def _head(store: Store) -> int:
         row = tx.executions.get("100")
     assert row is not None
     return row.head_version
-
-
-def test_whoever_writes_something_else_notifies_those_who_watch(store: Store) -> None:
-    create(store)
-    with store.begin() as tx:
-        tx.executions.notify("100")
-    with pytest.raises(NoetlError, match="for reads"), store.read() as tx:
-        tx.executions.notify("100")
 
 
 def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -> None:

@@ -32,10 +32,10 @@ from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
-from noetl.usecases.turn import children, deciding, writing
-from noetl.usecases.work import batches, iterations, reports, shares
+from noetl.usecases.turn import deciding, writing
+from noetl.usecases.work import iterations, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 TOOLS = {"python": tool}
 
@@ -276,7 +276,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             for row in rows
         ]
     if send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     with rt.store.begin() as tx:
         for turn in found:
             head = tx.executions.lock(turn.row.execution_id)
@@ -287,7 +287,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             before = replace(turn.before, version=turn.before.version + moved)
             writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     return len(found), []
 
 
@@ -359,13 +359,13 @@ def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a healthy loop needs no sweeper", "the result is")
 def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
-    original = engine_iterations._iteration_done
+    original = engine_iterations._end_iteration
 
     def next_free(loop: Any, index: int, fact: Any) -> Any:
         done = original(loop, index, fact)
         return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
 
-    patch.setattr(engine_iterations, "_iteration_done", next_free)
+    patch.setattr(engine_iterations, "_end_iteration", next_free)
 
 
 @defect("workers die", "the ctx is")
@@ -377,15 +377,14 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.commands.lock(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
+        return None if rows is None or rows[1].state == "closed" else rows[0]
 
-    for module in (reports, batches):
-        patch.setattr(module, "lock_lease", lock_lease)
+    patch.setattr(reports, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
 def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "_end_expired", lambda rt, now: 0)
+    patch.setattr(sweep, "_end_leases", lambda rt, now, until: 0)
 
 
 @defect("workers are slow", "already recorded")
@@ -415,7 +414,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, reports, sweep):
+    for module in (reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 
@@ -459,20 +458,20 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
 @defect("those who call die", "never made|is still")
 def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
     """In a transaction of its own, before which the scheduler may die."""
-    mine, create, send = threading.local(), children.create, turns._send
+    mine, create, send = threading.local(), writing.create_child, turns.send
 
     def later(_tx: Any, *child: Any) -> None:
         mine.wanted = [*getattr(mine, "wanted", ()), child]
 
-    def after(rt: Runtime, commands: Any, now: Any) -> None:
+    def after(rt: Runtime, commands: Any) -> None:
         for child in getattr(mine, "wanted", ()):
             with rt.store.begin() as tx:
                 create(tx, *child)
         mine.wanted = []
-        send(rt, commands, now)
+        send(rt, commands)
 
-    patch.setattr(children, "create", later)
-    patch.setattr(turns, "_send", after)
+    patch.setattr(writing, "create_child", later)
+    patch.setattr(turns, "send", after)
 
 
 @defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
@@ -493,7 +492,7 @@ def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.Monkey
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
+    patch.setattr(engine_decision, "find_dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")

@@ -29,7 +29,7 @@ from noetl.usecases.runtime import Cache, Runtime, RuntimeLimits
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = RuntimeLimits(

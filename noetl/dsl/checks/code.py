@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.dsl.checks.subject import Subject
@@ -11,10 +11,9 @@ from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.cursors import NO_CODE
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 from noetl.errors import NoetlError
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import Template
 
 #: Python names another line of the code.
 _ON_LINE: Final = re.compile(r" on line (\d+)")
@@ -23,9 +22,8 @@ _ON_LINE: Final = re.compile(r" on line (\d+)")
 def check_python(subject: Subject) -> Iterator[Finding]:
     """Python code that cannot be parsed, in the playbook."""
     for call in subject.notes.calls:
-        for key, code in _texts(call):
-            tree = parsed(code) if key in call.kind.python_keys and key in call.task.verbatim else None
-            if isinstance(tree, Fault):
+        for key, code in python_in(call):
+            if isinstance(tree := parsed(code), Fault):
                 path, before = call.paths[key], code.split("\n")[: tree.line - 1]
                 # What is missing at the end is missing behind the last word.
                 end = max(len(code.rstrip()) - 1, 0)
@@ -50,10 +48,11 @@ def _with_lines(subject: Subject, code: str, path: Path, message: str) -> str:
     return _ON_LINE.sub(line, message)
 
 
-def _texts(call: CompiledCall) -> Iterator[tuple[str, str]]:
-    for key, value in call.task.config.items():
-        if isinstance(value, str):
-            yield key, value
+def python_in(call: CompiledCall) -> Iterator[tuple[str, str]]:
+    """The python code that a task has as it is written, by key."""
+    for key in call.kind.python_keys:
+        if isinstance(code := call.task.config.get(key), str) and key in call.task.verbatim:
+            yield key, code
 
 
 def check_files(subject: Subject) -> Iterator[Finding]:
@@ -77,21 +76,21 @@ def check_files(subject: Subject) -> Iterator[Finding]:
 
 
 def _files(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
-    """The files that tasks name, each with the key that names it; none where they are not read."""
-    for call in subject.notes.calls if subject.files is not None else ():
-        for key in call.kind.source_files:
-            name = script_name(call.kind, call.task.config.get(key))
-            if name is not None:
-                yield call, key, name
+    """The files that tasks name, each with the key that names it."""
+    for call in subject.notes.calls:
+        yield from ((call, key, name) for key, name in files_of(subject, call))
 
 
-def script_name(kind: KindInfo, named: Template) -> str | None:
-    """The file that a key of `source_files` names; None where it names none, or not yet."""
-    # A text names a script of python; where it is SQL it is SQL.
-    name: Template = named if kind.python_keys else None
-    if isinstance(named, Mapping):
-        name = named.get("file") or named.get("path")
-    return name if isinstance(name, str) and not is_template(name) and "://" not in name else None
+def files_of(subject: Subject, call: CompiledCall) -> Iterator[tuple[str, str]]:
+    """The files that a task names, by key; none where they are not read, or not known yet."""
+    for key in call.kind.source_files if subject.files is not None else ():
+        named = call.task.config.get(key)
+        # A text names a script of python; where it is SQL it is SQL.
+        name: Template = named if call.kind.python_keys else None
+        if isinstance(named, Mapping):
+            name = named.get("file") or named.get("path")
+        if isinstance(name, str) and not is_template(name) and "://" not in name:
+            yield key, name
 
 
 def text_of_file(subject: Subject, name: str) -> str | NoetlError:
@@ -107,21 +106,17 @@ def check_sql(subject: Subject) -> Iterator[Finding]:
     if not subject.parse_sql:
         return
     for call in subject.notes.calls:
-        for key in call.kind.verbatim_with_params:
-            if key in call.task.config:
-                for text, path in _statements(call.task.config[key], call.paths[key]):
-                    yield from _sql_fault(call, text, path)
+        for key in call.task.config.keys() & set(call.kind.verbatim_with_params):
+            value, path = call.task.config[key], call.paths[key]
+            if isinstance(value, list):
+                for place, text in enumerate(value):
+                    yield from _sql_fault(call, text, (*path, place))
+            else:
+                yield from _sql_fault(call, value, path)
     for call, key, name in _files(subject):
         text = text_of_file(subject, name)
         if not call.kind.python_keys and isinstance(text, str):
             yield from _sql_fault(call, text, call.paths[key], name)
-
-
-def _statements(value: Template, path: Path) -> Iterator[tuple[Template, Path]]:
-    if isinstance(value, list):
-        yield from ((one, (*path, at)) for at, one in enumerate(value))
-    else:
-        yield value, path
 
 
 def _sql_fault(call: CompiledCall, text: Template, path: Path, file: str = "") -> Iterator[Finding]:
@@ -158,11 +153,16 @@ _QUOTES_DOUBLED: Final = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
 
 def check_templates_in_code(subject: Subject) -> Iterator[Finding]:
-    """Templates in code that is handed over as written: nobody renders them."""
+    """Templates in code that is passed to the tool as written: it is not rendered."""
     for call in subject.notes.calls:
         for key in call.task.verbatim:
             code = call.task.config[key]
-            if isinstance(code, str) and (place := _in_code(call, key, code)) is not None:
+            is_python = isinstance(code, str) and key in call.kind.python_keys
+            comments = templates_between(code).comments if is_python else ()
+            places = (found.start() for found in _IN_CODE.finditer(code if isinstance(code, str) else ""))
+            # Comments of python may hold anything.
+            outside = (at for at in places if not any(start <= at < end for start, end in comments))
+            if (place := next(outside, None)) is not None:
                 message, way = f"`{key}` is handed over as written", "hand the value over with input:"
                 if key not in call.kind.verbatim:
                     message = f"{message}, because it comes with params"
@@ -176,21 +176,10 @@ def check_templates_in_code(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def _in_code(call: CompiledCall, key: str, code: str) -> int | None:
-    """Where the first template in `code` begins, other than in comments of python."""
-    comments = templates_between(code).comments if key in call.kind.python_keys else ()
-    places = (one.start() for one in _IN_CODE.finditer(code))
-    return next((place for place in places if not _is_within(place, comments)), None)
-
-
-def _is_within(place: int, spans: Iterable[tuple[int, int]]) -> bool:
-    return any(start <= place < end for start, end in spans)
-
-
 def check_rendered_code(subject: Subject) -> Iterator[Finding]:
     """Python that is rendered because of what stands in it, and not because the task asks for
     it."""
-    for call, key, code in _texts_rendered(subject):
+    for call, key, code in _texts_to_render(subject):
         if key not in call.kind.python_keys or call.task.spec.get("render") is True:
             continue
         if between := templates_between(code).code:
@@ -205,7 +194,7 @@ def check_rendered_code(subject: Subject) -> Iterator[Finding]:
 
 def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
     """A template in SQL where a value is meant; one for each statement."""
-    for call, key, sql in _texts_rendered(subject):
+    for call, key, sql in _texts_to_render(subject):
         if key in call.kind.python_keys or key not in call.kind.verbatim_with_params or not is_template(sql):
             continue
         for start, expression in _expressions(sql):
@@ -220,7 +209,7 @@ def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
                 break
 
 
-def _texts_rendered(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
+def _texts_to_render(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
     """The texts of all tasks that are not handed over as written."""
     for call in subject.notes.calls:
         for key, value in call.task.config.items():
@@ -251,23 +240,23 @@ _YIELDS: Final = re.compile(r"\breturning\b|(?:^|;)\s*(?:select|with|call)\b", r
 _LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 
 
+def check_keys_beside_claims(subject: Subject) -> Iterator[Finding]:
+    """A statement that stands at a cursor, not under its `claim`."""
+    for call in subject.notes.calls:
+        for key in subject.raw(call.path).keys() & {*call.kind.verbatim_with_params} if call.claims else ():
+            message = f"`{key}` stands at a cursor"
+            yield Finding(Code.MISPLACED, (*call.path, key), message, "write it under claim:", at_key=True)
+
+
 def check_claims(subject: Subject) -> Iterator[Finding]:
     """A claim that marks no rows as taken, or returns none."""
     for call in subject.notes.calls:
         claim = call.task.config.get("command")
         if call.claims and not is_template(claim) and (bare := NO_CODE.sub(" ", str(claim)).strip()):
-            fault = _claim_fault(bare)
-            if fault is not None:
-                yield Finding(Code.CLAIM, call.paths["command"], *fault)
-
-
-def _claim_fault(claim: str) -> tuple[str, str] | None:
-    """The message and the hint."""
-    if not (_CHANGES.search(_LOCKS.sub(" ", claim)) or _ROUTINE.search(claim)):
-        return (
-            "the claim changes nothing: it yields the same rows for ever",
-            "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *",
-        )
-    if not _YIELDS.search(claim):
-        return "the claim returns no rows", "end it with RETURNING *"
-    return None
+            if not (_CHANGES.search(_LOCKS.sub(" ", bare)) or _ROUTINE.search(bare)):
+                message = "the claim changes nothing: it yields the same rows for ever"
+                hint = "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *"
+                yield Finding(Code.CLAIM, call.paths["command"], message, hint)
+            elif not _YIELDS.search(bare):
+                message = "the claim returns no rows"
+                yield Finding(Code.CLAIM, call.paths["command"], message, "end it with RETURNING *")

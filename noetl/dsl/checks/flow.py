@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from noetl import expressions
@@ -17,8 +18,8 @@ from noetl.net.checks import (
     Unfilled,
     endless_cycles,
     endless_steps,
+    find_shadowed_arcs,
     reachable,
-    shadowed_arcs,
     unfillable_joins,
 )
 from noetl.net.model import Net, Task, Template
@@ -46,7 +47,7 @@ def always(when: Template) -> bool | None:
         return None
 
 
-def check_reached(subject: Subject) -> Iterator[Finding]:
+def check_reachability(subject: Subject) -> Iterator[Finding]:
     """Steps that no path leads to."""
     for net in _net(subject):
         reached = reachable(net)
@@ -83,7 +84,7 @@ def check_cycles(subject: Subject) -> Iterator[Finding]:
 def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
     """Arcs behind one that is always taken."""
     for net in _net(subject):
-        for arc, before in shadowed_arcs(net, always):
+        for arc, before in find_shadowed_arcs(net, always):
             yield Finding(
                 Code.SHADOWED_ARC,
                 subject.notes.arcs[arc.id],
@@ -155,8 +156,8 @@ def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, 
             yield at, [(when, part, way) for when, part, way in branches if isinstance(part, Then)]
 
 
-def check_errors_covered(subject: Subject) -> Iterator[Finding]:
-    """Rules of which none is about errors: after one the pipeline goes on."""
+def check_error_rules(subject: Subject) -> Iterator[Finding]:
+    """Policies without a rule about errors: after an error the pipeline goes on."""
     for path, rules in _rules(subject):
         if rules and not any(when in (None, True) or _OF_ERRORS.search(str(when)) for when, _, _ in rules):
             yield Finding(
@@ -183,12 +184,32 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
 def check_jumps(subject: Subject) -> Iterator[Finding]:
     """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads
     elsewhere."""
-    pipelines: dict[Path, list[CompiledCall]] = {}
+    for calls in _pipelines(subject):
+        yield from _endless(calls)
+
+
+def check_order_of_tasks(subject: Subject) -> Iterator[Finding]:
+    """Tasks of the pipeline proper that stand behind one that runs after it."""
+    for calls in _pipelines(subject):
+        first = next((call.task.name for call in calls if call.task.after is not None), "")
+        for call in itertools.dropwhile(lambda call: call.task.after is None, calls):
+            if call.task.after is None:
+                yield Finding(
+                    Code.MISPLACED,
+                    call.path,
+                    f"task {shown(call.task.name)} stands behind {shown(first)}, which runs once the "
+                    "pipeline has ended",
+                    "put tasks with spec.after last, or give this one an after: as well",
+                )
+
+
+def _pipelines(subject: Subject) -> Collection[Sequence[CompiledCall]]:
+    """The calls of each pipeline of a step, as they are written."""
+    found: dict[Path, list[CompiledCall]] = {}
     for call in subject.notes.calls:
         if call.step and not call.claims:
-            pipelines.setdefault(call.pipeline, []).append(call)
-    for calls in pipelines.values():
-        yield from _endless(calls)
+            found.setdefault(call.pipeline, []).append(call)
+    return found.values()
 
 
 def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
@@ -210,6 +231,6 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
 
 
 def _may_leave(task: Task) -> bool:
-    """Whether a rule may lead out of the row of tasks, other than by a failure that nobody
+    """Whether a rule may lead out of the row of tasks, other than by a failure that is not
     planned."""
     return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())

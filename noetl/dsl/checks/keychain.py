@@ -14,8 +14,8 @@ from noetl.dsl.compile.keychain import (
     PLACE,
     as_mapping,
     form_of_entry,
+    iterate_entries,
     kind_of_entry,
-    named_entries,
 )
 from noetl.dsl.document.keychain import FORMS, KINDS
 from noetl.dsl.document.misspelt import unknown_key
@@ -55,7 +55,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
             message = "the keychain's entry has no name"
             yield Finding(Code.MISSING, path, message, "add name: <name>", lacks="name")
     seen = set[str]()
-    for path, name, _ in named_entries(keychain):
+    for path, name, _ in iterate_entries(keychain):
         if name in seen:
             yield Finding(
                 Code.DUPLICATE_NAME,
@@ -67,8 +67,8 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
 
 
 def check_entries(subject: Subject) -> Iterator[Finding]:
-    """Entries of which no kind can be made, and keys and values that mean nothing in them."""
-    for path, name, entry in named_entries(subject.document.keychain):
+    """Entries whose kind is unknown, and keys and values that mean nothing in them."""
+    for path, name, entry in iterate_entries(subject.document.keychain):
         said, form = kind_of_entry(entry), form_of_entry(entry)
         if not isinstance(said, str) or said not in KINDS:
             known = [word for word, means in KINDS.items() if means != "static"]
@@ -122,7 +122,7 @@ def _check_templates(subject: Subject, path: Path, form: str, entry: JsonMap) ->
         later = _LATER - ({"keychain"} if key in FORMS[form].own else set())
         later |= subject.net.steps.keys() if subject.net is not None else set()
         for text in filter(is_template, _texts(value)):
-            for name in sorted(_names_in(text) & later - known):
+            for name in sorted({chain[0] for chain in _chains_in(text)} & later - known):
                 yield Finding(
                     Code.VALUE,
                     (*path, key),
@@ -194,15 +194,19 @@ def _where_readable(value: Json) -> str:
     found = list(_texts(value))
     if any(text and not is_template(text) for text in found):
         return "playbook"
-    given = frozenset[str]().union(*map(_names_in, found)) - _SAFE
+    given = {chain[0] for text in found for chain in _chains_in(text)} - _SAFE
     return "payload" if given == {"payload"} else "workload" if given else ""
 
 
 def check_circles_of_entries(subject: Subject) -> Iterator[Finding]:
     """Entries whose values read each other."""
     entries = subject.net.keychain if subject.net is not None else ()
+    named: dict[Json, set[str]] = {}
+    for entry in entries:
+        chains = (chain for chain in _chains_in(entry.get("data")) if chain[0] == "keychain")
+        named[entry["name"]] = {chain[1] for chain in chains if len(chain) > 1}
     try:
-        TopologicalSorter({entry["name"]: set(_entries_in(entry.get("data"))) for entry in entries}).prepare()
+        TopologicalSorter(named).prepare()
     except CycleError as error:
         # From the one that is named to the one that names it, the first once more at the end.
         circle = " → ".join(reversed(error.args[1]))
@@ -210,16 +214,9 @@ def check_circles_of_entries(subject: Subject) -> Iterator[Finding]:
         yield Finding(Code.VALUE, ("keychain",), message, "write one of them out, or store it")
 
 
-def _entries_in(data: Json) -> Iterator[str]:
-    """The entries that `data` reads."""
+def _chains_in(template: Json) -> frozenset[tuple[str, ...]]:
     with contextlib.suppress(TemplateError):  # `check_syntax` reports it, with its line
-        yield from (chain[1] for chain in names_used(data) if chain[0] == "keychain" and len(chain) > 1)
-
-
-def _names_in(text: str) -> frozenset[str]:
-    """The names that a template begins its chains with."""
-    with contextlib.suppress(TemplateError):  # `check_syntax` reports it, with its line
-        return frozenset(chain[0] for chain in names_used(text))
+        return names_used(template)
     return frozenset()
 
 

@@ -127,7 +127,7 @@ _OF_ERRORS: Final = frozenset(field.name for field in fields(ErrorInfo))
 #: Of every outcome. A secret that a server has to be asked for may fail as http does.
 _OF_OUTCOMES: Final = frozenset({"status", "result", "data", "error", "meta", "http"})
 #: What the values that the language itself makes have. Of outcomes, to which foreign tools add what
-#: nobody knows, only what is nearly one of these is told.
+#: no one knows, only what is nearly one of these is reported.
 _FIELDS: Final[Mapping[Chain, Set[str]]] = {
     ("outcome",): _OF_OUTCOMES,
     ("outcome", "error"): _OF_ERRORS,
@@ -155,13 +155,13 @@ class Members:
         if len(chain) < 2:
             return
         if chain[0] == "workload":
-            yield from self._of_workload(chain, 1)
+            yield from self.of_workload(chain, 1)
         elif chain[0] in _STORES:
             yield from self._of_ctx(chain)
         elif sections is not None and chain[1] not in _OF_OUTCOMES | sections:
             near = self._near(chain[1], sorted(_OF_OUTCOMES | sections))
             head, *rest = chain
-            yield _undefined(
+            yield _make_fault(
                 chain[:2], near or f"{head} is the whole outcome: write {'.'.join([head, 'data', *rest])}"
             )
         else:
@@ -170,13 +170,9 @@ class Members:
     def _near(self, name: str, known: Iterable[str]) -> str:
         return self.names.suggest(name, known, likeness=NEARLY_THE_SAME)
 
-    def within(self, chain: Chain) -> Iterator[Fault]:
-        """What is wrong behind the dots of `chain`, which begins with a value of the workload."""
-        yield from self._of_workload(chain, 0)
-
-    def _of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
-        """A playbook without a workload says nothing of what it is given; one that has some says it
-        all."""
+    def of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
+        """What is wrong with `chain`, which leads into the workload from `head` on. A playbook
+        without a workload says nothing of its payload; one that has some says it all."""
         known: Json = self.workload
         for at, key in enumerate(chain[head:], head):
             if not isinstance(known, Mapping) or not known:
@@ -186,14 +182,14 @@ class Members:
                 top = at == head
                 hint = self.names.suggest(key, known, _DECLARE) if top else self._near(key, known)
                 if hint:
-                    yield _undefined(chain[: at + 1], hint)
+                    yield _make_fault(chain[: at + 1], hint)
                 return
             known = known[key]
 
     def _of_ctx(self, chain: Chain) -> Iterator[Fault]:
-        """Others may patch ctx: only what is nearly assigned is told."""
+        """Clients may patch ctx: only what is nearly assigned is reported."""
         if chain[1] not in self.ctx and (hint := self._near(chain[1], self.ctx)):
-            yield _undefined(chain[:2], hint)
+            yield _make_fault(chain[:2], hint)
 
     def _of_values(self, chain: Chain) -> Iterator[Fault]:
         for depth in (1, 2):
@@ -201,8 +197,8 @@ class Members:
             if known is None or len(chain) <= depth or chain[depth] in known:
                 continue
             if hint := self._near(chain[depth], sorted(known)):
-                yield _undefined(chain[: depth + 1], hint)
+                yield _make_fault(chain[: depth + 1], hint)
 
 
-def _undefined(chain: Chain, hint: str) -> Fault:
+def _make_fault(chain: Chain, hint: str) -> Fault:
     return Code.UNDEFINED, f"nothing defines {shown('.'.join(chain))}", hint

@@ -13,7 +13,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
-from noetl.net.model import Net, Transition, names_assigned
+from noetl.net.model import Net, Transition, find_assigned_names
 
 #: Built-ins that win over every other name wherever a template stands. Of those that only some
 #: places know (`result`, `error`...) nothing is said: a step that handles errors may well be called
@@ -61,7 +61,10 @@ class Readings:
                 "`_prev` is the result of the task before, and this is the first one",
                 "read a step by its name, or args",
             )
-        if chain[0] == "now" and "now" not in self.net.steps and self._is_in_task(here, path):
+        # Inputs of a step that read the item are those of its tasks.
+        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
+        is_clock = chain[0] == "now" and "now" not in self.net.steps
+        if is_clock and (handed or is_in_task(self.subject, path)):
             yield (
                 Code.NO_CLOCK,
                 "now() is not there in a task: each attempt would see another instant",
@@ -94,7 +97,7 @@ class Readings:
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
         name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
-        if here.iteration or self._task_loops(path):
+        if here.iteration or any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path))):
             return
         if is_behind_loops(path) and (here.loop is not None or chain[0] in iterators(here)):
             if chain[0] in iterators(here) | {"loop_index"} or (
@@ -109,7 +112,7 @@ class Readings:
                     f"read {here.name}.results, or assign to ctx in the loop",
                 )
         elif here.loop is not None:
-            known = {here.loop.iterator, *_OF_ITERATIONS, *names_assigned(here.assigns, "iter")}
+            known = {here.loop.iterator, *_OF_ITERATIONS, *find_assigned_names(here.assigns, "iter")}
             if name is not None and name not in known:
                 yield (
                     Code.UNDEFINED,
@@ -124,14 +127,6 @@ class Readings:
                 f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined",
                 "add loop: to the step, or read args or ctx",
             )
-
-    def _is_in_task(self, here: Transition, path: Path) -> bool:
-        # Inputs of a step that read the item are those of its tasks.
-        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
-        return handed or is_in_task(self.subject, path)
-
-    def _task_loops(self, path: Path) -> bool:
-        return any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path)))
 
     def _is_first(self, here: Transition, path: Path) -> bool:
         """Whether `path` stands in the first task of the step, and nothing jumps there."""
@@ -151,7 +146,7 @@ class Readings:
             )
         elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
             tasks = [task.name for task in there.tasks]
-            # A result may have a key `results` of its own: only what looks like a task was meant to
+            # A result may have a key `results` as well: only what looks like a task was meant to
             # be one.
             close = None if chain[2] in tasks else nearest(chain[2], tasks)
             if close is not None:
@@ -162,14 +157,12 @@ class Readings:
                 )
 
     def _is_later(self, here: str, there: str) -> bool:
-        if self.subject.graph is None or here == there or here == self.net.final_step:
+        graph = self.subject.graph
+        if graph is None or here in (there, self.net.final_step) or not graph.dominates(here, there):
             return False
-        return self.subject.graph.dominates(here, there) and here not in self._after(there)
-
-    def _after(self, step: str) -> frozenset[str]:
-        if step not in self._behind:
-            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].ways])
-        return self._behind[step]
+        if there not in self._behind:
+            self._behind[there] = descendants(self.net, [arc.step for arc in self.net.steps[there].ways])
+        return here not in self._behind[there]
 
 
 def is_behind_loops(path: Path) -> bool:

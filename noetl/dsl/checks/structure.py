@@ -83,10 +83,8 @@ def _check_tools(subject: Subject, tools: list[str], path: Path) -> Iterator[Fin
 
 
 def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
-    clauses = [_CLAUSE.fullmatch(part) for part in wanted.split(",")]
-    ours = _release(__version__)
-    for clause in clauses:
-        if clause is None:
+    for part in wanted.split(","):
+        if (clause := _CLAUSE.fullmatch(part)) is None:
             yield Finding(
                 Code.VALUE,
                 path,
@@ -94,7 +92,7 @@ def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
                 'write versions behind >=, <=, ==, !=, > or <: ">=0.1, <2"',
             )
             return
-        if not _HOLDS[clause[1]](ours, _release(clause[2])):
+        if not _HOLDS[clause[1]](_release(__version__), _release(clause[2])):
             yield Finding(
                 Code.UNSUPPORTED,
                 path,
@@ -111,14 +109,14 @@ def _release(version: str) -> _Release:
     return tuple([*numbers, 0, 0, 0, 0, 0, 0][:6])
 
 
-#: Parts with checks of their own, which know the kind of the tool or the place; and entries of a
+#: Parts with other checks, which know the kind of the tool or the place; and entries of a
 #: workbook, of whose keys nothing was ever said.
 _OTHERS: Final = (Tool, Cursor, TaskSpec, Policy, Defaults, NextCall, NamedTask)
 #: Keys of tools that are often written at the step itself.
 _OF_TOOLS: Final = frozenset(
     {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
 )
-#: Keys of the loop of a step, of which the loop of a task has a word of its own.
+#: Keys of the loop of a step; `check_loops_of_tasks` reports them in the loop of a task.
 _OF_STEP_LOOPS: Final = frozenset({"cursor", "mode"})
 
 
@@ -127,12 +125,12 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
     for part, path in subject.parts:
         if isinstance(part, _OTHERS):
             continue
+        but, elsewhere = frozenset[str](), dict[str, str]()
         if isinstance(part, Step) and part.model_extra:
             but, elsewhere = _find_keys_of_tools(subject, part), _elsewhere(subject, part)
-            yield from unknown_keys(part, path, subject.names, except_for=but, elsewhere=elsewhere)
-        else:
-            but = _OF_STEP_LOOPS if isinstance(part, TaskLoop) else frozenset()
-            yield from unknown_keys(part, path, subject.names, except_for=but)
+        elif isinstance(part, TaskLoop):
+            but = _OF_STEP_LOOPS
+        yield from unknown_keys(part, path, subject.names, except_for=but, elsewhere=elsewhere)
 
 
 def check_keys_of_tools_at_steps(subject: Subject) -> Iterator[Finding]:
@@ -186,13 +184,12 @@ def _find_keys_of_tools(subject: Subject, step: Step) -> frozenset[str]:
     return _OF_TOOLS & (step.model_extra or {}).keys() if bare and step.step is not None else frozenset()
 
 
-def _elsewhere(subject: Subject, step: Step) -> Mapping[str, str]:
+def _elsewhere(subject: Subject, step: Step) -> dict[str, str]:
     """Keys that are written at a step one indentation too far out, or instead of an arc's, and
     where they belong."""
-    kind = step.tool.kind if isinstance(step.tool, Tool) else None
-    info = subject.kinds.get(kind) if kind is not None else None
-    of_tool = info.schema.get("properties", {}) if info is not None else {}
-    hints = dict.fromkeys(of_tool, "put it under tool:")
+    info = subject.kinds.get(step.tool.kind or "") if isinstance(step.tool, Tool) else None
+    keys = info.schema.get("properties", {}) if info is not None else ()
+    hints = dict.fromkeys(keys, "put it under tool:")
     return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
 
 
@@ -229,7 +226,7 @@ def check_loops_of_tasks(subject: Subject) -> Iterator[Finding]:
     """What only the loop of a step can do, and what has no effect in that of a task."""
     for loop, path in subject.parts_that_are(TaskLoop):
         spec, at = loop.spec or LoopSpec(), (*path, "spec")
-        yield from _find_misplaced(loop, spec, path)
+        yield from _find_misplaced_keys(loop, spec, path)
         given = {key for key in known_keys(LoopSpec) if key in spec.model_fields_set}
         for key in sorted(given - {"mode", "max_in_flight", "policy"}):
             yield Finding(
@@ -249,7 +246,7 @@ def check_loops_of_tasks(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _find_misplaced(loop: TaskLoop, spec: LoopSpec, path: Path) -> Iterator[Finding]:
+def _find_misplaced_keys(loop: TaskLoop, spec: LoopSpec, path: Path) -> Iterator[Finding]:
     extra = loop.model_extra or {}
     if "cursor" in extra:
         yield _at_key(

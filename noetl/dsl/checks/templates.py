@@ -20,7 +20,7 @@ from noetl.dsl.compile.context import KEYCHAIN, Use
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.model import FINAL_INPUTS, Net, Transition, names_assigned
+from noetl.net.model import FINAL_INPUTS, Net, Transition, find_assigned_names
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
 BUILTINS = frozenset(
@@ -31,7 +31,7 @@ BUILTINS = frozenset(
         *("range", "dict", "namespace", "timedelta"),
     }
 )
-#: Names that nobody means who misspells one.
+#: Names that are never suggested.
 _OF_JINJA = frozenset({"cycler", "joiner", "lipsum", "loop", "caller", "varargs", "kwargs", "self"})
 #: What other languages have, and how it is written here.
 _ELSEWHERE: Mapping[str, str] = {
@@ -193,7 +193,7 @@ class _Names:
             sections = self._readings.sections(step) if is_envelope(name, path) else None
             yield from self._members.faults(chain, sections)
         elif scope is not None and name in self._members.workload and name not in scope.hiding:
-            yield from self._members.within(chain)
+            yield from self._members.of_workload(chain, 0)
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> Iterator[Finding]:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
@@ -272,4 +272,4 @@ def _own(transition: Transition) -> set[str]:
         names |= task.args.keys() | set(task.handed)
     if transition.loop is not None and transition.loop.cursor is not None:
         names |= transition.loop.cursor.args.keys()
-    return names | names_assigned(transition.assigns, "local")
+    return names | find_assigned_names(transition.assigns, "local")

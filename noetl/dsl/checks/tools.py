@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,8 @@ from noetl.dsl.compile.specs import config_from_spec, takes_timeout
 from noetl.dsl.document import (
     CallSpec,
     Cursor,
-    ExecutorSpec,
+    Executor,
     Loop,
-    LoopSpec,
     Part,
     Policy,
     Step,
@@ -34,9 +34,6 @@ from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.durations import seconds
 from noetl.net.model import KindInfo, Template
 
-#: Who the keys of a policy are said of.
-_SAID_OF_STEPS: Final = "steps"
-_SAID_OF_BRANCHES: Final = "steps, their loops and the executor"
 _DURATIONS: Final = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
 
 
@@ -64,19 +61,16 @@ class _Spec:
     def idle(self) -> Mapping[str, str]:
         """The keys of a policy that have no effect in it, and whom they are said of."""
         if self.kind is not None:
-            return {"admit": _SAID_OF_STEPS, "failure": _SAID_OF_BRANCHES}
-        return {} if self.model is StepSpec else {"admit": _SAID_OF_STEPS}
+            return {"admit": "steps", "failure": "steps, their loops and the executor"}
+        return {} if self.model is StepSpec else {"admit": "steps"}
 
 
 def _around(subject: Subject) -> Iterator[_Spec]:
     """The specs around tasks."""
-    if subject.document.executor is not None and subject.document.executor.spec is not None:
-        yield _Spec(subject, ExecutorSpec, ("executor", "spec"))
     for part, path in subject.parts:
-        if isinstance(part, Step) and part.spec is not None:
-            yield _Spec(subject, StepSpec, (*path, "spec"))
-        elif isinstance(part, Loop) and part.spec is not None:
-            yield _Spec(subject, LoopSpec, (*path, "spec"))
+        # `check_loops_of_tasks` looks at the specs of loops of tasks.
+        if isinstance(part, Executor | Step | Loop) and part.spec is not None:
+            yield _Spec(subject, type(part.spec), (*path, "spec"))
 
 
 def _specs(subject: Subject) -> Iterator[_Spec]:
@@ -95,15 +89,10 @@ def check_timeouts(subject: Subject) -> Iterator[Finding]:
             yield Finding(Code.VALUE, at, "this tool has one timeout, without parts", _DURATIONS)
         if isinstance(timeout, bool) or not isinstance(timeout, int | float | str) or is_template(timeout):
             continue
-        if not _is_duration(timeout):
-            yield Finding(Code.VALUE, at, f"timeout is {shown(timeout)}", _DURATIONS)
-
-
-def _is_duration(timeout: float | str) -> bool:
-    try:
-        return seconds(timeout) > 0
-    except ValueError:
-        return False
+        with contextlib.suppress(ValueError):
+            if seconds(timeout) > 0:
+                continue
+        yield Finding(Code.VALUE, at, f"timeout is {shown(timeout)}", _DURATIONS)
 
 
 def check_keys_of_policies(subject: Subject) -> Iterator[Finding]:
@@ -180,18 +169,14 @@ def check_keys_of_tools(subject: Subject) -> Iterator[Finding]:
         for key, path in call.paths.items():
             if key in fine:
                 continue
-            hint = subject.names.suggest(key, [*known, *known_keys(model)], _known_to(known))
+            otherwise = f"known here: {', '.join(known)}" if known else "hand values over with input:"
+            hint = subject.names.suggest(key, [*known, *known_keys(model)], otherwise)
             near = {*known, *keys_near(model)}
             if key in _OF_STEPS:
                 hint, near = "put it beside tool:", set()
             yield from unknown_key(
                 path, f"the key {shown(key)} means nothing to {call.kind.kind}", hint, near, call.paths
             )
-
-
-def _known_to(keys: Iterable[str]) -> str:
-    names = ", ".join(keys)
-    return f"known here: {names}" if names else "hand values over with input:"
 
 
 def check_required_keys(subject: Subject) -> Iterator[Finding]:
@@ -230,7 +215,9 @@ def _check_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
         # What concerns several keys may be well once they are rendered.
         if path or not rendered or error["type"] == "missing":
             faults.setdefault(path, []).append(error)
-    faults = {path: errors for path, errors in faults.items() if not _is_around(path, faults)}
+    # Where a part is at fault as well, that is the likelier one of the forms that a value may have.
+    inner = {path[:size] for path in faults for size in range(1, len(path))}
+    faults = {path: errors for path, errors in faults.items() if path not in inner}
     unknown = _keys_of_templates(faults, config, rendered)
     for path, errors in faults.items():
         if not path or path[0] not in unknown or _is_sure(errors):
@@ -241,8 +228,8 @@ def _check_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
 def _keys_of_templates(
     faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]
 ) -> set[str | int]:
-    """The keys of which templates are at fault. They may turn out to fit, and to be of another form
-    than what is told of the rest under that key."""
+    """The keys whose templates are at fault. They may turn out to fit, and to be of another form
+    than the rest under that key is checked for."""
     return {
         path[0]
         for path, errors in faults.items()
@@ -257,12 +244,6 @@ def _is_sure(errors: Iterable[ErrorDetails]) -> bool:
         and error["loc"][-1] not in (error.get("ctx") or {}).get("known", ())
         for error in errors
     )
-
-
-def _is_around(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a part of what stands at `path` is at fault: of the forms that it may have this is
-    the likelier one."""
-    return bool(path) and any(other[: len(path)] == path and other != path for other in others)
 
 
 def _describe(

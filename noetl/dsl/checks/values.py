@@ -14,7 +14,7 @@ from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.expressions import names_used, path_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_header, is_secret_name
-from noetl.net.model import EACH_INPUTS, FINAL_INPUTS, Demand, Net, Template, Transition
+from noetl.net.model import EACH_INPUTS, FINAL_INPUTS, Demand, Net
 
 
 def check_inputs(subject: Subject) -> Iterator[Finding]:
@@ -22,14 +22,13 @@ def check_inputs(subject: Subject) -> Iterator[Finding]:
     net, notes = subject.net, subject.notes
     if net is None or not notes.is_whole or not notes.expecting:
         return
-    arcs = _given_by_arcs(net)
+    given = inputs_around(net, nulls=False)
     for one in notes.expecting:
-        around = arcs.get(one.step, set()) | _given_by_step(net, net.steps[one.step])
         for demand in one.expects:
             head = _first_name(demand)
-            if not one.given.get(head, head in around):
+            if not one.given.get(head, head in given[one.step]):
                 who = f"workbook task {shown(demand.of)}" if demand.of else "the task"
-                spare = (one.own | around) - {_first_name(other) for other in one.expects}
+                spare = (one.own | given[one.step]) - {_first_name(other) for other in one.expects}
                 yield Finding(
                     Code.MISSING,
                     one.path,
@@ -38,40 +37,31 @@ def check_inputs(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def inputs_around(net: Net) -> Mapping[str, set[str]]:
-    """Step → the names of the inputs that it and the arcs to it give to its tasks."""
-    arcs = _given_by_arcs(net)
-    return {
-        step.name: arcs.get(step.name, set()) | _given_by_step(net, step, of_nothing=True)
-        for step in net.transitions
-    }
+def inputs_around(net: Net, *, nulls: bool) -> Mapping[str, set[str]]:
+    """Step → the names of the inputs that it and the arcs to it give to its tasks. `nulls`: those
+    to which the step gives null as well."""
+    given: dict[str, set[str]] = {step.name: set() for step in net.transitions}
+    for arc in net.arcs.values():
+        given[arc.step].update(arc.args)
+    for step in net.transitions:
+        for names in (step.args, *(task.given for task in step.tasks)):
+            given[step.name] |= {name for name, value in names.items() if nulls or value is not None}
+        if any(task.each_of for task in step.tasks):
+            given[step.name].update(EACH_INPUTS)
+        if step.name == net.final_step:
+            given[step.name].update(FINAL_INPUTS)
+    return given
 
 
 def _first_name(demand: Demand) -> str:
     return str((path_of(demand.path) or ("",))[0])
 
 
-def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
-    """Step → the names that any arc to it hands over."""
-    given: dict[str, set[str]] = {}
-    for arc in net.arcs.values():
-        given.setdefault(arc.step, set()).update(arc.args)
-    return given
-
-
-def _given_by_step(net: Net, step: Transition, *, of_nothing: bool = False) -> set[str]:
-    """`of_nothing`: those that are null as well."""
-    handed: tuple[Mapping[str, Template], ...] = (step.args, *(task.given for task in step.tasks))
-    given = {name for names in handed for name, value in names.items() if of_nothing or value is not None}
-    given |= {name for task in step.tasks if task.each_of for name in EACH_INPUTS}
-    return given.union(FINAL_INPUTS) if step.name == net.final_step else given
-
-
 #: Where a value stands in the workload: keys of mappings. A list is one value, with all that is in
 #: it.
 _Place: TypeAlias = tuple[str, ...]
 
-#: Circles that are told of one playbook.
+#: Circles that are reported of one playbook.
 _MOST: Final = 20
 #: Values of a circle that a message names.
 _SHOWN: Final = 10
@@ -80,7 +70,7 @@ _SHOWN: Final = 10
 def check_circles(subject: Subject) -> Iterator[Finding]:
     """Values that name each other: a run ends there, unless its payload gives one of them."""
     workload = subject.document.workload or {}
-    named = {place: set(_find_places_named(workload, place, value)) for place, value in _values(workload, ())}
+    named = {place: set(_find_references(workload, place, value)) for place, value in _values(workload, ())}
     for _ in range(_MOST):
         try:
             TopologicalSorter(named).prepare()
@@ -109,7 +99,7 @@ def _values(value: Json, place: _Place) -> Iterator[tuple[_Place, Json]]:
             yield from _values(inner, (*place, key))
 
 
-def _find_places_named(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
+def _find_references(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
     """The values that the one at `place` waits for."""
     if isinstance(value, Mapping):
         yield from ((*place, key) for key in value)
@@ -155,7 +145,7 @@ _HINT: Final = "store it (`noetl credential set NAME ...`), and name the credent
 
 
 def check_plain_secrets(subject: Subject) -> Iterator[Finding]:
-    """Passwords, tokens and keys in plain text, which are hidden from whoever is shown the text."""
+    """Passwords, tokens and keys in plain text, which are hidden wherever the text is shown."""
     for part in _PARTS:
         for path, what in _secrets((part,), (subject.source.data or {}).get(part)):
             yield Finding(

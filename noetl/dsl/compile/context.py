@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl import expressions
 from noetl.dsl.document import Arc, Document, Step, Then, Tool
+from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
@@ -137,6 +138,21 @@ class Context:
         return self.report.source.line_of_content(path)
 
 
+def whole_number(context: Context, value: Template, at: Path, default: Template, hint: str = "") -> Template:
+    """`value` where it is a whole number from 1 or a template; else `default`, with a problem."""
+    if is_template(value) or (isinstance(value, int) and value >= 1):
+        return value
+    hint = hint or "write a whole number from 1, or a template"
+    context.report.add(Code.VALUE, at, f"{at[-1]} is {shown(value)}", hint)
+    return default
+
+
+def as_number(value: int | str) -> int | str:
+    """Digits in quotes are a number."""
+    digits = isinstance(value, str) and value.strip().isdecimal() and len(value) < 9
+    return int(value) if digits else value
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Where a pipeline stands. `specs` are those around its tasks, outermost first.
@@ -155,50 +171,33 @@ _SCOPES: Mapping[str, Scope] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "st
 _NOT_ASSIGNABLE = frozenset({"workload", "keychain", "args", "input", "env"})
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """What a name without a scope means, and whether there is an iteration to write to."""
-
-    site: Site
-    bare: Scope
-    iterating: bool
-    reduced: frozenset[str] | None = None
-
-
-def task_level(site: Site) -> Level:
-    """Of tasks and of the rules of their policies."""
-    return Level(site, "local", site.iterating, site.reduced)
-
-
-def step_level(site: Site) -> Level:
-    """Of steps and arcs: the iterations are over, and plain names mean ctx."""
-    return Level(site, "ctx", iterating=False)
-
-
 def assignments(
-    context: Context, part: Tool | Then | Step | Arc, path: Path, level: Level
+    context: Context, part: Tool | Then | Step | Arc, path: Path, site: Site, bare: Scope = "local"
 ) -> tuple[Assignment, ...]:
-    """All that a part assigns, in the order of the document."""
+    """All that a part assigns, in the order of the document. `bare` is what names without a scope
+    mean: of steps and arcs, whose iterations are over, it is ctx."""
     made = []
     for name, value in (part.set or {}).items():
         at = (*path, "set", name)
-        one = assignment(context, at, name, value, level)
+        one = assignment(context, at, name, value, site, bare)
         if one is not None:
-            context.use(at, value, level.site.step)
+            context.use(at, value, site.step)
             made.append(one)
     return tuple(made)
 
 
-def assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
+def assignment(
+    context: Context, at: Path, target: str, value: Template, site: Site, bare: Scope = "local"
+) -> Assignment | None:
     """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
     assigned."""
     head, dot, rest = target.partition(".")
-    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (level.bare, target)
-    fault = _fault(target, head if dot else "", scope, name, level)
+    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (bare, target)
+    fault = _fault(target, head if dot else "", scope, name, site)
     if fault is not None:
         context.report.add(Code.SCOPE, at, *fault, at_key=True)
         return None
-    if scope == "ctx" and level.reduced is not None and name not in level.reduced:
+    if scope == "ctx" and site.reduced is not None and name not in site.reduced:
         context.report.add(
             Code.UNREDUCED,
             at,
@@ -209,7 +208,7 @@ def assignment(context: Context, at: Path, target: str, value: Template, level: 
     return Assignment(scope, name, value)
 
 
-def _fault(target: str, head: str, scope: Scope, name: str, level: Level) -> tuple[str, str] | None:
+def _fault(target: str, head: str, scope: Scope, name: str, site: Site) -> tuple[str, str] | None:
     if head in _NOT_ASSIGNABLE:
         return (
             f"{shown(target)} cannot be assigned: {head} does not change",
@@ -220,6 +219,6 @@ def _fault(target: str, head: str, scope: Scope, name: str, level: Level) -> tup
             f"{shown(target)} names nothing to assign",
             "write ctx.<name>, iter.<name>, step.<name> or a name",
         )
-    if scope == "iter" and not level.iterating:
+    if scope == "iter" and not site.iterating:
         return f"{shown(target)} is assigned outside of an iteration", "assign ctx.<name> or step.<name> here"
     return None

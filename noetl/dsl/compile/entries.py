@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ class ToolEntry:
         """Where the task stands in the workflow; one of the workbook by itself, where it stands
         there."""
         path = self.parts[-1][1]
-        # Whom a step calls by nothing but a name says nothing of its own.
+        # Of a task that a step calls by its name alone nothing else stands in the workflow.
         return self.name_path if path[0] == "workbook" else path
 
     def part(self, key: str) -> tuple[Any, Path] | None:
@@ -36,6 +36,15 @@ class ToolEntry:
         wins."""
         given = [(getattr(tool, key), (*path, key)) for tool, path in self.parts]
         return next((one for one in reversed(given) if one[0] is not None), None)
+
+    @property
+    def after(self) -> tuple[Template, Path] | None:
+        """`true` or the guard, and where it stands; None for a task of the pipeline proper."""
+        for tool, path in reversed(self.parts):
+            if tool.spec is not None and tool.spec.after is not None:
+                after = tool.spec.after
+                return None if after is False else (after, (*path, "spec", "after"))
+        return None
 
 
 def inputs_of(tool: Tool) -> dict[str, JsonMap]:
@@ -128,13 +137,10 @@ def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) 
 
 def _callee(context: Context, tool: Tool, path: Path) -> tuple[str, Path] | None:
     """Which workbook task a `kind: workbook` names, and where it does."""
-    task = (tool.model_extra or {}).get("task")
-    if isinstance(task, str):
-        return task, (*path, "task")
-    if tool.name is None:
+    if (name := _name_of_callee(tool)) is None:
         context.report.missing(path, "name", "the call does not say which workbook task", "add name:")
         return None
-    return tool.name, (*path, "name")
+    return name, (*path, "task" if isinstance((tool.model_extra or {}).get("task"), str) else "name")
 
 
 def _call(
@@ -142,19 +148,21 @@ def _call(
 ) -> ToolEntry | None:
     known = context.workbook.get(name)
     if known is None:
-        hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
+        names = ", ".join(context.workbook)
+        otherwise = f"the workbook has {names}" if names else "the playbook has no workbook"
+        hint = context.report.suggest(name, context.workbook, otherwise)
         if name in context.kinds:
             hint = f"write tool: {{kind: {name}, ...}} with what the tool needs"
         context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
         return None
     parts = _chain(context, *known)
     if parts[0][0].kind == "workbook":
-        return None  # told where it stands in the workbook, once
+        return None  # reported where it stands in the workbook, once
     return ToolEntry(label or name, path, (*parts, caller) if caller else parts)
 
 
 def workbook_entry(context: Context, name: str) -> ToolEntry | None:
-    """The workbook's task `name` by itself; tells what is wrong with whom it calls."""
+    """The workbook's task `name` by itself; reports what is wrong with those that it calls."""
     tool, path = context.workbook[name]
     parts = _chain(context, tool, path)
     if parts[0][0].kind != "workbook":
@@ -165,7 +173,7 @@ def workbook_entry(context: Context, name: str) -> ToolEntry | None:
     inner, at = callee
     if inner not in context.workbook:
         return _call(context, inner, "", at, None)
-    if _named(parts[0][0]) in context.workbook:
+    if _name_of_callee(parts[0][0]) in context.workbook:
         context.report.add(
             Code.UNKNOWN_TASK,
             at,
@@ -180,20 +188,16 @@ def _chain(context: Context, tool: Tool, path: Path) -> tuple[tuple[Tool, Path],
     workbook unless that leads to nothing, or in a circle."""
     chain = [(tool, path)]
     while chain[0][0].kind == "workbook":
-        inner = context.workbook.get(_named(chain[0][0]))
+        inner = context.workbook.get(_name_of_callee(chain[0][0]) or "")
         if inner is None or inner in chain:
             break
         chain.insert(0, inner)
     return tuple(chain)
 
 
-def _named(tool: Tool) -> str:
+def _name_of_callee(tool: Tool) -> str | None:
     task = (tool.model_extra or {}).get("task")
-    return task if isinstance(task, str) else tool.name or ""
-
-
-def _listing(names: Mapping[str, object]) -> str:
-    return f"the workbook has {', '.join(names)}" if names else "the playbook has no workbook"
+    return task if isinstance(task, str) else tool.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,42 +217,6 @@ class Siblings:
         return [name for name in self.names if self.may_lead(task, name)]
 
 
-def siblings(entries: Iterable[ToolEntry]) -> Siblings:
-    entries = list(entries)
-    after = frozenset(entry.name for entry in entries if said(entry) is not None)
+def siblings(entries: Sequence[ToolEntry]) -> Siblings:
+    after = frozenset(entry.name for entry in entries if entry.after is not None)
     return Siblings(dict.fromkeys(entry.name for entry in entries), after)
-
-
-def said(entry: ToolEntry) -> tuple[Template, Path] | None:
-    """`true` or the guard, and where it stands; None for a task of the pipeline proper. Of a
-    workbook's task and its call the call wins."""
-    for tool, path in reversed(entry.parts):
-        if tool.spec is not None and tool.spec.after is not None:
-            return (tool.spec.after, (*path, "spec", "after")) if tool.spec.after is not False else None
-    return None
-
-
-def after(context: Context, entry: ToolEntry, step: str | None) -> Template:
-    """`Task.after` of an entry."""
-    if (given := said(entry)) is None:
-        return None
-    guard, path = given
-    context.use(path, guard, step, guard=True)
-    return guard
-
-
-def check_order(context: Context, entries: Iterable[ToolEntry]) -> None:
-    """Adds a problem for each task of the pipeline proper that stands behind one that runs after
-    it."""
-    behind: ToolEntry | None = None
-    for entry in entries:
-        if said(entry) is not None:
-            behind = behind or entry
-        elif behind is not None:
-            context.report.add(
-                Code.MISPLACED,
-                entry.path,
-                f"task {shown(entry.name)} stands behind {shown(behind.name)}, which runs once the "
-                "pipeline has ended",
-                "put tasks with spec.after last, or give this one an after: as well",
-            )

@@ -26,7 +26,7 @@ def compile_keychain(context: Context) -> tuple[JsonMap, ...]:
     be read), and what that kind needs. Values of the playbook itself are its `data`: the fields of
     a credential of one execution alone."""
     found: dict[str, JsonMap] = {}
-    for path, name, entry in named_entries(context.document.keychain):
+    for path, name, entry in iterate_entries(context.document.keychain):
         form = form_of_entry(entry)
         for key, value in entry.items() if form != "static" else ():
             if key != "name" and holds_template(value):
@@ -37,7 +37,7 @@ def compile_keychain(context: Context) -> tuple[JsonMap, ...]:
     return tuple(found.values())
 
 
-def named_entries(keychain: Any) -> Iterator[tuple[Path, str, JsonMap]]:
+def iterate_entries(keychain: Any) -> Iterator[tuple[Path, str, JsonMap]]:
     """The entries that have a name: where each stands, and what else it says."""
     if isinstance(keychain, Mapping):
         for key, entry in keychain.items():

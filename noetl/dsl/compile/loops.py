@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, as_number, whole_number
 from noetl.dsl.compile.cursors import cursor
 from noetl.dsl.compile.entries import ToolEntry
-from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
+from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
-from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import names_used
 from noetl.net.model import Failure, Reducer, Template
@@ -37,11 +36,15 @@ def loop(
         return None
     step = site.step or ""
     context.use((*path, "in"), part.in_, step)
+    width: Template = None
+    if spec.max_in_flight is not None:
+        width = whole_number(context, as_number(spec.max_in_flight), (*at, "max_in_flight"), None)
+        context.use((*at, "max_in_flight"), width, step)
     return NetLoop(
         collection=part.in_,
         iterator=iterator,
         mode=_mode(context, part, spec, (*at, "mode")),
-        max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
+        max_in_flight=width,
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
         commit=spec.commit,
@@ -78,11 +81,6 @@ def _check_source(context: Context, part: Loop, path: Path) -> None:
         report.missing(path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list')
 
 
-def is_parallel(part: Loop) -> bool:
-    """Whether iterations run side by side."""
-    return part.spec is not None and part.spec.mode == "parallel"
-
-
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     """ctx name (without `ctx.`) → reducer."""
     made: dict[str, Reducer] = {}
@@ -101,23 +99,20 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     return made
 
 
-def reduced_names(part: Loop) -> frozenset[str]:
-    """The ctx names that have a reducer."""
-    return frozenset(
-        key.removeprefix("ctx.").removeprefix("vars.") for key in (part.spec and part.spec.reduce) or ()
-    )
+def ctx_names_to_reduce(part: Loop) -> frozenset[str] | None:
+    """The ctx names that have a reducer; None where iterations do not run side by side."""
+    if part.spec is None or part.spec.mode != "parallel":
+        return None
+    keys = part.spec.reduce or ()
+    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
     """`policy.failure` of the spec at `path`; None where it has none."""
-    policy = spec.policy if spec is not None and spec.policy is not None else Policy()
-    given = policy.failure
+    given = spec.policy.failure if spec is not None and spec.policy is not None else None
     if given is None:
         return None
-    return _failure(context, given, (*path, "policy", "failure"))
-
-
-def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
+    at: Path = (*path, "policy", "failure")
     tolerate = given.tolerate or Tolerate()
     if tolerate.count is not None and tolerate.count < 0:
         context.report.add(
@@ -153,24 +148,10 @@ def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | No
     return part.iterator if readable(context.report, part.iterator, at) else None
 
 
-def _max_in_flight(context: Context, value: int | str | None, at: Path, step: str) -> Template:
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
-        value = int(value)
-    if value is None or is_template(value):
-        context.use(at, value, step)
-        return value
-    if isinstance(value, int) and value >= 1:
-        return value
-    context.report.add(
-        Code.VALUE, at, f"max_in_flight is {shown(value)}", "write a whole number from 1, or a template"
-    )
-    return None
-
-
 def inputs_of_iterations(loop: NetLoop, args: Mapping[str, Template], *, inner: bool) -> frozenset[str]:
     """Those of a step's `args` that read the item or its index: they are inputs of every iteration.
-    What the loop itself is told by is not among them. `inner` says that `iter` is another iteration
-    where the step begins."""
+    Those that the loop itself reads are not among them. `inner` says that `iter` is another
+    iteration where the step begins."""
     asked = names_used([loop.collection, loop.max_in_flight])
     kept = {chain[0] for chain in asked} | {
         chain[1] for chain in asked if chain[0] in _ARGS and len(chain) > 1

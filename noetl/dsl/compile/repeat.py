@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.compile.context import Context, Site, assignment, task_level
+from noetl.dsl.compile.context import Context, Site, assignment
 from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.policies import seconds_at
 from noetl.dsl.document import Collect, NextCall, Pagination, Repeat
@@ -107,7 +107,7 @@ def _compile_collect(context: Context, part: Collect | None, path: Path, site: S
     into = None
     if part.into is not None:
         bare = part.into.removeprefix("ctx.").removeprefix("vars.")
-        into = assignment(context, (*path, "into"), f"ctx.{bare}", None, task_level(site))
+        into = assignment(context, (*path, "into"), f"ctx.{bare}", None, site)
     return CollectPolicy(part.path or "", part.strategy or "append", into)
 
 

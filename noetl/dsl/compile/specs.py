@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
@@ -48,9 +49,14 @@ def takes_timeout(kind: KindInfo) -> bool:
     return "timeout" in kind.schema.get("properties", {})
 
 
+def specs_of(site: Site, tools: Sequence[Path]) -> tuple[Path, ...]:
+    """Where the specs stand around the task at `tools`, and its own; the innermost last."""
+    return (*site.specs, *((*tool, "spec") for tool in tools))
+
+
 def use_timeouts(context: Context, site: Site, tools: Sequence[Path]) -> None:
     """Remembers the templates that say how long a call may take, of the task and around it."""
-    for path in (*site.specs, *((*tool, "spec") for tool in tools)):
+    for path in specs_of(site, tools):
         context.use((*path, "timeout"), context.raw(path).get("timeout"), site.step)
 
 
@@ -85,17 +91,10 @@ def rules_around(context: Context, site: Site) -> list[tuple[list[PolicyRule], P
     for path in site.specs:
         part: Any = context.document
         for key in path:
-            part = _step_into(part, key)
-        given = rules_of(part)
-        if given is not None:
+            part = part and (part[key] if isinstance(key, int) else getattr(part, key))
+        if (given := rules_of(part)) is not None:
             found.append((given, (*path, "policy", "rules")))
     return found
-
-
-def _step_into(part: Any, key: str | int) -> Any:
-    if part is None:
-        return None
-    return part[key] if isinstance(key, int) else getattr(part, key)
 
 
 def queue_of(context: Context, site: Site, tool: Any) -> str | None:
@@ -128,26 +127,23 @@ def _without_structure(merged: Json) -> JsonMap:
 MOST_SELECTED: Final = 32
 
 
-def keeping(context: Context, site: Site, tools: Sequence[Path]) -> ResultPolicy:
+def result_policy(context: Context, site: Site, tools: Sequence[Path]) -> ResultPolicy:
     """What the specs around a task and its own say of its result, the inner over the outer."""
     how = ResultPolicy()
-    around = [(path, _is_step(path[:-1])) for path in site.specs]
-    for path, may_output in (*around, *(((*tool, "spec"), True) for tool in tools)):
-        if may_output and is_result(context.raw((*path[:-1], "output"))):
-            how = _over(context, how, (*path[:-1], "output"))
-        how = _over(context, how, (*path, "result"))
+    for path in specs_of(site, tools):
+        output: Path = (*path[:-1], "output")
+        # `output` is a key of steps and tasks, not of their loops or the executor.
+        if (len(path) == 3 or path not in site.specs) and is_result(context.raw(output)):
+            how = _overlay(context, how, output)
+        how = _overlay(context, how, (*path, "result"))
     for path in tools:
-        at: Path = (*path, "output_select")
         if isinstance(select := context.raw(path).get("output_select"), list):
-            how = replace(how, select=_select(context, select, at), on_large="fail")
+            parts = _select(context, select, (*path, "output_select"))
+            how = replace(how, select=parts, on_large="fail")
     return how
 
 
-def _is_step(path: Path) -> bool:
-    return len(path) == 2 and path[0] == "workflow"
-
-
-def _over(context: Context, how: ResultPolicy, path: Path) -> ResultPolicy:
+def _overlay(context: Context, how: ResultPolicy, path: Path) -> ResultPolicy:
     if not (given := context.raw(path)):
         return how
     for key in ("inline", "inline_bytes"):
@@ -177,11 +173,9 @@ def _inline(context: Context, value: int, path: Path) -> int | None:
 
 
 def _ttl(context: Context, value: Json, path: Path) -> float | None:
-    try:
+    with contextlib.suppress(ValueError):
         if (length := seconds(value)) > 0:
             return length
-    except ValueError:
-        pass
     context.report.add(
         Code.VALUE, path, f"ttl is {shown(value)}", "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
     )
@@ -189,10 +183,8 @@ def _ttl(context: Context, value: Json, path: Path) -> float | None:
 
 
 def _select(context: Context, given: Json, path: Path) -> tuple[Selected, ...]:
-    if not isinstance(given, list):
-        return ()
     found: dict[str, Selected] = {}
-    for part, at in _parts(context, given, path):
+    for part, at in _parts(context, given if isinstance(given, list) else [], path):
         if part.name in found:
             context.report.add(Code.DUPLICATE_NAME, at, f"{shown(part.name)} is selected twice", "keep one")
         found[part.name] = part

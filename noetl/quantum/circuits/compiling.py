@@ -47,12 +47,14 @@ def compile_circuit(
     name = capabilities.gateset if named is None else str(named)
     optimize = keys.get("optimize") is not False
     before = unroll(circuit)
-    on = place_circuit(before, keys["placement"]) if keys.get("placement") is not None else _as_it_is(before)
+    same = {qubit: qubit for qubit in before.all_qubits()}
+    placement = keys.get("placement")
+    on = PlacedCircuit(before, same, same) if placement is None else place_circuit(before, placement)
     after = _in_gates(on.circuit, name, optimize) if name else on.circuit
     qubits = tuple(on.final[qubit] for qubit in sorted(before.all_qubits()))
     report = {
         "gateset": name or None,
-        "placement": keys.get("placement"),
+        "placement": placement,
         "optimize": optimize,
         "before": size_report(before),
         "after": size_report(after),
@@ -78,11 +80,6 @@ def _wrong(message: str) -> ToolError:
     return ToolError("client_error", message, type="CompileError")
 
 
-def _as_it_is(circuit: cirq.Circuit) -> PlacedCircuit:
-    same = {qubit: qubit for qubit in circuit.all_qubits()}
-    return PlacedCircuit(circuit, same, same)
-
-
 def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
     target = gateset(name)
     try:
@@ -99,7 +96,7 @@ def size_report(circuit: cirq.Circuit) -> JsonMap:
     gates; `gates`, operations of each kind."""
     ops = list(circuit.all_operations())
     gates = Counter(type(op.without_classical_controls().gate or op).__name__ for op in ops)
-    entangling = [sum(map(_joins_qubits, moment)) for moment in circuit]
+    entangling = [sum(len(op.qubits) > 1 and not cirq.is_measurement(op) for op in one) for one in circuit]
     return {
         "operations": len(ops),
         "depth": len(circuit),
@@ -107,10 +104,6 @@ def size_report(circuit: cirq.Circuit) -> JsonMap:
         "two_qubit_depth": sum(1 for gates in entangling if gates),
         "gates": {name: gates[name] for name in sorted(gates)},
     }
-
-
-def _joins_qubits(op: cirq.Operation) -> bool:
-    return len(op.qubits) > 1 and not cirq.is_measurement(op)
 
 
 def _mapping(on: PlacedCircuit) -> JsonMap | None:
@@ -169,7 +162,14 @@ def rewrite(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, opt
     for op in circuit.all_operations():
         if not (cirq.is_measurement(op) or cirq.is_parameterized(op) or cirq.has_unitary(op)):
             raise _no_form(op)
-    whole = _merge(circuit, target) if optimize else _gate_by_gate(circuit, target)
+    if optimize:
+        # What could not be rewritten is found, and named, afterwards.
+        whole = cirq.optimize_for_target_gateset(
+            circuit, gateset=target, ignore_failures=True, max_num_passes=_PASSES
+        )
+    else:
+        small = cirq.expand_composite(circuit, no_decomp=lambda op: op in target or cirq.num_qubits(op) <= 2)
+        whole = cirq.map_operations_and_unroll(small, lambda op, _: _in_target(op, target)).unfreeze()
     # A phase of the whole state is never measured, and some gate sets write it without having a
     # gate for it.
     whole = cirq.drop_empty_moments(
@@ -184,18 +184,6 @@ def rewrite(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, opt
 def _no_form(op: cirq.Operation) -> ValueError:
     why = "symbols without values" if cirq.is_parameterized(op) else "no form in this gate set"
     return ValueError(f"{op} has {why}")
-
-
-def _merge(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
-    # What could not be rewritten is found, and named, afterwards.
-    return cirq.optimize_for_target_gateset(
-        circuit, gateset=target, ignore_failures=True, max_num_passes=_PASSES
-    )
-
-
-def _gate_by_gate(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
-    small = cirq.expand_composite(circuit, no_decomp=lambda op: op in target or cirq.num_qubits(op) <= 2)
-    return cirq.map_operations_and_unroll(small, lambda op, _: _in_target(op, target)).unfreeze()
 
 
 def _in_target(op: cirq.Operation, target: cirq.CompilationTargetGateset) -> cirq.OP_TREE:

@@ -6,6 +6,7 @@ import ast
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -119,7 +120,7 @@ def _number(given: Json, place: str) -> float:
     if isinstance(given, str):
         value = _evaluate(given, place)
     elif isinstance(given, int | float) and not isinstance(given, bool):
-        value = _float(given)
+        value = float(given) if abs(given) <= sys.float_info.max else math.inf
     elif isinstance(given, list | Mapping):
         raise _refusal(
             f"{place} is no number; a sweep over it is `params: {{product: {{...}}}}`, `zip` or `list`"
@@ -129,13 +130,6 @@ def _number(given: Json, place: str) -> float:
     if not math.isfinite(value):
         raise _refusal(f"{place} is no finite number", "NotFinite")
     return value
-
-
-def _float(given: float) -> float:
-    try:
-        return float(given)
-    except OverflowError:
-        return math.inf
 
 
 def _evaluate(given: str, place: str) -> float:
@@ -207,11 +201,9 @@ class _Values(cirq.ParamResolver):
             found = super().value_of(value, recursive)
         except ArithmeticError:
             raise _NoAngle(value) from None
-        if isinstance(found, sympy.Basic) or _is_angle(found):
+        if isinstance(found, sympy.Basic):
             return found
-        raise _NoAngle(value)
-
-
-def _is_angle(found: Any) -> bool:
-    number = complex(found)
-    return math.isfinite(number.real) and not number.imag
+        number = complex(found)
+        if number.imag or not math.isfinite(number.real):
+            raise _NoAngle(value)
+        return found

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 import cirq
@@ -59,21 +59,12 @@ class RecentCache(Generic[T]):
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class SettledCircuit:
-    """A circuit and its canonical JSON. What runs is what that says, down to the order of the
-    operations of a moment: whoever repeats it reads no more."""
-
-    loaded: LoadedCircuit
-    text: str
-
-
-_read: Final = RecentCache[SettledCircuit](_MOST)
+_read: Final = RecentCache[LoadedCircuit](_MOST)
 #: References to circuits by place and hash.
 _kept: Final = RecentCache[JsonMap](_MOST)
 
 
-def read_circuit(session: TaskSession) -> SettledCircuit:
+def read_circuit(session: TaskSession) -> LoadedCircuit:
     """The circuit that a task names. Raises ToolError."""
     config = session.config
     form = config.circuit_form()
@@ -83,13 +74,13 @@ def read_circuit(session: TaskSession) -> SettledCircuit:
     return _read.get(canonical.sha256(key), lambda: _make(session))
 
 
-def _make(session: TaskSession) -> SettledCircuit:
+def _make(session: TaskSession) -> LoadedCircuit:
     found = load(session.config, session.call, session.services, session.held.runners)
     circuit = canonical.sort_moments(found.circuit)
-    return SettledCircuit(replace(found, circuit=circuit), canonical.text(circuit))
+    return replace(found, circuit=circuit, text=canonical.text(circuit))
 
 
-def _pin_code(session: TaskSession) -> SettledCircuit:
+def _pin_code(session: TaskSession) -> LoadedCircuit:
     """What the code yields in the first call of its task, and in all later ones: run again, it may
     yield another."""
     checkpoint = session.call.checkpoint
@@ -97,9 +88,9 @@ def _pin_code(session: TaskSession) -> SettledCircuit:
         session.pins[_PIN] = checkpoint[_PIN]
         said = json.loads(checkpoint[_PIN])
         text = load_reference(said["circuit"], session.services.results, "The checkpoint")
-        return SettledCircuit(LoadedCircuit(canonical.read(text), "code", said["sha256"]), text)
+        return LoadedCircuit(canonical.read(text), "code", said["sha256"], text=text)
     found = _make(session)
-    said = {"sha256": found.loaded.sha256, "circuit": keep_text(session, found.text)}
+    said = {"sha256": found.sha256, "circuit": keep_text(session, found.text)}
     # As text: references in a checkpoint are opened.
     session.pins[_PIN] = json.dumps(said)
     return found

@@ -19,7 +19,6 @@ from noetl.quantum.circuits import canonical
 from noetl.quantum.config.task import CIRCUITS, QuantumConfig
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.reading import keep_text
-from noetl.quantum.model import Measurement
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import noise
 from noetl.tools.kit.large import retention_of
@@ -32,14 +31,6 @@ _PART: Final = 4
 _PAGE: Final = 1024 * 1024
 #: What one point has, which stands at the top of a result of just one.
 _OF_A_POINT = ("params", "histogram", "mitigated", "expectation", "means", "repetitions")
-
-
-def bits(measured: Sequence[Measurement]) -> dict[str, Json]:
-    """How bitstrings are read."""
-    return {
-        "order": "big-endian",
-        "measured": [{"key": one.key, "qubits": list(one.qubits)} for one in measured],
-    }
 
 
 def with_only_point(points: Sequence[JsonMap], result: dict[str, Any]) -> dict[str, Json]:
@@ -126,7 +117,7 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
     where = session.call.where
     return {
         "source": {"form": circuit.form, "sha256": circuit.sha256},
-        "resolved_sha256": canonical.sha256(experiment.text),
+        "resolved_sha256": canonical.sha256(experiment.loaded.text),
         "compiled_sha256": None,
         "sweep_sha256": canonical.sweep_sha256(experiment.points),
         "seed": experiment.seed,
@@ -142,7 +133,13 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
         "split": config.split.max_per_job if config.split else None,
         "precision": config.backend.precision,
         "options": dict(config.backend.options),
-        "versions": versions(experiment),
+        "versions": {
+            "cirq": cirq.__version__,
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+            "noetl": __version__,
+            **experiment.capabilities.versions,
+        },
         "execution_id": where.execution_id,
         "run_id": where.run_id,
         "step": where.step,
@@ -156,7 +153,7 @@ def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:
     """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical
     JSON of Cirq, by reference where it is long; `config` are the keys that it needs besides.
     Passwords are never among them."""
-    circuit = keep_text(session, experiment.text)
+    circuit = keep_text(session, experiment.loaded.text)
     return {"name": session.call.task, "circuit": circuit, "config": _config(experiment)}
 
 
@@ -200,18 +197,3 @@ def open_task(task: Json, session: TaskSession, place: str) -> JsonMap:
 def noise_sha256(spec: Json) -> str | None:
     """The hash of a noise model as it was understood; None where there is none."""
     return None if spec is None else canonical.sha256(json.dumps(noise.parse(spec).canonical, sort_keys=True))
-
-
-def versions(experiment: Experiment) -> dict[str, str]:
-    return {
-        "cirq": cirq.__version__,
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-        "noetl": __version__,
-        **experiment.capabilities.versions,
-    }
-
-
-def differences(was: JsonMap, now: JsonMap) -> list[str]:
-    """Those names in `IDENTITY` whose values differ."""
-    return [name for name in IDENTITY if was.get(name) != now.get(name)]

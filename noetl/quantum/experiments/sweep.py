@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator
 from noetl.quantum.experiments.experiment import CircuitVariant, Experiment
 from noetl.quantum.experiments.kept import KeptTables, Parts
 from noetl.quantum.experiments.limits import PointBudget
@@ -94,7 +95,7 @@ class Sweep:
 
     session: TaskSession
     experiment: Experiment
-    backend: LocalBackend
+    backend: Simulator
     first: int
     room: PointBudget
     tables: Parts = field(default_factory=dict)
@@ -107,7 +108,8 @@ class Sweep:
         end = self.first + self.room.points
         fresh: list[dict[str, Any]] = []
         shots, stopped = before.shots, None
-        readout = self._readout()
+        calibrated = [self.backend.sample(order) for order in experiment.calibrations()]
+        readout = experiment.readout(calibrated)
         with KeptTables(session, before.tables) as keeper:
             for number in range(before.next, end):
                 if fresh and self._is_time(before):
@@ -115,7 +117,7 @@ class Sweep:
                     return Later(0.0, progress.checkpoint(end, identity))
                 left = self._left(shots)
                 if left is not None and left < experiment.shots:
-                    stopped = self._out_of_shots()
+                    stopped = {"limit": "max_shots", "at": experiment.config.limits.max_shots, "of": None}
                     break
                 point = PointRun(
                     session, experiment, self.backend, keeper, readout, experiment.points[number]
@@ -123,7 +125,10 @@ class Sweep:
                 fresh.append(found := point.run(left))
                 shots += found["repetitions"]
             tables = keeper.tables()
-        points = [*self._load(before), *fresh]
+        pages = [
+            plain(load_reference(page, session.services.results, "The checkpoint")) for page in before.points
+        ]
+        points = [*itertools.chain(*pages), *fresh]
         return SweepPoints(
             points,
             tables,
@@ -133,10 +138,6 @@ class Sweep:
             before.started_at,
             before.spent_s + self._spent,
         )
-
-    def _readout(self) -> ConfusionMatrices | None:
-        orders = self.experiment.calibrations()
-        return self.experiment.readout([self.backend.sample(order) for order in orders])
 
     @property
     def _spent(self) -> float:
@@ -162,24 +163,12 @@ class Sweep:
             {name: [without_preview(part) for part in parts] for name, parts in keeper.parts().items()},
         )
 
-    def _load(self, before: SweepProgress) -> list[dict[str, Any]]:
-        results = self.session.services.results
-        return [
-            point
-            for page in before.points
-            for point in plain(load_reference(page, results, "The checkpoint"))
-        ]
-
     def _left(self, shots: int) -> int | None:
         """Repetitions that may still run; None where there is no bound but `room`'s."""
         most = self.experiment.config.limits.max_shots
         if most is None or self.experiment.config.target_stderr is None:
             return None
         return most - shots
-
-    def _out_of_shots(self) -> JsonMap:
-        limits = self.experiment.config.limits
-        return {"limit": "max_shots", "at": limits.max_shots, "of": None}
 
 
 def point_result(
@@ -234,7 +223,7 @@ class PointRun:
 
     session: TaskSession
     experiment: Experiment
-    backend: LocalBackend
+    backend: Simulator
     keeper: KeptTables
     readout: ConfusionMatrices | None
     point: Point
@@ -265,9 +254,9 @@ class PointRun:
 
     def _exact(self, own: CircuitVariant) -> list[Mean]:
         self.session.check()
-        values = self.backend.expect(own.circuit, self.experiment.observables, own.qubits)
-        pairs = zip(self.experiment.observables, values, strict=True)
-        return [Mean(observable.name, value, 0.0) for observable, value in pairs]
+        observables = self.experiment.observables
+        values = self.backend.expect(own.circuit, observables, own.qubits)
+        return [Mean(one.name, value, 0.0) for one, value in zip(observables, values, strict=True)]
 
     def _sample_means(self, settings: Sequence[CircuitVariant], left: int | None) -> list[Mean]:
         means = means_of(self.experiment, self._merge(), self.readout)

@@ -173,7 +173,10 @@ class Misreading:
     @classmethod
     def of(cls, circuit: cirq.Circuit) -> Misreading:
         """Of an unrolled circuit."""
-        if not any(_is_misread(op) for op in circuit.all_operations()):
+        measurements = (
+            op.gate for op in circuit.all_operations() if isinstance(op.gate, cirq.MeasurementGate)
+        )
+        if not any(gate.confusion_map for gate in measurements):
             return cls(circuit, {})
         controls = keys_that_control(circuit)
         found: dict[tuple[str, int], cirq.MeasurementGate] = {}
@@ -210,23 +213,14 @@ class Misreading:
         return changed
 
 
-def _is_misread(op: cirq.Operation) -> bool:
-    return isinstance(op.gate, cirq.MeasurementGate) and bool(op.gate.confusion_map)
-
-
 def _misread(
     bits: NDArray[np.uint8], matrix: NDArray[np.float64], random: np.random.RandomState
 ) -> NDArray[np.uint8]:
     """`matrix[i, j]` is the probability that i is read as j, both of all columns of `bits`,
     big-endian."""
-    weights = _weights(bits.shape[1])
+    weights = np.array([1 << place for place in reversed(range(bits.shape[1]))], dtype=np.int64)
     rows = bits @ weights
     chances = np.cumsum(matrix, axis=1)[rows]
     drawn = (random.random_sample(len(bits))[:, None] >= chances[:, :-1]).sum(axis=1)
     misread: NDArray[np.uint8] = (drawn[:, None] // weights % 2).astype(np.uint8)
     return misread
-
-
-def _weights(bits: int) -> NDArray[np.int64]:
-    places: Sequence[int] = range(bits - 1, -1, -1)
-    return np.array([1 << place for place in places], dtype=np.int64)

@@ -6,7 +6,6 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlsplit
 
@@ -19,7 +18,7 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
-from noetl.tools.kit.http.auth import RequestCredentials, login_of, open_credential
+from noetl.tools.kit.http.auth import login_of, open_credential
 from noetl.tools.kit.http.messages import HttpRequest, RequestLimits, header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
 
@@ -195,11 +194,6 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
         content,
         str(part.get("content_type") or "application/octet-stream"),
     )
-
-
-def add_credentials(order: HttpRequest, grant: RequestCredentials) -> HttpRequest:
-    """The same request with what the credential adds."""
-    return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 
 
 def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:

@@ -21,9 +21,8 @@ from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import claim
+from noetl.usecases.work.leases import Worker, claim
 from noetl.usecases.work.run import run_step
-from noetl.usecases.work.worker import Worker
 
 ONE = lone("tool: {kind: http, url: http://x}")
 
