@@ -51,8 +51,6 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
-
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
         super().__init__(connection, "postgresql", place, mode)
         self._raw: Any = connection.connection.driver_connection

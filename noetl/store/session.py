@@ -57,8 +57,6 @@ class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every
     database."""
 
-    __slots__ = ("_connection", "_place", "changed", "dialect", "failed", "writable")
-
     def __init__(self, connection: Connection, dialect: str, place: str, mode: str) -> None:
         self._connection = connection
         self._place = place
@@ -143,8 +141,6 @@ class Session:
 
 class SqlTable:
     """One transaction's session, and the shard that it works for."""
-
-    __slots__ = ("_session", "_shard")
 
     def __init__(self, session: Session, shard: str) -> None:
         self._session = session

@@ -13,13 +13,13 @@ from sqlalchemy import func, select
 
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
-from noetl.store.credentials import SqlCredentials
 from noetl.store.direct import open_direct
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
 from noetl.store.records import (
+    SqlCredentials,
     SqlDeadLetters,
     SqlIdempotencyKeys,
     SqlNets,

@@ -105,8 +105,6 @@ RETRY_S: Final = (0.1, 2.0)
 class Waiter:
     """`noetl.usecases.ports.Watch`."""
 
-    __slots__ = ("_changed",)
-
     def __init__(self) -> None:
         self._changed = threading.Event()
 

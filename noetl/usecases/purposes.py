@@ -18,9 +18,8 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.parent_notifications import notify
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.abandon import abandon
-from noetl.usecases.work.deliveries import Delivery
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, Worker
 from noetl.usecases.work.reports import fail_iteration, fail_step
 from noetl.usecases.work.run import run_step
 

@@ -35,8 +35,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import deciding, writing
 from noetl.usecases.work import iterations, reports, shares
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 
 TOOLS = {"python": tool}
 

@@ -10,8 +10,8 @@ from noetl.errors import Unavailable
 from noetl.usecases import catalog
 from noetl.usecases.ports import ExecutionRow, Owing, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn.deciding import Turn, decide_turns
-from noetl.usecases.turn.writing import write_turn
+from noetl.usecases.turn.deciding import decide_turns
+from noetl.usecases.turn.writing import Turn, write_turn
 from noetl.usecases.wakes import send
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,7 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 from noetl.usecases.work.pipelines import names, pipeline_ports, program
 from noetl.usecases.work.shares import LoopItems
 

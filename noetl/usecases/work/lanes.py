@@ -16,10 +16,9 @@ from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.work import shares
 from noetl.usecases.work.claims import Claim, Claimer
-from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
-from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
 from noetl.usecases.work.reports import ReportBatch, give_up
 from noetl.usecases.work.shares import LanePolicy, LoopItems
 
