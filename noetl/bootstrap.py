@@ -6,10 +6,11 @@ import logging
 import random
 import secrets
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +20,10 @@ from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.null import NullDispatcher
 from noetl.errors import Conflict, Unavailable
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
-from noetl.store.file_lock import Found, Lock, hold_lock, is_held
+from noetl.store.file_lock import Found, hold_lock, is_held
 from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.tools.code.quoting import CommandLine
@@ -30,11 +31,10 @@ from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.keys import KeySource
-from noetl.tools.secrets.sources import Providers, SourceSettings
-from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import FernetVault
+from noetl.tools.secrets.sources import Providers, SourceSettings, TokenSource
+from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
+from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
@@ -51,7 +51,7 @@ LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def open_log(settings: Settings, level: str | int | None = None) -> None:
-    """Sends what a service logs to standard error, unless somebody already takes it elsewhere.
+    """Sends what a service logs to standard error, unless a handler takes it elsewhere already.
     `level` wins over that of the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
@@ -70,25 +70,18 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
     return CeleryDispatcher(make_app(settings.broker_url, settings.backend, settings.task_timeout_s))
 
 
+def ping_broker(settings: Settings) -> None:
+    """Raises Unavailable where the broker of the settings does not answer, ConfigError where they
+    contradict Celery's."""
+    dispatcher = dispatcher_of(settings)
+    if isinstance(dispatcher, Reachable):
+        dispatcher.ping()
+
+
 def check_celery(settings: Settings) -> None:
     """Raises ConfigError where a deployer's `celeryconfig.py` contradicts what NoETL promises.
     Celery is not imported where there is no such file."""
     celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
-
-
-def limits(settings: Settings) -> RuntimeLimits:
-    return RuntimeLimits(
-        lease_s=settings.lease_s,
-        heartbeat_s=settings.heartbeat_s,
-        resend_s=settings.resend_s,
-        max_deliveries=settings.max_deliveries,
-        cancel_grace_s=settings.cancel_grace_s,
-        inline_bytes=settings.inline_bytes,
-        results_keep_s=settings.results_keep_s,
-        max_in_flight=settings.loop_max_in_flight,
-        max_items=settings.loop_max_items,
-        report_wake=settings.report_wake,
-    )
 
 
 def keys(settings: Settings) -> KeySource:
@@ -100,11 +93,6 @@ def keys(settings: Settings) -> KeySource:
         file=settings.key_file,
         make=settings.secret_key_file is None,
     )
-
-
-def vault(settings: Settings) -> FernetVault:
-    """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
-    return keys(settings).vault()
 
 
 def providers(settings: Settings) -> Providers:
@@ -121,14 +109,8 @@ def providers(settings: Settings) -> Providers:
     return Providers(sources)
 
 
-def safe(settings: Settings, store: Store, keys: KeySource) -> Safe:
-    """What opens secrets for the tools of this process."""
-    tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
-    return Safe(store, keys.vault, Sources(providers(settings), tokens))
-
-
 @contextmanager
-def looking(settings: Settings) -> Iterator[Transaction | None]:
+def read_database(settings: Settings) -> Iterator[Transaction | None]:
     """A transaction that reads the settings' database as it is. None: there is none yet, and none
     is made. Raises what the database raises."""
     if not exists(settings.database):
@@ -150,25 +132,22 @@ def runtime(
     files: FilePolicy | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to
-    date. `files` is the rule of a process that the user started for files of their own."""
+    date. `files` is the rule of a process that the user started for their files."""
     settings.make_home()
-    opened = store or open_store(settings.database, watch_s=settings.watch_s)
+    store = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"
     results = open_results(settings.results, scratch)
-
-    held = keys(settings)
-    secrets_of_calls = safe(settings, opened, held)
-
-    def credential(name: str) -> Mapping[str, Json]:
-        return call_secrets.credential(secrets_of_calls, name)
+    key_source = keys(settings)
+    tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
+    safe = Safe(store, key_source.vault, Sources(providers(settings), tokens))
 
     def seal(reference: JsonMap) -> JsonMap:
-        return held.vault().seal(reference)
+        return key_source.vault().seal(reference)
 
     call_secrets.mask_log()
     services = Services(
-        credential=credential,
-        safe=secrets_of_calls,
+        credential=partial(call_secrets.credential, safe),
+        safe=safe,
         seal=seal,
         results=results,
         inline_bytes=settings.inline_bytes,
@@ -176,7 +155,7 @@ def runtime(
         allowed_networks=settings.allowed_networks,
         scratch=scratch,
         files=files or settings.file_policy(),
-        directories=Directories(opened).of,
+        directories=Directories(store).of,
         artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
         python_isolation=settings.python_isolation,
         python_inline=settings.python_inline,
@@ -187,7 +166,7 @@ def runtime(
     )
     tools = Registry(services)
     return Runtime(
-        store=opened,
+        store=store,
         dispatcher=dispatcher,
         results=results,
         tools=tools,
@@ -195,11 +174,22 @@ def runtime(
         clock=now,
         entropy=lambda: secrets.randbits(22),
         random=random.random,
-        limits=limits(settings),
+        limits=RuntimeLimits(
+            lease_s=settings.lease_s,
+            heartbeat_s=settings.heartbeat_s,
+            resend_s=settings.resend_s,
+            max_deliveries=settings.max_deliveries,
+            cancel_grace_s=settings.cancel_grace_s,
+            inline_bytes=settings.inline_bytes,
+            results_keep_s=settings.results_keep_s,
+            max_in_flight=settings.loop_max_in_flight,
+            max_items=settings.loop_max_items,
+            report_wake=settings.report_wake,
+        ),
         env=settings.environment(),
         seal=seal,
-        encrypt=lambda data: held.vault().encrypt(data),
-        logs=LogWriter(opened, results, now),
+        encrypt=lambda data: key_source.vault().encrypt(data),
+        logs=LogWriter(store, results, now),
         quoting=CommandLine,
     )
 
@@ -217,33 +207,25 @@ def local(
     settings.make_home()
     upgrade(settings.database)
     shard = shard or f"local-{uuid.uuid4().hex[:12]}"
-    with (
-        _hold_shard(settings, shard) as lock,
-        _local(settings, base_dir, threads, shard) as (
-            rt,
-            dispatcher,
-        ),
-    ):
-        if lock.found is Found.LEFT:
-            # Its process is gone: what that held is free now, and not when its leases run out.
-            end_leases(rt)
-        dispatcher.start(rt)
-        try:
-            yield rt
-        finally:
-            dispatcher.stop()
-            lock.leave = _holds_commands(rt)
-
-
-@contextmanager
-def _hold_shard(settings: Settings, shard: str) -> Iterator[Lock]:
     with hold_lock(_lock_of(settings, shard)) as lock:
         if lock.found is Found.BUSY:
             raise Conflict(
-                "The process that these executions run in is at work, or another one goes on with them "
-                "already."
+                "The process that these executions run in is at work, or another one resumed them already."
             )
-        yield lock
+        dispatcher = LocalDispatcher(threads)
+        rt = _local_runtime(settings, base_dir, dispatcher, shard)
+        try:
+            if lock.found is Found.LEFT:
+                # Its process is gone: what that held is free now, and not when its leases run out.
+                end_leases(rt)
+            dispatcher.start(rt)
+            try:
+                yield rt
+            finally:
+                dispatcher.stop()
+                lock.leave = _holds_commands(rt)
+        finally:
+            close(rt)
 
 
 def is_at_work(settings: Settings, shard: str) -> bool:
@@ -255,26 +237,17 @@ def _lock_of(settings: Settings, shard: str) -> Path:
     return settings.home_dir / "locks" / shard
 
 
-@contextmanager
-def _local(
-    settings: Settings, base_dir: Path | None, threads: int, shard: str
-) -> Iterator[tuple[Runtime, LocalDispatcher]]:
+def _local_runtime(settings: Settings, base_dir: Path | None, dispatcher: Dispatcher, shard: str) -> Runtime:
     store = open_store(settings.database, shard=shard)
-    dispatcher = LocalDispatcher(threads)
-    directories = () if base_dir is None else (base_dir, Path.cwd())
-    files = settings.file_policy(directories, started_by_user=True)
+    files = settings.file_policy(() if base_dir is None else (base_dir, Path.cwd()), started_by_user=True)
     rt = runtime(settings, dispatcher, store=store, files=files)
-    # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses
-    # Ctrl-C waits for the next heartbeat.
-    rt = replace(
+    # Messages inside of a process are not lost, nothing needs to be sent twice; and Ctrl-C takes
+    # effect at the next heartbeat.
+    return replace(
         rt,
         limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5),
         library=None if base_dir is None else FileLibrary(base_dir),
     )
-    try:
-        yield rt, dispatcher
-    finally:
-        close(rt)
 
 
 def _holds_commands(rt: Runtime) -> bool:
@@ -289,9 +262,8 @@ def _holds_commands(rt: Runtime) -> bool:
 
 def close(rt: Runtime) -> None:
     """Ends the tools' children and the store's connections."""
-    tools = rt.tools
-    if isinstance(tools, Registry):
-        tools.close()
+    if isinstance(rt.tools, Registry):
+        rt.tools.close()
     if rt.logs is not None:
         rt.logs.close()
     rt.store.close()

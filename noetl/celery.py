@@ -78,7 +78,7 @@ LETTERS_S = 5.0
 WAKE_S = 0.5
 
 
-def _role() -> tuple[str, tuple[str, ...]]:
+def _find_role() -> tuple[str, tuple[str, ...]]:
     """What this process serves."""
     queues = tuple(sorted(app.amqp.queues.consume_from))
     return ("scheduler" if SCHEDULER_QUEUE in queues else "worker", queues)
@@ -97,7 +97,7 @@ class _Process:
             if self._worker is None or self._pid != os.getpid():
                 rt = bootstrap.runtime(settings, CeleryDispatcher(app))
                 name = f"{socket.gethostname()}:{os.getpid()}"
-                leases = Leases(rt, Presence(name, *_role()))
+                leases = Leases(rt, Presence(name, *_find_role()))
                 leases.start()
                 self._pid, self._worker = os.getpid(), Worker(rt, name, leases)
             return self._worker
@@ -124,7 +124,7 @@ def _learn_name(sender: str = "", instance: Any = None, **_: object) -> None:
     if settings.log_json:
         # Celery's banner is no line of a log, and it warns before it sets up its own.
         instance.quiet = True
-        bootstrap.open_log(settings, _level_asked_for())
+        bootstrap.open_log(settings, _find_level())
     global _title  # noqa: PLW0603 - Celery's signals have nowhere else to keep it, and forks inherit it
     name = sender.partition("@")[0]
     _title = name if name == SCHEDULER_QUEUE else f"worker {name}"
@@ -146,8 +146,8 @@ def _begin(**_: object) -> None:
 
 
 @worker_ready.connect
-def _ready(sender: Any = None, **_: object) -> None:
-    """Pools without children of their own work in this process; a prefork pool's parent must stay
+def _on_ready(sender: Any = None, **_: object) -> None:
+    """Pools without children work in this process; a prefork pool's parent must stay
     without threads, because it forks again."""
     name_process(_title)
     if not getattr(getattr(sender, "pool", None), "uses_semaphore", False):
@@ -161,7 +161,7 @@ def _end(**_: object) -> None:
     letters.flush(LETTERS_S)
 
 
-def _write(found: Sequence[DeadLetter]) -> None:
+def _write_letters(found: Sequence[DeadLetter]) -> None:
     """Raises NoetlError."""
     store = open_store(settings.database)
     try:
@@ -172,7 +172,7 @@ def _write(found: Sequence[DeadLetter]) -> None:
         store.close()
 
 
-letters = DeadLetterQueue(_write)
+letters = DeadLetterQueue(_write_letters)
 
 
 def _wake() -> None:
@@ -185,29 +185,29 @@ wakes = Debouncer(_wake, WAKE_S)
 
 
 @refused.connect
-def _keep(queue: str = "", reason: str = "", body: str = "", **_: object) -> None:
-    """What is none of our messages is off its queue, and kept for people to look at."""
+def _on_refused(queue: str = "", reason: str = "", body: str = "", **_: object) -> None:
+    """A foreign message is off its queue, and kept for operators to look at."""
     letters.keep(DeadLetter(f"broker:{queue}", reason, body, bootstrap.now()))
     if queue == SCHEDULER_QUEUE:
-        # Whoever wanted a turn while this was in the queue took it for a wake, and sent none.
+        # Processes that wanted a turn while this was in the queue took it for a wake, and sent
+        # none.
         wakes.request()
 
 
 @task_rejected.connect
-def _rejected(message: Any = None, exc: BaseException | None = None, **_: object) -> None:
-    """What Celery itself finds wrong with a message, such as a time that is none."""
+def _report_rejection(message: Any = None, exc: BaseException | None = None, **_: object) -> None:
+    """What Celery itself finds wrong with a message, such as a malformed date."""
     queue = (getattr(message, "delivery_info", None) or {}).get("routing_key", "")
     refuse(queue, str(exc) or type(exc).__name__, getattr(message, "body", message))
 
 
 @setup_logging.connect
-def _logging(**_: object) -> None:
-    bootstrap.open_log(settings, _level_asked_for())
+def _on_setup_logging(**_: object) -> None:
+    bootstrap.open_log(settings, _find_level())
 
 
 def _open_log_of_flower() -> None:
-    """Tornado, which Flower is made of, logs in a form of its own unless somebody already takes it
-    elsewhere."""
+    """Tornado, which Flower is made of, logs in another form unless a handler is set already."""
     context = click.get_current_context(silent=True)
     if settings.log_json and context is not None and context.invoked_subcommand == "flower":
         bootstrap.open_log(settings)
@@ -216,8 +216,8 @@ def _open_log_of_flower() -> None:
 _open_log_of_flower()
 
 
-def _level_asked_for() -> str | int | None:
-    """What `-l` of Celery's command says; None where nobody wrote it."""
+def _find_level() -> str | int | None:
+    """What `-l` of Celery's command says; None where it was not given."""
     context = click.get_current_context(silent=True)
     if context is None or context.get_parameter_source("loglevel") is not ParameterSource.COMMANDLINE:
         return None

@@ -1,7 +1,4 @@
-"""Settings: the only reader of the environment.
-
-Every setting is `NOETL_<NAME>`; `docs/operations.md` lists them all.
-"""
+"""Settings, from the environment: each is `NOETL_<NAME>`, and `docs/operations.md` lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -19,8 +16,7 @@ from noetl.tools.kit.files import PROC, FilePolicy
 
 PREFIX = "NOETL_"
 
-_YEAR_S = 366 * 86_400.0
-
+_YEAR_S = 366 * 86_400
 
 #: What the engine has in its home.
 _KEPT_IN_HOME = (
@@ -38,30 +34,25 @@ def _bool(text: str) -> bool:
     raise ValueError("expected true or false")
 
 
-def _whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    def read(text: str) -> int:
+def _number(read: Callable[[str], float], what: str, low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
         try:
-            value = int(text)
+            value = read(text)
         except ValueError:
-            raise ValueError("expected a whole number") from None
+            raise ValueError(f"expected {what}") from None
         if not low <= value <= high:
-            raise ValueError(f"expected a number from {low} to {high}")
+            raise ValueError(f"expected {what} from {low} to {high}")
         return value
 
-    return read
+    return parse
+
+
+def _whole(low: int, high: int = 2**31 - 1) -> Callable[[str], float]:
+    return _number(int, "a whole number", low, high)
 
 
 def _seconds(low: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError("expected a number of seconds") from None
-        if not low <= value <= _YEAR_S:
-            raise ValueError(f"expected a number of seconds from {low:g} to {_YEAR_S:g}")
-        return value
-
-    return read
+    return _number(float, "a number of seconds", low, _YEAR_S)
 
 
 def _level(text: str) -> str:
@@ -71,13 +62,13 @@ def _level(text: str) -> str:
     return text.upper()
 
 
-def _directory(text: str) -> Path:
+def _folder(text: str) -> Path:
     if not text.strip():
         raise ValueError("it is empty")
     return Path(text)
 
 
-def _directories(text: str) -> tuple[Path, ...]:
+def _folders(text: str) -> tuple[Path, ...]:
     paths = tuple(Path(name) for name in _names(text))
     if relative := next((path for path in paths if not path.is_absolute()), None):
         raise ValueError(f"{relative} is not an absolute path")
@@ -94,159 +85,130 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _isolation(text: str) -> str:
-    chosen = text.strip().lower()
-    if chosen not in ("process", "sandbox"):
-        raise ValueError("expected process or sandbox")
-    return chosen
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        chosen = text.strip().lower()
+        if chosen not in words:
+            raise ValueError(f"expected {' or '.join(filter(None, words))}")
+        return chosen
+
+    return parse
 
 
-def _handed_on(text: str) -> tuple[str, ...]:
+def _variables(text: str) -> tuple[str, ...]:
     names = _names(text)
-    own = [name for name in names if name.startswith(PREFIX)]
-    if own:
-        raise ValueError(f"{own[0]} is a setting of NoETL, and user code sees none")
+    if own := next((name for name in names if name.startswith(PREFIX)), None):
+        raise ValueError(f"{own} is a setting of NoETL, and user code sees none")
     return names
-
-
-def _files(text: str) -> str:
-    chosen = text.strip().lower()
-    if chosen not in ("", "user", "roots"):
-        raise ValueError("expected user or roots")
-    return chosen
 
 
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
 
-def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
-    return field(default=default, metadata={"read": read, "about": about})
-
-
-def _secret(about: str) -> Any:
-    """A setting that no representation shows."""
-    return field(default="", repr=False, metadata={"read": str, "about": about})
+def _env(default: Any, read: Callable[[str], Any], about: str, *, shown: bool = True) -> Any:
+    return field(default=default, repr=shown, metadata={"read": read, "about": about})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process of NoETL is told from outside. Read it with `Settings.from_env`."""
+    """The settings of a process. Read them with `Settings.from_env`."""
 
-    home: Path = _setting(Path("~/.noetl"), _directory, "directory for the database, results and keys")
-    database_url: str = _setting("", str, "SQLAlchemy URL of the log; default: SQLite in the home")
-    broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
-    result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
-    results_url: str = _setting("", str, "fsspec URL for large results; default: a folder in the home")
-    results_keep_s: float = _setting(
-        0.0, _seconds(0.0), "how long large results outlive their executions; 0: for ever"
+    home: Path = _env(Path("~/.noetl"), _folder, "directory for the database, results and keys")
+    database_url: str = _env("", str, "SQLAlchemy URL of the log; default: SQLite in the home")
+    broker_url: str = _env("", str, "Celery broker; default: chosen by `noetl up`")
+    result_backend: str = _env("", str, "Celery result backend; default: the broker, where it is Redis")
+    results_url: str = _env("", str, "fsspec URL for large results; default: a folder in the home")
+    results_keep_s: float = _env(0.0, _seconds(0), "how long large results outlive executions; 0: for ever")
+    results_gc_s: float = _env(3600.0, _seconds(0), "how often the sweeper removes large results; 0: never")
+    secret_key: str = _env("", str, "Fernet keys for credentials, comma-separated, newest first", shown=False)
+    secret_key_command: str = _env("", str, "command that prints those keys, run without a shell")
+    secret_key_file: Path | None = _env(
+        None, _folder, "file with those keys; default: secret.key in the home, made on first use"
     )
-    results_gc_s: float = _setting(
-        3600.0, _seconds(0.0), "how often the sweeper clears large results away; 0: never"
-    )
-    secret_key: str = _secret("Fernet keys for credentials, comma-separated, newest first")
-    secret_key_command: str = _setting("", str, "command that prints those keys, run without a shell")
-    secret_key_file: Path | None = _setting(
-        None, _directory, "file with those keys; default: secret.key in the home, made on first use"
-    )
-    secrets_env_prefix: str = _setting(
-        "", _prefix, "prefix of environment variables that the provider env gives"
-    )
-    secrets_dir: Path | None = _setting(
-        None, _directory, "directory of the files that the provider file gives"
-    )
-    vault_addr: str = _setting("", str, "address of the HashiCorp Vault that the provider vault asks")
-    vault_token: str = _secret("token for that vault")
-    vault_token_file: Path | None = _setting(None, _directory, "file with the token for that vault")
-    vault_ca: Path | None = _setting(
-        None, _directory, "file with the authorities of that vault's certificate"
-    )
-    env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
-    host: str = _setting("127.0.0.1", str, "address the API listens on")
-    port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
-    flower_port: int = _setting(5555, _whole(0, 65535), "port that Flower listens on")
-    server_threads: int = _setting(
+    secrets_env_prefix: str = _env("", _prefix, "prefix of environment variables that the provider env gives")
+    secrets_dir: Path | None = _env(None, _folder, "directory of the files that the provider file gives")
+    vault_addr: str = _env("", str, "address of the HashiCorp Vault that the provider vault asks")
+    vault_token: str = _env("", str, "token for that vault", shown=False)
+    vault_token_file: Path | None = _env(None, _folder, "file with the token for that vault")
+    vault_ca: Path | None = _env(None, _folder, "file with the authorities of that vault's certificate")
+    env_allow: tuple[str, ...] = _env((), _names, "environment variables that templates may read")
+    host: str = _env("127.0.0.1", str, "address the API listens on")
+    port: int = _env(8642, _whole(0, 65535), "port the API listens on")
+    flower_port: int = _env(5555, _whole(0, 65535), "port that Flower listens on")
+    server_threads: int = _env(
         8, _whole(1, 1000), "requests that a server process answers at once, besides those that wait"
     )
-    server_streams: int = _setting(
+    server_streams: int = _env(
         300, _whole(0, 10_000), "event streams and long polls that a server process holds open"
     )
-    body_timeout_s: float = _setting(
-        10.0, _seconds(0.01), "how long the body of a request may take to arrive"
-    )
-    cors_origins: tuple[str, ...] = _setting((), _names, "origins that browsers may call the API from")
-    allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
-    allowed_networks: tuple[IPv4Network | IPv6Network, ...] = _setting(
+    body_timeout_s: float = _env(10.0, _seconds(0.01), "how long the body of a request may take to arrive")
+    cors_origins: tuple[str, ...] = _env((), _names, "origins that browsers may call the API from")
+    allow_private_networks: bool = _env(True, _bool, "whether http tasks may reach private addresses")
+    allowed_networks: tuple[IPv4Network | IPv6Network, ...] = _env(
         (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
     )
-    file_roots: tuple[Path, ...] = _setting(
-        (), _directories, "directories that files named by tasks must lie below, absolute, comma-separated"
+    file_roots: tuple[Path, ...] = _env(
+        (), _folders, "directories that files named by tasks must lie below, absolute, comma-separated"
     )
-    files: Literal["", "user", "roots"] = _setting(
+    files: Literal["", "user", "roots"] = _env(
         "",
-        _files,
+        _one_of("", "user", "roots"),
         "which files tasks may name: user (those of the process's user) or roots (NOETL_FILE_ROOTS); "
-        "default: user for "
-        "`noetl run` and `noetl up` on loopback, roots for everything else",
+        "default: user for `noetl run` and `noetl up` on loopback, roots for everything else",
     )
-    python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
-    python_isolation: Literal["process", "sandbox"] = _setting(
-        "process", _isolation, "where python and shell tasks run: process, or sandbox (bubblewrap)"
+    python_memory_mb: int = _env(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
+    python_isolation: Literal["process", "sandbox"] = _env(
+        "process",
+        _one_of("process", "sandbox"),
+        "where python and shell tasks run: process, or sandbox (bubblewrap)",
     )
-    python_inline: bool = _setting(
+    python_inline: bool = _env(
         False, _bool, "whether python tasks may run in the worker's own process (spec.isolation: inline)"
     )
-    python_env_allow: tuple[str, ...] = _setting(
-        (), _handed_on, "environment variables that python and shell tasks see beside the usual ones"
+    python_env_allow: tuple[str, ...] = _env(
+        (), _variables, "environment variables that python and shell tasks see beside the usual ones"
     )
-    task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
-    inline_bytes: int = _setting(65536, _whole(0), "results above this size are kept outside of the log")
-    loop_max_in_flight: int = _setting(16, _whole(1), "iterations of a parallel loop at once, by default")
-    loop_max_items: int = _setting(100_000, _whole(1), "items that a loop may have")
-    lease_s: float = _setting(30.0, _seconds(0.01), "a claim without a heartbeat is good for this long")
-    heartbeat_s: float = _setting(3.0, _seconds(0.01), "interval of the workers' heartbeats")
-    resend_s: float = _setting(
-        60.0, _seconds(0.01), "a command that nobody claimed is sent again after this long"
-    )
-    max_deliveries: int = _setting(5, _whole(1), "deliveries of one command before it is given up")
-    sweep_s: float = _setting(1.0, _seconds(0.0), "interval of the sweeper; 0 turns it off")
-    watch_s: float = _setting(
+    task_timeout_s: float = _env(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
+    inline_bytes: int = _env(65536, _whole(0), "results above this size are kept outside of the log")
+    loop_max_in_flight: int = _env(16, _whole(1), "iterations of a parallel loop at once, by default")
+    loop_max_items: int = _env(100_000, _whole(1), "items that a loop may have")
+    lease_s: float = _env(30.0, _seconds(0.01), "a claim without a heartbeat is good for this long")
+    heartbeat_s: float = _env(3.0, _seconds(0.01), "interval of the workers' heartbeats")
+    resend_s: float = _env(60.0, _seconds(0.01), "an unclaimed command is sent again after this long")
+    max_deliveries: int = _env(5, _whole(1), "deliveries of one command before it is given up")
+    sweep_s: float = _env(1.0, _seconds(0), "interval of the sweeper; 0 turns it off")
+    watch_s: float = _env(
         1.0,
-        _seconds(0.0),
-        "interval of looks at executions that somebody waits for, besides what the database notifies; 0: "
-        "never",
+        _seconds(0),
+        "interval of looks at executions that are waited for, besides what the database notifies; 0: never",
     )
-    report_wake: bool = _setting(True, _bool, "whether workers wake the scheduler (off only in tests)")
-    cancel_grace_s: float = _setting(
-        10.0, _seconds(0.0), "how long a cancelled execution waits for running work"
-    )
-    log_level: str = _setting("WARNING", _level, "level of the log on standard error")
-    log_json: bool = _setting(False, _bool, "log as JSON lines")
+    report_wake: bool = _env(True, _bool, "whether workers wake the scheduler (off only in tests)")
+    cancel_grace_s: float = _env(10.0, _seconds(0), "how long a cancelled execution waits for running work")
+    log_level: str = _env("WARNING", _level, "level of the log on standard error")
+    log_json: bool = _env(False, _bool, "log as JSON lines")
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
         """Raises ConfigError that names the variable and what it should hold."""
-        source = os.environ if environ is None else environ
         given: dict[str, Any] = {}
         for one in fields(cls):
             name = PREFIX + one.name.upper()
-            if name not in source:
+            if name not in environ:
                 continue
             try:
-                given[one.name] = one.metadata["read"](source[name])
+                given[one.name] = one.metadata["read"](environ[name])
             except ValueError as error:
-                raise ConfigError(
-                    f"{name}={source[name]!r} cannot be used ({error}): {one.metadata['about']}."
-                ) from error
+                about = one.metadata["about"]
+                raise ConfigError(f"{name}={environ[name]!r} cannot be used ({error}): {about}.") from error
         return cls(**given)
 
     @classmethod
-    def unknown(cls, environ: Mapping[str, str] | None = None) -> list[str]:
-        """Variables that look like settings and are none."""
-        source = os.environ if environ is None else environ
+    def unknown(cls, environ: Mapping[str, str] = os.environ) -> list[str]:
+        """Variables that look like settings but are not."""
         known = {PREFIX + one.name.upper() for one in fields(cls)}
         return sorted(
-            name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
+            name for name in environ if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
         )
 
     @property
@@ -259,8 +221,8 @@ class Settings:
                 f"The directory {self.home} cannot be found ({error}); set NOETL_HOME."
             ) from error
 
-    def make_home(self) -> None:
-        """Makes the home where there is none. Raises ConfigError."""
+    def make_home(self) -> Path:
+        """The home, which is made where there is none. Raises ConfigError."""
         home = self.home_dir
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -268,6 +230,7 @@ class Settings:
             raise ConfigError(
                 f"The directory {home} cannot be made ({error.strerror}); set NOETL_HOME to one that can."
             ) from error
+        return home
 
     @property
     def database(self) -> str:
@@ -288,7 +251,7 @@ class Settings:
         starts = tuple(dict.fromkeys(path.absolute() for path in directories))
         is_bound = bool(self.file_roots) or not as_user
         home = self.home_dir
-        # Whoever works in the home itself works beside what the engine has there.
+        # Work in the home itself is beside what the engine has there.
         inside = as_user and any(start.is_relative_to(home) for start in starts)
         kept = tuple(home / name for name in _KEPT_IN_HOME) if inside else (home,)
         own = (*kept, self.secret_key_file, self.secrets_dir, self.vault_token_file)
@@ -306,46 +269,26 @@ class Settings:
             return self.result_backend
         return self.broker_url if urlsplit(self.broker_url).scheme.startswith("redis") else None
 
-    def environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The allow-listed variables, for templates."""
-        source = os.environ if environ is None else environ
-        return {name: source[name] for name in self.env_allow if name in source}
+        return {name: environ[name] for name in self.env_allow if name in environ}
 
-    def secret_variables(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    def secret_variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables that the provider env may give, by name without the prefix; none without a
         prefix."""
-        source = os.environ if environ is None else environ
         prefix = self.secrets_env_prefix
         if not prefix:
             return {}
-        return {name.removeprefix(prefix): value for name, value in source.items() if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): value for name, value in environ.items() if name.startswith(prefix)
+        }
 
     def as_environ(self) -> dict[str, str]:
         """The variables that make another process read the same settings."""
         default = Settings()
-        changed: dict[str, str] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if value == getattr(default, one.name):
-                continue
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            changed[PREFIX + one.name.upper()] = text
-        return changed
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` (a name or an address, without port) can only mean this machine."""
-    name = host.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def colours(environ: Mapping[str, str] | None = None) -> bool | None:
-    """Whether output may be coloured: no where NO_COLOR says so, else None (as the terminal
-    can)."""
-    source = os.environ if environ is None else environ
-    return False if source.get("NO_COLOR") else None
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            PREFIX + name.upper(): ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            for name, value in values.items()
+            if value != getattr(default, name)
+        }

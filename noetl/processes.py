@@ -1,4 +1,4 @@
-"""Trees of processes: who descends from whom, and how to end all of them.
+"""Trees of processes: their descendants, and how to end all of them.
 
 Linux knows it exactly (`/proc`, sub-reapers). Elsewhere the process group is all there is, and a
 process that left its group is not found.
@@ -77,7 +77,7 @@ def descendants(pid: int, limit: int = 100_000) -> list[int]:
     return found
 
 
-def tell(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     """Sends a signal to a process that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
@@ -89,7 +89,7 @@ def kill_tree(pid: int) -> None:
     They are stopped before they are killed: `pid` adopts its orphans, so while it stands still
     nothing escapes, and what stands still does not fork.
     """
-    tell(pid, signal.SIGSTOP)
+    send_signal(pid, signal.SIGSTOP)
     _stop_group(pid)
     caught: set[int] = set()
     for _ in range(50):
@@ -97,13 +97,13 @@ def kill_tree(pid: int) -> None:
         if not fresh:
             break
         for one in fresh:
-            tell(one, signal.SIGSTOP)
+            send_signal(one, signal.SIGSTOP)
         caught |= fresh
     for one in caught:
-        tell(one, signal.SIGKILL)
+        send_signal(one, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    tell(pid, signal.SIGKILL)
+    send_signal(pid, signal.SIGKILL)
 
 
 def _stop_group(pid: int) -> None:

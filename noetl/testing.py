@@ -59,7 +59,7 @@ class Given:
 
     def when(self, *facts: Fact | Draft) -> When:
         """Folds `facts`, then decides."""
-        state = _folded(self.state, facts)
+        state = _fold(self.state, facts)
         decision = decide(self.plan, state, self.inputs)
         return When(list(decision.drafts), decision.after)
 
@@ -87,11 +87,10 @@ class When:
 
 def given(plan: Plan, *facts: Fact | Draft, inputs: Inputs | None = None) -> Given:
     """An execution of `plan` to which `facts` have happened."""
-    state = _folded(initial_state("1"), facts)
-    return Given(plan, state, inputs or Inputs(now=START))
+    return Given(plan, _fold(initial_state("1"), facts), inputs or Inputs(now=START))
 
 
-def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
+def _fold(state: State, facts: Sequence[Fact | Draft]) -> State:
     for fact in facts:
         state = evolve(state, fact if isinstance(fact, Draft) else Draft(fact))
     return state

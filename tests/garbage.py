@@ -71,11 +71,11 @@ def no_messages(queue: str) -> dict[str, tuple[bytes, str]]:
     """What kombu itself could not read: name -> (bytes, part of the reason)."""
     whole = envelope("noetl.step", args("1/start#1/-/1"), queue)
     return {
-        "bytes that are no text": (b"\xff\xfe garbage", "no JSON"),
-        "what a terminal would obey": (b"\x1b[2J\x07\x00 evil \r\n", "no JSON"),
+        "bytes that are no text": (b"\xff\xfe garbage", "not JSON"),
+        "what a terminal would obey": (b"\x1b[2J\x07\x00 evil \r\n", "not JSON"),
         "nothing": (b"", "nothing at all"),
-        "half a message": (whole[: len(whole) // 2], "no JSON"),
-        "too many brackets": (b"[" * 100_000, "no JSON: RecursionError"),
+        "half a message": (whole[: len(whole) // 2], "not JSON"),
+        "too many brackets": (b"[" * 100_000, "not JSON: RecursionError"),
         "too much": (b'"' + b"x" * 1_000_000 + b'"', "more than 1000000 bytes"),
         "a number": (b"42", "a JSON int"),
         "a list": (b"[]", "a JSON list"),
@@ -84,9 +84,9 @@ def no_messages(queue: str) -> dict[str, tuple[bytes, str]]:
         "a tag that is a list": (envelope("noetl.step", b"", queue, properties={"delivery_tag": []}), "delivery_tag"),
         "no way back": (envelope("noetl.step", b"", queue, properties={"delivery_info": {}}), "delivery_info"),
         "headers that nest": (envelope("noetl.step", b"", queue, headers={"x": _nested(400)}), "nest too deeply"),
-        "half a character": (envelope("noetl.step", b"", queue, headers={"id": "\ud800"}), "no Unicode"),
+        "half a character": (envelope("noetl.step", b"", queue, headers={"id": "\ud800"}), "not Unicode"),
         "a content type that is a list": (envelope("noetl.step", b"", queue, content_type=[]), "content-type"),
-        "a body that is no base64": (envelope("noetl.step", b"", queue, body="abc"), "no base64"),
+        "a body that is no base64": (envelope("noetl.step", b"", queue, body="abc"), "not base64"),
         "a body in an unknown code": (
             envelope("noetl.step", b"", queue, properties={"body_encoding": "rot13"}),
             "unknown way: 'rot13'",

@@ -5,12 +5,13 @@ pydantic goes.
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import Any, Final, Literal
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from noetl.api.problems import MEDIA_TYPE
+from noetl.facts.json import Json
 from noetl.usecases.ports import ExecutionStatus
 
 JsonObject = dict[str, Any]
@@ -18,6 +19,12 @@ JsonObject = dict[str, Any]
 
 class WireModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+def fields_of(row: object, names: Iterable[str]) -> dict[str, Json]:
+    """What `row` has under these names; instants as ISO 8601."""
+    values = {name: getattr(row, name) for name in names}
+    return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in values.items()}
 
 
 class Problem(BaseModel):
@@ -60,9 +67,12 @@ class WarningView(WireModel):
     count: int | None = Field(description="how often it was recorded")
 
 
-class Accepted(WireModel):
+class ExecutionView(WireModel):
     execution_id: str
     status: ExecutionStatus
+
+
+class Accepted(ExecutionView):
     warnings: list[WarningView] = Field(
         description="of the playbook, and keys of the payload that nothing reads"
     )
@@ -93,26 +103,34 @@ class Batch(WireModel):
     executions: list[BatchAnswer] = Field(description="one for each item, in their order")
 
 
-class ExecutionStanding(WireModel):
+class ExecutionStanding(ExecutionView):
     """Where an execution is after a request to change it."""
 
-    execution_id: str
-    status: ExecutionStatus
     version: int
 
 
-class ExecutionSummary(WireModel):
-    execution_id: str
-    parent_id: str | None = Field(description="the execution that called it")
+class PlaybookRun(ExecutionView):
     path: str
     version: int = Field(description="of the playbook")
-    status: ExecutionStatus
+    errors_passed_over: int = Field(description="errors that policies and loops went on after")
+
+
+class ChildSummary(PlaybookRun):
+    step: str | None = Field(description="the step that called it")
+    iteration: int | None = Field(description="its iteration, where it is a loop")
+    warnings_count: int = Field(description="different warnings of the run")
+
+
+class RecordedRun(PlaybookRun):
+    parent_id: str | None = Field(description="the execution that called it")
     events: int
     created_at: str
     updated_at: str
     ended_at: str | None
     error: JsonObject | None
-    errors_passed_over: int = Field(description="errors that policies and loops went on after")
+
+
+class ExecutionSummary(RecordedRun):
     warnings_count: int = Field(description="different warnings of the run")
 
 
@@ -121,43 +139,19 @@ class ExecutionList(WireModel):
     next: str | None = Field(description="`before` of the next page; null on the last one")
 
 
-class ChildSummary(WireModel):
-    execution_id: str
-    path: str
-    version: int = Field(description="of the playbook")
-    status: ExecutionStatus
-    step: str | None = Field(description="the step that called it")
-    iteration: int | None = Field(description="its iteration, where it is a loop")
-    errors_passed_over: int = Field(description="errors that policies and loops went on after")
-    warnings_count: int = Field(description="different warnings of the run")
-
-
-class ExecutionReport(WireModel):
-    execution_id: str
-    parent_id: str | None = Field(description="the execution that called it")
-    path: str
-    version: int = Field(description="of the playbook")
-    status: ExecutionStatus
+class ExecutionReport(RecordedRun):
     result: Any
     ctx: JsonObject
     steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?}")
-    error: JsonObject | None
-    errors_passed_over: int = Field(description="errors that policies and loops went on after")
     warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
-    events: int
     duration_ms: float
     children: list[ChildSummary] = Field(
         description="the newest of those that it called; all: `links.children`"
     )
-    created_at: str
-    updated_at: str
-    ended_at: str | None
     links: Links
 
 
-class ExecutionResult(WireModel):
-    execution_id: str
-    status: ExecutionStatus
+class ExecutionResult(ExecutionView):
     result: Any = Field(description="null while the execution runs")
     error: JsonObject | None
 
@@ -182,10 +176,13 @@ class Event(WireModel):
     schema_: int = Field(alias="schema")
 
 
-class EventPage(WireModel):
-    events: list[Event]
+class FollowPage(WireModel):
     next: int | None = Field(description="`after` of the next page; null where there is none yet")
     status: str = Field(description="where the execution was when the page was read")
+
+
+class EventPage(FollowPage):
+    events: list[Event]
     version: int = Field(description="the newest version there was")
     idle: bool = Field(
         description="nothing happens by itself: it has ended, or waits for something from outside, or "
@@ -207,10 +204,8 @@ class Chunk(WireModel):
     recorded_at: str = Field(description="when it came; ISO 8601")
 
 
-class LogPage(WireModel):
+class LogPage(FollowPage):
     chunks: list[Chunk]
-    next: int | None = Field(description="`after` of the next page; null where there is none yet")
-    status: str = Field(description="where the execution was when the page was read")
 
 
 class TokenMarking(WireModel):
@@ -218,10 +213,8 @@ class TokenMarking(WireModel):
     running: list[JsonObject] = Field(description="step runs in flight: {run_id, step, status}")
 
 
-class StateView(WireModel):
-    execution_id: str
+class StateView(ExecutionView):
     version: int
-    status: ExecutionStatus
     ctx: JsonObject
     steps: JsonObject
     marking: TokenMarking
@@ -239,53 +232,66 @@ class VariableValue(WireModel):
     value: Any
 
 
-def _problem(description: str) -> JsonObject:
-    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
-    return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}
+class PlaybookSummary(WireModel):
+    path: str
+    version: int
+    name: str
+    description: str
+    created_at: str
 
 
-#: Errors that any route may answer with.
-ERRORS: Final[dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None]] = {
-    "400": _problem("The request cannot be used."),
-    "4XX": _problem("What was named does not exist, or is in another state."),
-    "503": _problem("The database does not answer."),
-}
+class PlaybookList(WireModel):
+    playbooks: list[PlaybookSummary]
 
-#: A net as text for Mermaid or Graphviz, or as JSON.
-GRAPH: Final[JsonObject] = {
-    "description": "The net",
-    "content": {
-        "text/vnd.mermaid": {"schema": {"type": "string"}},
-        "text/vnd.graphviz": {"schema": {"type": "string"}},
-        "application/json": {"schema": {"type": "object"}},
-    },
-}
-#: A large result: its value, some of its items, or the bytes that were kept.
-RESULT: Final[JsonObject] = {
-    "description": "The value; of a list that is asked for in part {items, offset, length, next}; or the "
-    "bytes",
-    "content": {
-        "application/json": {"schema": {}},
-        "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
-        "application/x-ndjson": {"schema": {"type": "string", "format": "binary"}},
-        "text/csv": {"schema": {"type": "string"}},
-        "text/plain": {"schema": {"type": "string"}},
-        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-    },
-}
-#: A page of events, or all of them as they come.
-EVENTS: Final[JsonObject] = {
-    "description": "Events in order",
-    "content": {
-        "application/json": {"schema": {"$ref": f"#/components/schemas/{EventPage.__name__}"}},
-        "text/event-stream": {"schema": {"type": "string"}},
-    },
-}
-#: A page of what user code printed, or all of it as it comes.
-LOGS: Final[JsonObject] = {
-    "description": "Chunks of text in order",
-    "content": {
-        "application/json": {"schema": {"$ref": f"#/components/schemas/{LogPage.__name__}"}},
-        "text/event-stream": {"schema": {"type": "string"}},
-    },
-}
+
+class PlaybookRegistered(PlaybookSummary):
+    warnings: list[WarningView]
+
+
+class PlaybookView(PlaybookRegistered):
+    content: str
+    content_sha256: str
+    versions: list[int]
+
+
+class CredentialSummary(WireModel):
+    """`place` is the path, or the execution, that it is kept for."""
+
+    name: str
+    type: str
+    scope: Literal["global", "path", "execution"]
+    place: str
+    created_at: str
+    updated_at: str
+
+
+class CredentialList(WireModel):
+    credentials: list[CredentialSummary]
+
+
+class HealthPart(WireModel):
+    status: Literal["ok", "down", "none"]
+    detail: str | None = None
+
+
+class Health(WireModel):
+    """`degraded`: requests are recorded, and run once the broker is back."""
+
+    status: Literal["ok", "degraded", "down"]
+    database: HealthPart
+    broker: HealthPart
+
+
+class RuntimeView(WireModel):
+    version: str
+    kinds: list[JsonObject] = Field(description="{kind, queue, effects, description}")
+    queues: list[str]
+    workers: list[JsonObject] = Field(description="{name, role, queues, started_at, seen_at}")
+    dead_letters: list[JsonObject] = Field(
+        description="messages that no worker could read: {source, reason, body, recorded_at}"
+    )
+
+
+class RenderedTemplate(WireModel):
+    result: Any
+    warnings: list[str]

@@ -5,31 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from flask import Flask, jsonify, request
-from flask.json.provider import DefaultJSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
-    access,
-    batch,
     catalog,
     credentials,
-    docs,
-    events,
+    document,
     executions,
     guards,
-    logs,
     problems,
     results,
+    starts,
+    streams,
     system,
-    variables,
-    workflows,
 )
-from noetl.api.admission import WaitingPlaces
 from noetl.api.answers import Problem
-from noetl.api.document import document
-from noetl.api.services import ApiContext, install
+from noetl.api.context import ApiContext, install
+from noetl.api.limits import WaitingPlaces
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
@@ -38,16 +32,11 @@ from noetl.usecases.runtime import Runtime
 MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
-_PARTS: Final = (
-    *(system, catalog, executions, batch, events, logs, variables, credentials, results),
-    workflows,
+_GROUPS: Final = (
+    *(system.api, catalog.api, executions.api, starts.batch_api),
+    *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
+    starts.workflows_api,
 )
-
-
-class _Ordered(DefaultJSONProvider):
-    """Steps and names stay in the order in which they came to be."""
-
-    sort_keys = False
 
 
 def create_app(rt: Runtime, settings: Settings) -> Flask:
@@ -65,18 +54,18 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_batches)
-    app.json = _Ordered(app)
+    # Steps and names stay in the order in which they came to be.
+    app.json.sort_keys = False  # type: ignore[attr-defined]
     install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
-    access.register(app)
     problems.register(app)
     guards.register(app)
-    for part in _PARTS:
-        app.register_api(part.api)
-    app.register_blueprint(docs.blueprint())
-    app.add_url_rule(DOCUMENT, "document", lambda: jsonify(document(app)))
+    for one in _GROUPS:
+        app.register_api(one)
+    app.register_blueprint(document.blueprint())
+    app.add_url_rule(DOCUMENT, "document", lambda: jsonify(document.document(app)))
     return app
 
 
 def _allow_batches() -> None:
-    if request.path == batch.PREFIX:
-        request.max_content_length = batch.MAX_BODY
+    if request.path == starts.BATCH:
+        request.max_content_length = starts.MAX_BATCH_BODY

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from flask_openapi3.models import RawModel
 
-from noetl.api import shapes
+from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookSummary, PlaybookView, fields_of
 from noetl.api.bodies import CatalogBody
-from noetl.api.definitions import PlaybookList, PlaybookRegistered, PlaybookView
-from noetl.api.groups import group
+from noetl.api.context import group, services
 from noetl.api.guards import YAML_TYPES
 from noetl.api.requests import CatalogPath, VersionQuery
-from noetl.api.services import services
 from noetl.api.wire import body_of, decode
 from noetl.facts.json import Json
 from noetl.usecases import catalog
+from noetl.usecases.ports import PlaybookRow
 
 api = group("catalog", "/api/catalog", "Playbooks and their versions")
 
@@ -32,21 +31,23 @@ def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
     every problem of the text with its line and column; `warnings` are those that do not keep it
     from running.
     """
-    body = _body(raw)
-    row = catalog.register(services().rt, body.content, strict=body.strict)
-    return shapes.registered(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
-
-
-def _body(raw: PlaybookText) -> CatalogBody:
     if raw.mimetype in YAML_TYPES:
-        return CatalogBody.model_construct(content=decode(body_of(raw)))
-    return CatalogBody.model_validate(raw.get_json())
+        body = CatalogBody.model_construct(content=decode(body_of(raw)))
+    else:
+        body = CatalogBody.model_validate(raw.get_json())
+    row = catalog.register(services().rt, body.content, strict=body.strict)
+    return _describe(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
+
+
+def _describe(row: PlaybookRow) -> dict[str, Json]:
+    return {**fields_of(row, PlaybookSummary.model_fields), "warnings": catalog.warnings_of(row)}
 
 
 @api.get("", responses={200: PlaybookList})
 def playbooks() -> dict[str, Json]:
     """List the newest version of every playbook"""
-    return {"playbooks": [shapes.playbook(row) for row in catalog.playbooks(services().rt)]}
+    rows = catalog.playbooks(services().rt)
+    return {"playbooks": [fields_of(row, PlaybookSummary.model_fields) for row in rows]}
 
 
 @api.get("/<path:path>", responses={200: PlaybookView})
@@ -55,7 +56,7 @@ def playbook(path: CatalogPath, query: VersionQuery) -> dict[str, Json]:
     rt = services().rt
     row = catalog.playbook(rt, path.path, query.version)
     return {
-        **shapes.registered(row),
+        **_describe(row),
         "content": row.content,
         "content_sha256": row.content_sha256,
         "versions": [one.version for one in catalog.versions(rt, path.path)],

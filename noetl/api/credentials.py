@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.api import shapes
+from noetl.api.answers import CredentialList, CredentialSummary, fields_of
 from noetl.api.bodies import CredentialBody
-from noetl.api.definitions import CredentialList, CredentialSummary
-from noetl.api.groups import group
+from noetl.api.context import group, services
 from noetl.api.requests import CredentialPath, CredentialQuery
-from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import credentials
 
@@ -17,16 +15,19 @@ api = group("credentials", "/api/credentials", "Secrets for tools, encrypted")
 @api.post("", responses={201: CredentialSummary})
 def save(body: CredentialBody) -> tuple[dict[str, Json], int]:
     """Create or replace a credential"""
-    here = services()
     of = credentials.audience(body.path, body.execution)
-    row = credentials.save(here.rt, body.name, body.type, body.data, of)
-    return shapes.credential(row), 201
+    row = credentials.save(services().rt, body.name, body.type, body.data, of)
+    return fields_of(row, CredentialSummary.model_fields), 201
 
 
-@api.get("", responses={200: CredentialList})
-def listed() -> dict[str, Json]:
+@api.get("", responses={200: CredentialList}, operation_id="credentials_listed_get")
+def list_credentials() -> dict[str, Json]:
     """List credentials, without their data"""
-    return {"credentials": [shapes.credential(row) for row in credentials.credentials(services().rt)]}
+    return {
+        "credentials": [
+            fields_of(row, CredentialSummary.model_fields) for row in credentials.credentials(services().rt)
+        ]
+    }
 
 
 @api.delete("/<path:name>", responses={204: None})

@@ -1,10 +1,17 @@
-"""The OpenAPI document: what the framework makes of the routes, with what it cannot know."""
+"""The OpenAPI document, and `/api/docs`, a page that shows it with Swagger UI.
+
+The framework makes the document of the routes; what it cannot know is added here. Swagger UI comes
+with the package flask-openapi3-swagger; only its files are used, so that the page can have the
+strict policy of the others, and nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, Final
 
+from flask import Blueprint, Response
 from flask_openapi3.models.schema import Schema
 from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel
@@ -12,7 +19,9 @@ from pydantic import BaseModel
 from noetl.api.answers import Chunk, Event, EventPage, LogPage
 from noetl.api.bodies import CatalogBody
 from noetl.api.examples import EXAMPLES
+from noetl.errors import NotFound
 from noetl.facts.json import Json
+from noetl.facts.nearest import did_you_mean
 
 #: Schemas of what is described by hand, and so named there.
 _MODELS: Final[tuple[type[BaseModel], ...]] = (EventPage, Event, LogPage, Chunk, CatalogBody)
@@ -28,24 +37,17 @@ def document(app: OpenAPI) -> dict[str, Any]:
     # The route takes YAML as well, and reads either by itself.
     sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
     sent["application/json"]["schema"] = {"$ref": f"#/components/schemas/{CatalogBody.__name__}"}
-    for route, operation in _operations(made):
-        # The library joins the lines of docstrings for HTML; readers of the document expect
-        # Markdown.
-        text = operation.get("description", "").replace("<br/>", "\n").strip()
-        operation["description"] = text or operation["summary"]
-        _illustrate(route, operation)
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            # The library joins the lines of docstrings for HTML; readers of the document expect
+            # Markdown.
+            text = operation.get("description", "").replace("<br/>", "\n").strip()
+            operation["description"] = text or operation["summary"]
+            _illustrate(f"{method.upper()} {path}", operation)
     return made
 
 
-def _operations(made: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, operations in made["paths"].items():
-        for method, operation in operations.items():
-            yield f"{method.upper()} {path}", operation
-
-
 def _illustrate(route: str, operation: dict[str, Any]) -> None:
-    """Puts the route's examples where they belong: beside the schema of what is sent, and of what
-    is answered first."""
     example = EXAMPLES[route]
     _put(operation.get("requestBody", {}), example.sent)
     answers = operation["responses"]
@@ -61,3 +63,58 @@ def _component(model: type[BaseModel]) -> Schema:
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
     return Schema(**schema)
+
+
+# --- the page ---
+
+PAGE: Final = "/api/docs"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: Seconds for which browsers keep the files of Swagger UI: they change with its version only.
+_KEEP: Final = "max-age=86400"
+
+_HTML: Final = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>NoETL: the REST API</title>
+<link rel="stylesheet" href="{PAGE}/swagger-ui.css">
+</head>
+<body>
+<div id="api"></div>
+<noscript>This page needs JavaScript.
+The document itself: <a href="/api/openapi.json">openapi.json</a>.</noscript>
+<script src="{PAGE}/swagger-ui-bundle.js"></script>
+<script src="{PAGE}/docs.js"></script>
+</body>
+</html>
+"""
+
+_SWAGGER: Final = files("flask_openapi3_swagger") / "templates" / "swagger"
+_FILES: Final = {
+    "swagger-ui.css": (_SWAGGER / "css" / "swagger-ui.css", "text/css"),
+    "swagger-ui-bundle.js": (_SWAGGER / "js" / "swagger-ui-bundle.js", "text/javascript"),
+    "docs.js": (files("noetl.api") / "static" / "docs.js", "text/javascript"),
+}
+
+
+def blueprint() -> Blueprint:
+    """`GET /api/docs` and the files of its page."""
+    pages = Blueprint("docs", __name__)
+    pages.add_url_rule(PAGE, "page", _page)
+    pages.add_url_rule(f"{PAGE}/<name>", "file", _file)
+    return pages
+
+
+def _page() -> Response:
+    return Response(_HTML, mimetype="text/html", headers={"Content-Security-Policy": _POLICY})
+
+
+def _file(name: str) -> Response:
+    if name not in _FILES:
+        raise NotFound(f"The page {PAGE} has no file {name[:80]!r}.{did_you_mean(name[:80], _FILES)}")
+    file, mimetype = _FILES[name]
+    return Response(file.read_bytes(), mimetype=mimetype, headers={"Cache-Control": _KEEP})

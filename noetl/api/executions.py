@@ -1,24 +1,24 @@
-"""`/api/executions`: start, list, look at, and steer executions."""
+"""`/api/executions` and `/api/vars`: list, look at, and steer executions."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from flask import Response, jsonify, request
 
-from noetl.api import shapes
 from noetl.api.answers import (
-    GRAPH,
-    Accepted,
     ExecutionList,
     ExecutionReport,
     ExecutionResult,
     ExecutionStanding,
-    FinishedExecution,
+    JsonObject,
     StateView,
+    VariableValue,
+    VariableValues,
+    fields_of,
 )
-from noetl.api.bodies import PatchBody, ReasonBody, StartBody
-from noetl.api.groups import group
+from noetl.api.bodies import PatchBody, ReasonBody, ValueBody
+from noetl.api.context import group, services
 from noetl.api.requests import (
     ExecutionPath,
     ExecutionsQuery,
@@ -26,88 +26,57 @@ from noetl.api.requests import (
     GraphQuery,
     PatchHeader,
     ReportQuery,
-    StartHeader,
     StateQuery,
+    VariablePath,
     WaitQuery,
 )
-from noetl.api.services import services
-from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
-from noetl.usecases import catalog, control, inspect, waiting
-from noetl.usecases.ports import ENDED
-from noetl.usecases.runtime import Runtime
-from noetl.usecases.start import StartedExecution, StartRequest, start
+from noetl.usecases import control, inspect, waiting
+from noetl.usecases.ports import ENDED, ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
+variables_api = group("variables", "/api/vars", "The ctx of an execution")
+
+_GRAPH: Final[JsonObject] = {
+    "description": "The net",
+    "content": {
+        "text/vnd.mermaid": {"schema": {"type": "string"}},
+        "text/vnd.graphviz": {"schema": {"type": "string"}},
+        "application/json": {"schema": {"type": "object"}},
+    },
+}
 
 
-@api.post("", responses={200: FinishedExecution, 202: Accepted})
-def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """Start an execution
-
-    Answers once the request is in the log: what was acknowledged is not lost. With an
-    `Idempotency-Key` the same request yields the same execution, and another one under that key is
-    refused (409). With `Prefer: wait=N` the answer waits for its end: 200 with the result, or 202
-    where it did not end in time.
-    """
-    rt = services().rt
-    wanted = _start_request(rt, body, header.idempotency_key)
-    return acknowledge(rt, start(rt, wanted), header.wait_s)
+def links(execution_id: str) -> dict[str, Json]:
+    here = f"/api/executions/{execution_id}"
+    parts = {name: f"{here}/{name}" for name in ("events", "logs", "state", "result", "graph")}
+    return {"self": here, **parts, "children": f"/api/executions?parent={execution_id}"}
 
 
-def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
-    directories = _directories(body)
-    if body.playbook is None:
-        return StartRequest(
-            body.path or "", body.version, body.payload, body.overrides, key, directories=directories
-        )
-    row = catalog.register(rt, body.playbook)
-    return StartRequest(
-        row.path, row.version, body.payload, body.overrides, key, row.content_sha256, directories
-    )
+def summary(row: ExecutionRow) -> dict[str, Json]:
+    """As `ExecutionSummary` describes it."""
+    return {
+        "execution_id": row.execution_id,
+        "parent_id": row.parent_id,
+        "path": row.path,
+        "version": row.playbook_version,
+        "status": row.status,
+        "events": row.head_version,
+        **_times(row),
+        "error": row.error,
+        "errors_passed_over": row.errors_passed_over,
+        "warnings_count": row.warnings_count,
+    }
 
 
-def _directories(body: StartBody) -> tuple[str, ...]:
-    """Raises BadRequest where names are not the machine's user's to choose, and for one that is not
-    absolute."""
-    if body.directories and services().settings.files != "user":
-        raise BadRequest(
-            "`directories` cannot be given here: this server serves others than this machine's user, "
-            "whose files lie "
-            "below NOETL_FILE_ROOTS; leave it out."
-        )
-    relative = next((name for name in body.directories if not name.startswith("/")), None)
-    if relative is not None:
-        raise BadRequest(f"`directories` names '{relative[:200]}', which is not an absolute path.")
-    return tuple(body.directories)
+def _times(row: ExecutionRow) -> dict[str, Json]:
+    return fields_of(row, ("created_at", "updated_at", "ended_at"))
 
 
-def acknowledge(
-    rt: Runtime, started: StartedExecution, wait_s: int | None = None
-) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """202 for an execution that was asked for; 200 with its result where it ends within
-    `wait_s`."""
-    headers = {"Location": shapes.links(started.execution_id)["self"]}
-    if wait_s is None or (found := _wait_if_possible(rt, started.execution_id, wait_s)) is None:
-        return shapes.accepted(started.row, started.warnings), 202, headers
-    headers["Preference-Applied"] = f"wait={wait_s}"
-    answer = shapes.accepted(found.row, started.warnings)
-    if found.row.status not in ENDED:
-        return answer, 202, headers
-    return {**answer, "result": found.value, "error": found.row.error}, 200, headers
-
-
-def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.ExecutionResultView | None:
-    """None where no place is free, or the database has gone: what was started is acknowledged all
-    the same."""
-    try:
-        with services().places.held(request.environ):
-            return waiting.result(rt, execution_id, wait_s)
-    except Unavailable:
-        return None
+# --- looking ---
 
 
 @api.get("", responses={200: ExecutionList})
@@ -123,7 +92,7 @@ def executions(query: ExecutionsQuery) -> dict[str, Json]:
     )
     page = rows[: query.limit]
     return {
-        "executions": [shapes.execution(row) for row in page],
+        "executions": [summary(row) for row in page],
         "next": page[-1].execution_id if len(rows) > query.limit else None,
     }
 
@@ -134,8 +103,8 @@ def report(path: ExecutionPath, query: ReportQuery) -> dict[str, Json]:
     found = inspect.report(services().rt, path.execution_id, resolve=query.resolve)
     return {
         **found.as_json(),
-        **shapes.execution_times(found.row),
-        "links": shapes.links(path.execution_id),
+        **_times(found.row),
+        "links": links(path.execution_id),
     }
 
 
@@ -146,15 +115,16 @@ def result(path: ExecutionPath, query: WaitQuery) -> dict[str, Json]:
     With `wait` the answer comes when the execution ends, or after so many seconds with its status
     then.
     """
-    return result_of(services().rt, path.execution_id, query)
+    return read_result(path.execution_id, query)
 
 
-def result_of(rt: Runtime, execution_id: str, query: WaitQuery) -> dict[str, Json]:
+def read_result(execution_id: str, query: WaitQuery) -> dict[str, Json]:
     """`{execution_id, status, result, error}`."""
+    rt = services().rt
     found = inspect.result(rt, execution_id)
     if query.wait and found.row.status not in ENDED:
-        with services().places.held(request.environ):
-            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until_idle)
+        with services().places.hold(request.environ):
+            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until == "idle")
     row = found.row
     return {"execution_id": execution_id, "status": row.status, "result": found.value, "error": row.error}
 
@@ -171,13 +141,13 @@ def state(path: ExecutionPath, query: StateQuery) -> Response:
     return response
 
 
-@api.get("/<execution_id>/graph", responses={200: GRAPH})
+@api.get("/<execution_id>/graph", responses={200: _GRAPH})
 def graph(path: ExecutionPath, query: GraphQuery) -> Response:
     """Draw the net that an execution runs"""
-    return _drawn(inspect.net_of(services().rt, path.execution_id), query.format)
+    return _draw(inspect.net_of(services().rt, path.execution_id), query.format)
 
 
-def _drawn(net: Net, wanted: GraphFormat) -> Response:
+def _draw(net: Net, wanted: GraphFormat) -> Response:
     match wanted:
         case "mermaid":
             return Response(mermaid(net), mimetype="text/vnd.mermaid")
@@ -189,6 +159,9 @@ def _drawn(net: Net, wanted: GraphFormat) -> Response:
             assert_never(wanted)
 
 
+# --- steering ---
+
+
 @api.post("/<execution_id>/cancel", responses={202: ExecutionStanding})
 def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     """Cancel an execution
@@ -196,7 +169,7 @@ def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]
     Nothing new starts; running work is told and waited for shortly.
     """
     control.cancel(services().rt, path.execution_id, body.reason)
-    return _stands(path.execution_id), 202
+    return _standing(path.execution_id), 202
 
 
 @api.post("/<execution_id>/pause", responses={202: ExecutionStanding})
@@ -206,14 +179,14 @@ def pause(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     Nothing new starts until it is resumed; running work ends.
     """
     control.pause(services().rt, path.execution_id, body.reason)
-    return _stands(path.execution_id), 202
+    return _standing(path.execution_id), 202
 
 
 @api.post("/<execution_id>/resume", responses={202: ExecutionStanding})
 def resume(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     """Resume an execution that was paused"""
     control.resume(services().rt, path.execution_id, body.reason)
-    return _stands(path.execution_id), 202
+    return _standing(path.execution_id), 202
 
 
 @api.patch("/<execution_id>/ctx", responses={200: ExecutionStanding})
@@ -223,8 +196,39 @@ def patch(path: ExecutionPath, body: PatchBody, header: PatchHeader) -> dict[str
     With `If-Match` only where the execution is still at that version, else 409.
     """
     control.patch_ctx(services().rt, path.execution_id, body.root, header.expected_version)
-    return _stands(path.execution_id)
+    return _standing(path.execution_id)
 
 
-def _stands(execution_id: str) -> dict[str, Json]:
-    return shapes.stands(inspect.execution(services().rt, execution_id))
+def _standing(execution_id: str) -> dict[str, Json]:
+    row = inspect.execution(services().rt, execution_id)
+    return {"execution_id": row.execution_id, "status": row.status, "version": row.head_version}
+
+
+# --- ctx, name by name ---
+
+
+@variables_api.get("/<execution_id>", responses={200: VariableValues})
+def variables(path: ExecutionPath) -> dict[str, Json]:
+    """Show all names in ctx"""
+    view = inspect.state_view(services().rt, path.execution_id)
+    return {"execution_id": path.execution_id, "version": view["version"], "vars": view["ctx"]}
+
+
+@variables_api.get("/<execution_id>/<name>", responses={200: VariableValue})
+def variable(path: VariablePath) -> dict[str, Json]:
+    """Show one name"""
+    return {
+        "execution_id": path.execution_id,
+        "name": path.name,
+        "value": inspect.variable(services().rt, path.execution_id, path.name),
+    }
+
+
+@variables_api.put("/<execution_id>/<name>", responses={200: ExecutionStanding})
+def assign(path: VariablePath, body: ValueBody, header: PatchHeader) -> dict[str, Json]:
+    """Assign one name
+
+    With `If-Match` only where the execution is still at that version, else 409.
+    """
+    control.patch_ctx(services().rt, path.execution_id, {path.name: body.value}, header.expected_version)
+    return _standing(path.execution_id)

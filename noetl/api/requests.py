@@ -56,7 +56,7 @@ def _schema_of(model: type[Parameters]) -> dict[str, Any]:
 
 
 def _an_id(text: str) -> str:
-    # Not a ValueError: what is no id names no execution, which is a 404 and not a 400.
+    # Not a ValueError: anything that is not an id names no execution, which is a 404, not a 400.
     if not is_id(text):
         raise NotFound(f"There is no execution {text[:80]!r}; ids are decimal numbers.")
     return text
@@ -78,10 +78,6 @@ class ResultQuery(Parameters):
     offset: int | None = Field(None, ge=0, le=2**53, description="the first item of a list, from 0")
     limit: int = Field(1000, ge=1, le=10_000, description="how many items")
     raw: bool = Field(False, description="the bytes as they were kept")
-
-    @property
-    def is_page(self) -> bool:
-        return bool({"offset", "limit"} & self.model_fields_set)
 
 
 class CatalogPath(BaseModel):
@@ -124,10 +120,6 @@ class WaitQuery(Parameters):
     until: Literal["end", "idle"] = Field(
         "end", description="with `wait`, what ends it: that the execution has ended, or that it is `idle`"
     )
-
-    @property
-    def until_idle(self) -> bool:
-        return self.until == "idle"
 
 
 class EventsQuery(WaitQuery):
@@ -204,3 +196,7 @@ class EventsHeader(Parameters):
         pattern="^[0-9]*$",
         description="id of the last event that a stream delivered; wins over `after`",
     )
+
+    def after(self, query: EventsQuery | LogsQuery) -> int:
+        """The number that a stream begins behind."""
+        return int(self.last_event_id) if self.last_event_id else query.after

@@ -6,13 +6,13 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import Final
 
 from flask import Response, jsonify, request
 
-from noetl.api.answers import RESULT
-from noetl.api.groups import group
+from noetl.api.answers import JsonObject
+from noetl.api.context import group, services
 from noetl.api.requests import ResultPath, ResultQuery
-from noetl.api.services import services
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Lazy
 from noetl.usecases import results
@@ -32,8 +32,22 @@ MEDIA_TYPES = {
     ".bytes": "application/octet-stream",
 }
 
+#: A large result: its value, some of its items, or the bytes that were kept.
+_RESULT: Final[JsonObject] = {
+    "description": "The value; of a list that is asked for in part {items, offset, length, next}; or the "
+    "bytes",
+    "content": {
+        "application/json": {"schema": {}},
+        "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        "application/x-ndjson": {"schema": {"type": "string", "format": "binary"}},
+        "text/csv": {"schema": {"type": "string"}},
+        "text/plain": {"schema": {"type": "string"}},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
 
-@api.get("/<path:name>", responses={200: RESULT})
+
+@api.get("/<path:name>", responses={200: _RESULT})
 def result(path: ResultPath, query: ResultQuery) -> Response:
     """Show a large result
 
@@ -46,8 +60,10 @@ def result(path: ResultPath, query: ResultQuery) -> Response:
     reference = results.reference_of(f"noetl://results/{path.name}")
     file = PurePosixPath(path.name)
     media_type = MEDIA_TYPES.get(file.suffix, JSON)
-    if query.is_page:
-        return _page(kept, reference, query)
+    if {"offset", "limit"} & query.model_fields_set:
+        found = results.page(kept.load, reference, query.offset or 0, query.limit)
+        names = ("items", "offset", "length", "next")
+        return jsonify({name: getattr(found, name) for name in names})
     raw = query.raw or request.accept_mimetypes.best_match([JSON, media_type], JSON) != JSON
     is_file = raw and media_type != JSON
     response = _bytes(kept, reference, media_type) if is_file else _json(kept, reference)
@@ -56,11 +72,6 @@ def result(path: ResultPath, query: ResultQuery) -> Response:
         response.headers["Content-Disposition"] = f'attachment; filename="{file.name}"'
     # Content never changes: who has it need not fetch it again.
     return response.make_conditional(request)  # type: ignore[return-value]
-
-
-def _page(kept: Results, reference: JsonMap, query: ResultQuery) -> Response:
-    found = results.page(kept.load, reference, query.offset or 0, query.limit)
-    return jsonify({"items": found.items, "offset": found.offset, "length": found.length, "next": found.next})
 
 
 def _json(kept: Results, reference: JsonMap) -> Response:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from noetl import __version__
-from noetl.api import shapes
+from noetl.api.answers import Health, RenderedTemplate, RuntimeView, fields_of
 from noetl.api.bodies import RenderBody
-from noetl.api.definitions import Health, RenderedTemplate, RuntimeView
-from noetl.api.groups import group
-from noetl.api.services import services
+from noetl.api.context import group, services
 from noetl.expressions import evaluate, sentence
 from noetl.facts.json import Json
 from noetl.usecases import health as checks
+from noetl.usecases.ports import WorkerRow
 
 api = group("system", "/api", "This installation")
 
@@ -33,11 +34,12 @@ def runtime() -> dict[str, Json]:
         {"kind": one.kind, "queue": one.queue, "effects": one.effects, "description": one.description}
         for _, one in sorted(rt.kinds.items())
     ]
+    names = [one.name for one in fields(WorkerRow)]
     return {
         "version": __version__,
         "kinds": kinds,
         "queues": sorted({one["queue"] for one in kinds}),
-        "workers": [shapes.worker(row) for row in checks.workers(rt)],
+        "workers": [fields_of(row, names) for row in checks.workers(rt)],
         "dead_letters": [dict(letter) for letter in checks.dead_letters(rt)],
     }
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import warn_of_playbook
-from noetl.cli.inputs import json_out, read_text
-from noetl.cli.opened import opened
+from noetl.cli.inputs import as_json_option, json_out, read_text
+from noetl.cli.process import open_runtime
 from noetl.cli.tables import table
 from noetl.usecases import catalog as playbooks
 
@@ -23,10 +23,10 @@ def catalog() -> None:
     epilog="Example: noetl catalog register examples/*.yaml",
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@as_json_option
 def register(files: tuple[Path, ...], as_json: bool) -> None:
     """Keep FILES under their metadata.path: a new version where the content changed."""
-    with opened() as rt:
+    with open_runtime() as rt:
         rows = [playbooks.register(rt, read_text(file), str(file)) for file in files]
     if as_json:
         json_out(
@@ -42,15 +42,16 @@ def register(files: tuple[Path, ...], as_json: bool) -> None:
 
 
 @catalog.command(name="list", epilog="Example: noetl catalog list --json")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@as_json_option
 def list_(as_json: bool) -> None:
     """The newest version of every playbook."""
-    with opened() as rt:
-        rows = playbooks.playbooks(rt)
+    with open_runtime() as rt:
+        found = playbooks.playbooks(rt)
+    rows = [{"path": row.path, "version": row.version, "name": row.name} for row in found]
     if as_json:
-        json_out([{"path": row.path, "version": row.version, "name": row.name} for row in rows])
-        return
-    table(("path", "version", "name"), [(row.path, row.version, row.name) for row in rows])
+        json_out(rows)
+    else:
+        table(("path", "version", "name"), [tuple(row.values()) for row in rows])
 
 
 @catalog.command(epilog="Example: noetl catalog show examples/hello")
@@ -60,5 +61,5 @@ def list_(as_json: bool) -> None:
 )
 def show(path: str, version: int | None) -> None:
     """Print a playbook as it was registered."""
-    with opened() as rt:
+    with open_runtime() as rt:
         click.echo(playbooks.playbook(rt, path, version).content, nl=False)

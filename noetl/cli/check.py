@@ -1,29 +1,39 @@
-"""`noetl validate`, `graph`, `schema`: what can be said of a playbook without running it."""
+"""`noetl validate`, `graph`, `schema`: what is known of playbooks without running them."""
 
 from __future__ import annotations
 
+import codecs
+import glob
+import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import click
 
 from noetl.cli.complaints import INVALID
-from noetl.cli.completion import complete_code
-from noetl.cli.inputs import directories_of, json_out, read_bytes, read_text
-from noetl.cli.playbook_files import named
+from noetl.cli.inputs import STDIN, directories_of, json_out, read_bytes, read_text
 from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
-from noetl.dsl.explain.lessons.page import section
+from noetl.dsl.explain.lessons import section
 from noetl.dsl.explain.rendering import listed
 from noetl.dsl.problems import shown
+from noetl.dsl.read.source import MAX_BYTES
 from noetl.errors import BadRequest
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
+from noetl.store.library import SUFFIXES
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.scripts import source_file
+
+
+def _complete_code(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [str(code) for code in Code if str(code).startswith(incomplete.upper())]
 
 
 def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
@@ -47,7 +57,7 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
 @click.option(
     "--explain",
     metavar="CODE",
-    shell_complete=complete_code,
+    shell_complete=_complete_code,
     is_eager=True,
     expose_value=False,
     callback=_explain,
@@ -62,8 +72,8 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     'flows/**/*.yaml'.
     """
     kinds = installed_kinds()
-    found = named(files)
-    checked = [_checked(file, kinds, strict=strict) for file in found.files]
+    found = find_files(files)
+    checked = [_check_file(file, kinds, strict=strict) for file in found.files]
     checked += [CheckedFile(name, (_file_fault(name, fault),)) for name, fault in found.faults.items()]
     problems = [problem for one in checked for problem in one.problems]
     if form == "text":
@@ -76,11 +86,10 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     ctx.exit(INVALID if any(problem.severity == "error" for problem in problems) else 0)
 
 
-def _checked(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> CheckedFile:
-    """One file. That it cannot be read is a problem of it, so that the others are checked all the
-    same."""
+def _check_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> CheckedFile:
+    """A file that cannot be read has that as its problem: the others are checked all the same."""
     try:
-        found = compiled(file, kinds, strict=strict)
+        found = compile_file(file, kinds, strict=strict)
     except BadRequest as error:
         return CheckedFile(str(file), (_file_fault(str(file), error.message),))
     return CheckedFile(str(file), found.problems, found.shown)
@@ -90,18 +99,15 @@ def _file_fault(name: str, message: str) -> Problem:
     return Problem(Code.FILE, "error", name, 1, 1, "", message.rstrip("."))
 
 
-def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
-    """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be
-    read."""
-
+def compile_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
+    """Compiles a file with the sources that it names. Raises BadRequest where it cannot be read."""
     files = Settings.from_env().file_policy(directories_of(file), started_by_user=True)
 
     def beside(name: str) -> str:
         return source_file(name, files).text
 
-    content = read_bytes(file)
     return compile_playbook(
-        content, file=str(file), kinds=kinds, strict=strict, sources=beside, parse_sql=True
+        read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside, parse_sql=True
     )
 
 
@@ -115,6 +121,80 @@ def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# --- the files that the command line names ---
+
+_ROOT_KEYS: Final = (
+    rb"""["']?(apiVersion["']?\s*:\s*["']?noetl\.io/|kind["']?\s*:\s*["']?Playbook\b|workflow["']?\s*:)"""
+)
+#: A root key that only playbooks have, looked for in the text: a file that is not YAML may be meant
+#: for one.
+_IN_YAML: Final = re.compile(rb"^" + _ROOT_KEYS, re.MULTILINE)
+_IN_JSON: Final = re.compile(rb"^[\s{]*" + _ROOT_KEYS, re.MULTILINE)
+
+
+@dataclass(slots=True)
+class NamedFiles:
+    """What was found: `files` in the order in which they were named, how many others were passed
+    over, and what is wrong with a name, by that name."""
+
+    files: list[Path] = field(default_factory=list)
+    passed_over: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: Path) -> None:
+        """Adds a file that was not named before, or the playbooks below a directory."""
+        if not name.is_dir():
+            self.files += [name] if name not in self.files else []
+            return
+        files = list(_below(name))
+        playbooks = [file for file in files if _is_playbook(file)]
+        self.files += [file for file in playbooks if file not in self.files]
+        self.passed_over += len(files) - len(playbooks)
+        if not playbooks:
+            self.faults[str(name)] = f"No playbook (*.yaml, *.yml) is below {str(name)!r}"
+
+
+def find_files(names: Iterable[Path]) -> NamedFiles:
+    """The files of `names`. Of a directory those below it that are playbooks, of a pattern
+    (`flows/**/*.yaml`) what it matches; names that begin with a dot are passed over there."""
+    found = NamedFiles()
+    for name in names:
+        if name == STDIN or name.exists() or not glob.has_magic(str(name)):
+            found.add(name)
+            continue
+        matches = sorted(glob.glob(str(name), recursive=True))
+        for match in matches:
+            found.add(Path(match))
+        if not matches:
+            found.faults[str(name)] = f"No file matches {str(name)!r}"
+    return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Those of a directory before those of its directories."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in sorted(files):
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                yield Path(place, name)
+
+
+def _is_playbook(file: Path) -> bool:
+    """Whether it has a root key of playbooks. A file that cannot be read counts: reading it reports
+    why."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MAX_BYTES)
+    except OSError:
+        return True
+    text = text.removeprefix(codecs.BOM_UTF8)
+    keys = _IN_JSON if text.lstrip().startswith(b"{") else _IN_YAML
+    return keys.search(text) is not None
+
+
+# --- drawings and the schema ---
 
 
 @click.command(epilog="Example: noetl graph examples/weather.yaml --format dot | dot -Tsvg > weather.svg")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import click
 
 from noetl import bootstrap
-from noetl.cli.complaints import word
-from noetl.cli.inputs import json_out, payload_of
-from noetl.cli.opened import opened
+from noetl.cli.complaints import warn
+from noetl.cli.inputs import as_json_option, json_out, payload_of
+from noetl.cli.process import open_runtime
 from noetl.cli.tables import table
 from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
@@ -20,8 +20,7 @@ from noetl.tools.sql.dsn import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_
 from noetl.usecases import credentials
 
 
-def _scoped(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say whom a credential is for."""
+def _audience_options(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option(
         "--execution", metavar="ID", help="For this execution alone; it goes with the execution."
     )(command)
@@ -43,14 +42,14 @@ def credential() -> None:
 @click.option(
     "--data", required=True, metavar="JSON|@FILE", help="Its fields; `-` reads them from standard input."
 )
-@_scoped
+@_audience_options
 def set_(name: str, kind: str, data: str, path: str | None, execution: str | None) -> None:
     """Create or replace the credential NAME: for all playbooks, unless told otherwise."""
     of = credentials.audience(path, execution)
     fields = payload_of(data if data != "-" else sys.stdin.read(), "--data")
     if kind == "postgres" and fields:
         _check_postgres(fields)
-    with opened() as rt:
+    with open_runtime() as rt:
         credentials.save(rt, name, kind, fields, of)
     click.echo(f"Credential {name} is set{_for(of)}.")
 
@@ -60,42 +59,41 @@ def _for(of: credentials.Audience) -> str:
 
 
 def _check_postgres(fields: JsonMap) -> None:
-    """Refuses what no connection can be made of, and names what no connection will look at."""
+    """Refuses fields that make no connection, and names those that no connection uses."""
     try:
         postgres_dsn(fields)
     except ToolError as error:
         raise BadRequest(error.message) from error
     for name in unknown_postgres_fields(fields):
-        hint = did_you_mean(name, POSTGRES_FIELDS)
-        click.echo(f"{word('warning', 'yellow')}: connections do not use the field {name!r}.{hint}", err=True)
+        warn(f"connections do not use the field {name!r}.{did_you_mean(name, POSTGRES_FIELDS)}")
 
 
 @credential.command(name="list", epilog="Example: noetl credential list --json")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@as_json_option
 def list_(as_json: bool) -> None:
     """Names, types and whom they are for; never the secrets."""
-    with opened() as rt:
+    with open_runtime() as rt:
         rows = credentials.credentials(rt)
     if as_json:
         fields = ("name", "type", "scope", "place", "updated_at")
         json_out([{field: getattr(row, field) for field in fields} for row in rows])
-        return
-    table(
-        ("name", "type", "for", "updated"),
-        [
-            (row.name, row.type, f"{row.scope} {row.place}".strip(), f"{row.updated_at:%Y-%m-%d %H:%M}")
-            for row in rows
-        ],
-    )
+    else:
+        table(
+            ("name", "type", "for", "updated"),
+            [
+                (row.name, row.type, f"{row.scope} {row.place}".strip(), f"{row.updated_at:%Y-%m-%d %H:%M}")
+                for row in rows
+            ],
+        )
 
 
 @credential.command(epilog="Example: noetl credential delete warehouse")
 @click.argument("name")
-@_scoped
+@_audience_options
 def delete(name: str, path: str | None, execution: str | None) -> None:
     """Forget the credential NAME: the one for all playbooks, unless told otherwise."""
     of = credentials.audience(path, execution)
-    with opened() as rt:
+    with open_runtime() as rt:
         credentials.delete(rt, name, of)
     click.echo(f"Credential {name} is gone{_for(of)}.")
 
@@ -113,6 +111,6 @@ def rotate(new_key: bool) -> None:
     keys = bootstrap.keys(settings)
     if new_key:
         keys.add()
-    with opened() as rt:
+    with open_runtime() as rt:
         count = credentials.rotate(rt, keys.vault().decrypt)
     click.echo(f"{count} credential{'' if count == 1 else 's'} encrypted with the newest key.")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from noetl.cli.execution_control import cancel, patch, pause, resume
-from noetl.cli.inputs import json_out
-from noetl.cli.logs import logs
-from noetl.cli.opened import opened
+from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.printed import logs, place_of
+from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
 from noetl.cli.tables import table
 from noetl.facts.events import Event
@@ -26,19 +25,14 @@ WAIT_S = 5.0
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-
 
 @click.group(epilog="Example: noetl execution list --status failed")
 def execution() -> None:
     """Look at executions and steer them."""
 
 
-execution.add_command(logs)
-execution.add_command(cancel)
-execution.add_command(pause)
-execution.add_command(resume)
-execution.add_command(patch)
+for command in (logs, cancel, pause, resume, patch):
+    execution.add_command(command)
 
 
 @execution.command(
@@ -57,7 +51,7 @@ execution.add_command(patch)
 @as_json_option
 def list_(status: str | None, path: str | None, parent: str | None, limit: int, as_json: bool) -> None:
     """Newest first."""
-    with opened() as rt:
+    with open_runtime() as rt:
         rows = inspect.executions(rt, status=status, path=path, parent=parent, limit=limit)
     if as_json:
         json_out(
@@ -95,8 +89,13 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
 
 def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     """`completed, 2 errors passed over, 1 warning`."""
-    passed = count_text(errors_passed_over, "error{} passed over")
-    return ", ".join([status, *passed, *count_text(warnings_count, "warning{}")])
+    return ", ".join(
+        [
+            status,
+            *count_text(errors_passed_over, "error{} passed over"),
+            *count_text(warnings_count, "warning{}"),
+        ]
+    )
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
@@ -104,7 +103,7 @@ def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
 @as_json_option
 def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, called executions, result and error."""
-    with opened() as rt:
+    with open_runtime() as rt:
         report = inspect.report(rt, execution_id)
         file = inspect.net_of(rt, execution_id).file
     if as_json:
@@ -125,7 +124,7 @@ def show(execution_id: str, as_json: bool) -> None:
     for warning in report.warnings:
         click.echo(describe_warning(warning, file))
     if report.children:
-        table(("child", "status", "playbook", "called by"), [_called(child) for child in report.children])
+        table(("child", "status", "playbook", "called by"), [_child_row(child) for child in report.children])
     if len(report.children) == inspect.SHOWN_CHILDREN:
         click.echo(f"All of them: noetl execution list --parent {row.execution_id}", err=True)
     if report.error:
@@ -144,8 +143,8 @@ def _show_errors(report: inspect.Report, file: str) -> None:
             click.echo(f"{name}: {more} more; see `noetl execution events {report.row.execution_id}`.")
 
 
-def _called(child: JsonMap) -> tuple[str, str, str, str]:
-    place = str(child["step"]) + ("" if child["iteration"] is None else f"[{child['iteration']}]")
+def _child_row(child: JsonMap) -> tuple[str, str, str, str]:
+    place = place_of(child["step"], child["iteration"])
     status = _status(child["status"], child["errors_passed_over"], child["warnings_count"])
     return child["execution_id"], status, f"{child['path']}@{child['version']}", place
 
@@ -176,7 +175,7 @@ def events(
     execution_id: str, after: int, limit: int, types: tuple[str, ...], follow: bool, as_json: bool
 ) -> None:
     """The log, in order."""
-    with opened() as rt:
+    with open_runtime() as rt:
         news = _print_events(rt, execution_id, after, limit, types, as_json=as_json)
         if not follow:
             return
@@ -199,11 +198,8 @@ def _print_events(
 
 
 def _line(event: Event) -> str:
-    draft = event.draft
-    place = draft.step or ""
-    if draft.iteration is not None:
-        place += f"[{draft.iteration}]"
-    payload: dict[str, Any] = dict(envelope(event)["payload"])
+    place = place_of(event.draft.step or "", event.draft.iteration)
+    payload = dict(envelope(event)["payload"])
     return (
         f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} "
         f"{_short(payload, 100)}"
@@ -221,7 +217,7 @@ def _line(event: Event) -> str:
 @as_json_option
 def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     """Fold the log again and show what was true at a version."""
-    with opened() as rt:
+    with open_runtime() as rt:
         view = inspect.state_view(rt, execution_id, version)
     if as_json:
         json_out(view)

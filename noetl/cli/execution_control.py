@@ -7,8 +7,7 @@ import click
 from noetl import bootstrap
 from noetl.cli import run as run_command
 from noetl.cli.inputs import overrides_of
-from noetl.cli.opened import opened
-from noetl.cli.run import serve
+from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import Conflict
 from noetl.facts.json import Json
@@ -28,16 +27,16 @@ CANCEL_S = 10.0
 @click.option("--reason", default="", help="Kept in the log.")
 def cancel(execution_id: str, reason: str) -> None:
     """End an execution: nothing new starts, running work is told to stop."""
-    with opened() as rt:
+    with open_runtime() as rt:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)
         if _is_at_work(row):
             waiting.result(rt, execution_id, CANCEL_S)
     if row.shard and not _is_at_work(row):
-        # Of a `noetl run` whose process has gone: the turns that are left are taken here.
-        serve(execution_id, row.shard, quiet=True)
-    with opened() as rt:
-        _tell(rt, execution_id, "cancel requested")
+        # The process of its `noetl run` has gone: the turns that are left are taken here.
+        run_command.resume_here(execution_id, row.shard, quiet=True)
+    with open_runtime() as rt:
+        _report(rt, execution_id, "cancel requested")
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")
@@ -45,9 +44,9 @@ def cancel(execution_id: str, reason: str) -> None:
 @click.option("--reason", default="", help="Kept in the log.")
 def pause(execution_id: str, reason: str) -> None:
     """Start nothing new until `resume`."""
-    with opened() as rt:
+    with open_runtime() as rt:
         control.pause(rt, execution_id, reason)
-        _tell(rt, execution_id, "pause requested")
+        _report(rt, execution_id, "pause requested")
 
 
 @click.command(epilog="Example: noetl execution resume 1234567890123")
@@ -60,7 +59,7 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
 
     What ran in a process of its own goes on in this one, behind the last task that is in the log.
     """
-    with opened() as rt:
+    with open_runtime() as rt:
         row = inspect.execution(rt, execution_id)
         is_at_work = _is_at_work(row)
         if row.halt == "pause" or not row.shard:
@@ -73,9 +72,9 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
         else:
             control.adopt(rt, execution_id)
         if is_at_work or not row.shard:
-            _tell(rt, execution_id, "resumed")
+            _report(rt, execution_id, "resumed")
             return
-    report = serve(execution_id, row.shard, quiet=quiet)
+    report = run_command.resume_here(execution_id, row.shard, quiet=quiet)
     run_command.show(report, as_json=False)
     ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
 
@@ -100,12 +99,12 @@ def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
         for part in name.split("."):
             value = value[part]
         assignments[name] = value
-    with opened() as rt:
+    with open_runtime() as rt:
         version = control.patch_ctx(rt, execution_id, assignments)
     click.echo(f"ctx of {execution_id} is patched at version {version}.")
 
 
-def _tell(rt: Runtime, execution_id: str, what: str) -> None:
+def _report(rt: Runtime, execution_id: str, what: str) -> None:
     row = inspect.execution(rt, execution_id)
     click.echo(f"{execution_id}: {what} (now {row.status}).")
     if row.shard and row.status not in ENDED and not _is_at_work(row):

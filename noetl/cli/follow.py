@@ -1,23 +1,42 @@
-"""Following an execution until it ends, wherever it runs."""
+"""Following an execution, here or on a server, until it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TextIO
 
 import click
 
-from noetl.cli.progress import ProgressView
-from noetl.errors import NoetlError, Unavailable
+from noetl.cli.progress import PlainProgress, ProgressView
+from noetl.errors import Conflict, NoetlError, Unavailable
+from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
+from noetl.facts.logs import LogFilter
+from noetl.usecases import control, inspect, logs
 from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.views import chunk_view
 
-#: Events that are asked for at once.
-PAGE = 1000
+#: Events, and called executions, that are asked for at once.
+PAGE: Final = 1000
+#: Chunks of a log that are asked for at once.
+LOG_PAGE: Final = 200
+#: The events that a caller has of its children.
+CALLS: Final = (ChildRequested.type, ChildEnded.type)
+#: Lines that are shown of what failed.
+LAST: Final = 10
 
-#: Why an execution ended that somebody interrupted.
-REASON = "interrupted from the keyboard"
+#: Why an execution ended that was interrupted.
+REASON: Final = "interrupted from the keyboard"
+
+#: Seconds between two looks at an execution of this process, and those that running work has to
+#: end, once Ctrl-C was pressed.
+POLL_S: Final = 0.02
+GRACE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +53,10 @@ class EventBatch:
 
 
 class FollowedExecution(Protocol):
-    """One execution, as whoever follows it sees it."""
+    """What is followed, here or on a server."""
+
+    @property
+    def execution_id(self) -> str: ...
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to
@@ -42,6 +64,68 @@ class FollowedExecution(Protocol):
         ...
 
     def cancel(self, reason: str) -> None: ...
+
+    def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
+        """Chunks of the log of an execution behind a number, as the API shows them."""
+        ...
+
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        """The events behind a version that say that a child began, or has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalExecution:
+    """An execution of this process, or one in a database that it reaches."""
+
+    rt: Runtime
+    execution_id: str
+
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:  # noqa: ARG002
+        # Not as often as commits: looking takes time from what runs in this process.
+        if after:
+            time.sleep(wait_s)
+        news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
+        return EventBatch(news.events, news.row.status, news.row.head_version, bool(news.idle))
+
+    def cancel(self, reason: str) -> None:
+        control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
+
+    def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
+        return [
+            chunk_view(chunk)
+            for chunk in logs.page(self.rt, execution_id, LogFilter(), after, LOG_PAGE).chunks
+        ]
+
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        return inspect.events(self.rt, execution_id, after, types=CALLS)
+
+    def report(self) -> JsonMap:
+        """With `last_lines`, where a step failed: what it had printed at last."""
+        found = inspect.report(self.rt, self.execution_id).as_json()
+        error = find_failed_step(found)
+        if error is None:
+            return found
+        where = LogFilter(error["step"], error.get("iteration"), error.get("attempt"))
+        return {**found, "last_lines": logs.last_lines(self.rt, self.execution_id, where, LAST)}
+
+
+def find_failed_step(report: JsonMap) -> JsonMap | None:
+    """The error of a report, where it is that of a step."""
+    error: JsonMap | None = report.get("error")
+    return error if error and error.get("step") is not None else None
+
+
+def progress_for(stream: TextIO | None, *, quiet: bool = False) -> ProgressView:
+    """The live table where `stream` is a terminal, plain lines elsewhere, nothing where there is no
+    stream."""
+    if quiet or stream is None:
+        return ProgressView()
+    if stream.isatty():
+        from noetl.cli.live import LiveTable  # draws with rich, which takes a while to import
+
+        return LiveTable(stream)
+    return PlainProgress(stream)
 
 
 def follow(
@@ -52,7 +136,7 @@ def follow(
     wait_s: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Tells `progress` every event until the execution ends; without `wait`, until it is idle.
+    """Passes every event to `progress` until the execution ends; without `wait`, until it is idle.
     Calls `meanwhile` in between, at least every `wait_s` seconds. Ctrl-C cancels the execution; a
     second one leaves."""
     seen, interrupted = 0, False
@@ -82,3 +166,43 @@ def _cancel(source: FollowedExecution) -> None:
     except NoetlError as error:
         # It ended in this very moment: the loop sees that next.
         click.echo(error.message, err=True)
+
+
+def follow_descendants(rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool) -> None:
+    """Waits until every execution that it called, and those that these called, has ended: detached
+    ones, and those that are being cancelled because their caller has ended. No other process would
+    resume them.
+
+    Without `wait` those that only wait for outside input are left. Ctrl-C cancels the rest; a
+    second one leaves.
+    """
+    todo, cancelled, interrupted = [execution_id], set[str](), False
+    while todo:
+        try:
+            here = todo[-1]
+            if _is_over(rt, here, wait=wait):
+                todo[-1:] = _children(rt, here)
+                continue
+            if interrupted and here not in cancelled:
+                cancelled.add(here)
+                with suppress(Conflict):  # it has ended
+                    control.cancel(rt, here, REASON, grace_s=GRACE_S)
+            progress.tick()
+            time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+
+
+def _is_over(rt: Runtime, execution_id: str, *, wait: bool) -> bool:
+    if inspect.execution(rt, execution_id).status in ENDED:
+        return not inspect.has_to_tell(rt, execution_id)
+    return not wait and inspect.is_idle(rt, execution_id)
+
+
+def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
+    before = None
+    while rows := inspect.executions(rt, parent=execution_id, before=before, limit=PAGE):
+        yield from (row.execution_id for row in rows)
+        before = rows[-1].execution_id

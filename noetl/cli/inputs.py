@@ -1,4 +1,4 @@
-"""What people type: payloads, overrides, files. What they are told: JSON."""
+"""Reads what people type (payloads, overrides, files) and prints JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.dsl.read.source import read
@@ -23,6 +24,13 @@ STDIN: Final = Path("-")
 
 #: Bytes that are read of a file: what the API takes, and more than any playbook may have.
 _MOST: Final = 16 << 20
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+def complete_file(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Has the shell complete names of files, where other text may stand as well."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -41,9 +49,7 @@ def read_bytes(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
     if len(content) > _MOST:
-        raise BadRequest(
-            f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as files of its own."
-        )
+        raise BadRequest(f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as separate files.")
     return content
 
 
@@ -51,8 +57,7 @@ def directories_of(file: Path) -> tuple[Path, ...]:
     """Where relative names in a playbook start: its own directory, then that in which the command
     was started."""
     here = Path.cwd()
-    own = here if file == STDIN else file.absolute().parent
-    return tuple(dict.fromkeys((own, here)))
+    return (here,) if file == STDIN else tuple(dict.fromkeys((file.absolute().parent, here)))
 
 
 def _beside(path: Path) -> str:
@@ -105,25 +110,26 @@ def mapping_of(given: str, option: str) -> JsonMap:
     place = given[1:] if given.startswith("@") else option
     text = (read_text(Path(place)) if given.startswith("@") else given).strip()
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        return _parse_json(text, place)
     except (ValueError, RecursionError):
         return _yaml(text, place)
-    if not isinstance(value, dict):
-        raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
-    return value
 
 
 def _json(text: str, place: str) -> JsonMap:
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        return _parse_json(text, place)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"{place} is not JSON: {error}.") from error
+
+
+def _parse_json(text: str, place: str) -> JsonMap:
+    value = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
     return value
 
 
-def _no_constant(name: str) -> Json:
+def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is no number of JSON")
 
 
@@ -146,14 +152,14 @@ def overrides_of(pairs: Iterable[str]) -> JsonMap:
             raise BadRequest(
                 f"--set {pair!r} is not an assignment; write --set name=value or --set a.b=value."
             )
-        value: Json = typed(text)
+        value: Json = read_typed(text)
         for part in reversed(parts):
             value = {part: value}
         merged = deep_merge(merged, value)
     return dict(merged)
 
 
-def typed(text: str) -> Json:
+def read_typed(text: str) -> Json:
     """A number, boolean, null, quoted text, `[list]` or `{mapping}` as in a playbook; else the text
     itself.
 
@@ -173,10 +179,4 @@ def typed(text: str) -> Json:
 
 def json_out(value: Json) -> None:
     """One JSON document on standard output. Instants are ISO 8601."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_instant))
-
-
-def _instant(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=datetime.isoformat))

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from noetl.cli.step_progress import StepProgress, StepsProgress
+from noetl.cli.progress import ProgressView, StepProgress, StepsProgress
 from noetl.facts.events import Event
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
@@ -22,16 +22,15 @@ REDRAW_S = 0.08
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
 
 
-class LiveTable:
+class LiveTable(ProgressView):
     """A table that redraws itself: one row for each step, a bar for each loop."""
 
     tick_s = REDRAW_S
 
-    def __init__(self, stream: TextIO, title: str) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._steps = StepsProgress()
-        self._title = title
         self._drawn = 0.0
-        # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
+        # Without its thread: `noetl up` forks, and `tick` comes often enough.
         self._live = Live(console=Console(file=stream), auto_refresh=False, get_renderable=self._table)
 
     def __enter__(self) -> LiveTable:
@@ -60,19 +59,14 @@ class LiveTable:
 def _row(name: str, line: StepProgress) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
     partly = line.status == "done" and bool(line.passed)
     style = "yellow" if partly else STYLES.get(line.status, "cyan")
-    busy = line.status == "running"
-    sign = PARTLY_DONE if partly else MARKS[line.status]
-    mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(sign, style=style)
+    mark = PARTLY_DONE if partly else MARKS[line.status]
     runs = f" ×{line.runs}" if line.runs > 1 else ""
-    middle: ProgressBar | Text = Text("")
-    if line.total:
-        middle = ProgressBar(total=line.total, completed=line.ended, width=24)
     took = time.monotonic() - line.since if line.took is None else line.took
     count = f"{line.ended}/{line.total} " if line.total else ""
     note = f"  {line.note}" if line.note else ""
     return (
-        mark,
+        Spinner("dots", style=style) if line.status == "running" else Text(mark, style=style),
         Text(f"{name}{runs}"),
-        middle,
+        ProgressBar(total=line.total, completed=line.ended, width=24) if line.total else Text(""),
         Text(f"{count}{took:.1f} s{note}", style="dim", overflow="fold"),
     )

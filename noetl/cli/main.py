@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,23 +14,14 @@ from typing import Any
 import click
 
 from noetl import __version__
-from noetl.cli.complaints import (
-    INTERRUPTED,
-    complain,
-    complain_of_file,
-    complain_of_usage,
-    hush,
-    report_internal_error,
-)
-from noetl.config import colours
-from noetl.errors import NoetlError
+from noetl.cli.complaints import INTERRUPTED, hush, report_error
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
-    "down": ("noetl.cli.standing:down", "Stop the stack that runs on this home."),
-    "status": ("noetl.cli.standing:status", "Say whether a stack runs on this home, and how it is."),
+    "down": ("noetl.cli.up:down", "Stop the stack that runs on this home."),
+    "status": ("noetl.cli.up:status", "Say whether a stack runs on this home, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),
@@ -38,7 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
     "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),
-    "export": ("noetl.cli.export:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
+    "export": ("noetl.cli.sql:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),
@@ -73,17 +65,17 @@ class CommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        with _uncollected():
+        with _pause_collector():
             command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("CommandGroup"):
+        with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_collector() -> Iterator[None]:
     """What is imported stays: looking for garbage in it, again and again, is a tenth of a short
     run."""
     gc.disable()
@@ -115,35 +107,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         # A terminal of another encoding, or a file's name that is no text, is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(None if argv is None else list(argv))
+        sys.exit(_run(None if argv is None else list(argv)))
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("Interrupted.", err=True)
-        code = INTERRUPTED
-    hush()
-    if "duckdb" in sys.modules:
-        # Its bindings complain on standard error of all that is left when they go.
-        gc.unfreeze()
-    else:
-        # The interpreter collects all modules on its way out, which takes a fifth of a second: the
-        # process ends, its memory is given back anyway.
-        gc.freeze()
-    sys.exit(code)
+        sys.exit(INTERRUPTED)
+    finally:
+        hush()
+        if "duckdb" in sys.modules:
+            # Its bindings complain on standard error of all that is left when they go.
+            gc.unfreeze()
+        else:
+            # The interpreter collects all modules on its way out, which takes a fifth of a second:
+            # the process ends, its memory is given back anyway.
+            gc.freeze()
 
 
 def _run(argv: list[str] | None) -> int:
+    # Without NO_COLOR as the terminal can.
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=colours())
-    except click.ClickException as error:
-        return complain_of_usage(error)
-    except NoetlError as error:
-        return complain(error)
-    except OSError as error:
-        return complain_of_file(error)
+        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=color)
     except click.exceptions.Abort:
         raise
     except Exception as error:  # noqa: BLE001
-        # Nobody who made no mistake should be shown a traceback.
-        return report_internal_error(error)
+        return report_error(error)
     return code if isinstance(code, int) else 0
 
 

@@ -1,33 +1,34 @@
-"""What user code printed, for people: whole lines, each with the name of its step."""
+"""Shows what python and shell tasks print: while a run goes on, after a failure, and as `noetl
+execution logs`. Whole lines, each with the name of its step."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import click
 
+from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
+from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogFilter
-from noetl.usecases import inspect, logs
+from noetl.usecases import inspect, waiting
+from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
 
-#: Seconds between two looks while an execution runs.
+#: Seconds between two looks while an execution runs, and those that `--follow` waits before it
+#: looks although nothing was heard of.
 LOOK_S: Final = 0.2
-#: Chunks that are asked for at once.
-PAGE: Final = 200
-#: The events that tell of children.
-CALLS: Final = (ChildRequested.type, ChildEnded.type)
-#: Lines that are shown of what failed.
-LAST: Final = 10
+WAIT_S: Final = 5.0
 
 
 class PrintedLines:
@@ -37,11 +38,11 @@ class PrintedLines:
     def __init__(self) -> None:
         self._rest: dict[tuple[Json, ...], tuple[str, str]] = {}
 
-    def of(self, chunk: JsonMap) -> Iterator[str]:
+    def add(self, chunk: JsonMap) -> Iterator[str]:
         """The lines that the chunk ends."""
         keys = ("run_id", "iteration", "task", "attempt", "delivery", "stream")
         key = tuple(chunk[name] for name in keys)
-        place = place_of(chunk)
+        place = place_of(chunk["step"], chunk["iteration"])
         _, before = self._rest.pop(key, (place, ""))
         *whole, rest = (before + chunk["text"]).split("\n")
         if rest:
@@ -56,22 +57,9 @@ class PrintedLines:
         self._rest.clear()
 
 
-def place_of(chunk: JsonMap) -> str:
+def place_of(step: Json, iteration: Json) -> str:
     """`step`, or `step[3]`."""
-    inside = "" if chunk["iteration"] is None else f"[{chunk['iteration']}]"
-    return f"{chunk['step']}{inside}"
-
-
-class PrintedSource(Protocol):
-    """Executions, as whoever reads their logs sees them."""
-
-    def logs(self, execution_id: str, after: int, limit: int) -> Sequence[JsonMap]:
-        """Chunks behind a number, as the API shows them."""
-        ...
-
-    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
-        """Those behind a version that tell of children: that one began, or has ended."""
-        ...
+    return f"{step}" if iteration is None else f"{step}[{iteration}]"
 
 
 @dataclass(slots=True)
@@ -87,25 +75,28 @@ class _Member:
     ended: bool = False
     children: dict[str, _Member] = field(default_factory=dict)
 
+    def note_call(self, event: Event) -> None:
+        match event.fact:
+            case ChildRequested(child_id=child):
+                place = place_of(event.draft.step, event.draft.iteration)
+                self.children[child] = _Member(child, f"{self.place}{place} > ")
+            case ChildEnded(child_id=str(child)) if child in self.children:
+                self.children[child].ended = True
 
-def _note_call(caller: _Member, event: Event) -> None:
-    match event.fact:
-        case ChildRequested(child_id=child):
-            inside = {"step": event.draft.step, "iteration": event.draft.iteration}
-            caller.children[child] = _Member(child, f"{caller.place}{place_of(inside)} > ")
-        case ChildEnded(child_id=str(child)) if child in caller.children:
-            caller.children[child].ended = True
-        case _:
-            pass
+    def rest(self) -> Iterator[str]:
+        for line in self.lines.rest():
+            yield self.place + line
+        for child in self.children.values():
+            yield from child.rest()
 
 
 class FamilyLog:
-    """What an execution prints and what those print that it calls, whose lines begin with the place
-    of the call: `call[0] > step | text`."""
+    """What an execution and those that it calls print. Lines of a child begin with the place of the
+    call: `call[0] > step | text`."""
 
-    def __init__(self, source: PrintedSource, execution_id: str) -> None:
+    def __init__(self, source: FollowedExecution) -> None:
         self._source = source
-        self._top = _Member(execution_id)
+        self._top = _Member(source.execution_id)
 
     def new_lines(self) -> Iterator[str]:
         """What came since the last time."""
@@ -113,43 +104,34 @@ class FamilyLog:
 
     def rest(self) -> Iterator[str]:
         """The lines that nothing has ended."""
-        return self._rest(self._top)
+        return self._top.rest()
 
     def _read(self, one: _Member) -> Iterator[str]:
-        # First: what a child printed before its end was told of is in its log.
-        self._learn_of_children(one)
-        while chunks := self._source.logs(one.execution_id, one.seen, PAGE):
+        # First: what a child printed before its end was recorded is in its log.
+        while events := self._source.calls(one.execution_id, one.version):
+            one.version = events[-1].version
+            for event in events:
+                one.note_call(event)
+        while chunks := self._source.logs(one.execution_id, one.seen):
             one.seen = int(chunks[-1]["seq"])
             for chunk in chunks:
-                for line in one.lines.of(chunk):
+                for line in one.lines.add(chunk):
                     yield one.place + line
         for child in list(one.children.values()):
             yield from self._read(child)
             if child.ended:
-                yield from self._rest(child)
+                yield from child.rest()
                 del one.children[child.execution_id]
 
-    def _learn_of_children(self, one: _Member) -> None:
-        while events := self._source.calls(one.execution_id, one.version):
-            one.version = events[-1].version
-            for event in events:
-                _note_call(one, event)
 
-    def _rest(self, one: _Member) -> Iterator[str]:
-        for line in one.lines.rest():
-            yield one.place + line
-        for child in one.children.values():
-            yield from self._rest(child)
+class Verbose(ProgressView):
+    """A progress that also shows what user code prints, as it comes."""
 
-
-class Verbose:
-    """A progress that also tells what user code prints, as it comes."""
-
-    def __init__(self, progress: ProgressView, source: PrintedSource, execution_id: str) -> None:
+    def __init__(self, progress: ProgressView, source: FollowedExecution) -> None:
         self._progress = progress
-        #: Whoever follows must come by often enough for what is printed between events.
+        #: Often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
-        self._log = FamilyLog(source, execution_id)
+        self._log = FamilyLog(source)
         self._looked = 0.0
 
     def __enter__(self) -> ProgressView:
@@ -157,66 +139,92 @@ class Verbose:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._show()
-        for line in self._log.rest():
-            self._say(line)
+        self._show(self._log.new_lines())
+        self._show(self._log.rest())
         self._progress.__exit__(*error)
 
     def on(self, event: Event) -> None:
         if isinstance(event.fact, StepDone | StepFailed):
-            self._show()
+            self._show(self._log.new_lines())
         self._progress.on(event)
 
     def tick(self) -> None:
         if time.monotonic() - self._looked >= LOOK_S:
-            self._show()
+            self._show(self._log.new_lines())
         self._progress.tick()
 
-    def _show(self) -> None:
-        for line in self._log.new_lines():
-            self._say(line)
+    def _show(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            # Not click, which writes past the live table's stand-in for standard error, and so into
+            # the table. Where the reader has gone, the execution goes on.
+            with suppress(OSError):
+                print(line, file=sys.stderr)
         self._looked = time.monotonic()
-
-    def _say(self, line: str) -> None:
-        # Not click, which writes past the live table's stand-in for standard error, and so into the
-        # table.
-        with suppress(OSError):  # whoever listened has gone; the execution goes on
-            print(line, file=sys.stderr)
-
-
-class PrintedOutput:
-    """Logs in a database that this process reaches."""
-
-    def __init__(self, rt: Runtime) -> None:
-        self._rt = rt
-
-    def logs(self, execution_id: str, after: int, limit: int) -> Sequence[JsonMap]:
-        page = logs.page(self._rt, execution_id, LogFilter(), after, limit)
-        return [chunk_view(chunk) for chunk in page.chunks]
-
-    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
-        return inspect.events(self._rt, execution_id, after, types=CALLS)
-
-    def end(self, execution_id: str, error: JsonMap) -> list[str]:
-        """The last lines of what failed with `error`."""
-        where = LogFilter(error.get("step"), error.get("iteration"), error.get("attempt"))
-        return logs.last_lines(self._rt, execution_id, where, LAST)
-
-
-def with_last_lines(report: JsonMap, end: Callable[[str, JsonMap], list[str]]) -> JsonMap:
-    """The report of an execution that failed, and `last_lines`: what its failed step had printed at
-    last."""
-    error = report.get("error")
-    if not error or error.get("step") is None:
-        return report
-    return {**report, "last_lines": end(str(report["execution_id"]), error)}
 
 
 def show_last_lines(report: JsonMap) -> None:
-    """Behind the error, on standard error."""
-    lines = report.get("last_lines")
-    if not lines:
+    """Shows what a failed step had printed at last, on standard error."""
+    lines, error = report.get("last_lines"), find_failed_step(report)
+    if not lines or error is None:
         return
-    click.echo(f"The last lines that step {report['error']['step']} printed:", err=True)
+    click.echo(f"The last lines that step {error['step']} printed:", err=True)
     for line in lines:
         click.echo(f"  | {line}", err=True)
+
+
+@click.command(epilog="Example: noetl execution logs 1234567890123 --step load --iteration 3 -f")
+@click.argument("execution_id")
+@click.option("--step", metavar="NAME", help="Only what this step printed.")
+@click.option("--iteration", metavar="N", type=click.IntRange(min=0), help="Only this iteration, from 0.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only this attempt, from 1.")
+@click.option("--children", "-c", is_flag=True, help="Also what the playbooks that it calls print.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the execution ends.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON: an object for each piece of text.")
+@click.pass_context
+def logs(
+    ctx: click.Context,
+    execution_id: str,
+    step: str | None,
+    iteration: int | None,
+    attempt: int | None,
+    children: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """What python and shell tasks printed, in order, each line with the name of its step.
+
+    Secrets are masked. Of one attempt at most 64 MiB are kept.
+    """
+    where = LogFilter(step, iteration, attempt)
+    if children and (as_json or where != LogFilter()):
+        raise click.UsageError("--children shows everything as text; leave out the other options.", ctx)
+    with open_runtime() as rt:
+        one = _read_one(rt, execution_id, where, follow=follow, as_json=as_json)
+        for text in _read_family(rt, execution_id, follow=follow) if children else one:
+            click.echo(text)
+
+
+def _read_one(
+    rt: Runtime, execution_id: str, where: LogFilter, *, follow: bool, as_json: bool
+) -> Iterator[str]:
+    lines, after = PrintedLines(), 0
+    while True:
+        page = waiting.printed(rt, execution_id, where, after, LOG_PAGE, WAIT_S if follow else 0.0)
+        for chunk in map(chunk_view, page.chunks):
+            after = chunk["seq"]
+            yield from [json.dumps(chunk, ensure_ascii=False)] if as_json else lines.add(chunk)
+        if page.is_last or (page.next is None and not follow):
+            break
+    yield from lines.rest()
+
+
+def _read_family(rt: Runtime, execution_id: str, *, follow: bool) -> Iterator[str]:
+    """Looks now and then: no watch covers many logs."""
+    log = FamilyLog(LocalExecution(rt, execution_id))
+    while True:
+        is_over = not follow or inspect.execution(rt, execution_id).status in ENDED
+        yield from log.new_lines()
+        if is_over:
+            break
+        time.sleep(LOOK_S)
+    yield from log.rest()

@@ -1,4 +1,4 @@
-"""What people see while an execution runs: a live table on a terminal, plain lines elsewhere.
+"""What people see while an execution runs: here plain lines, in `live` a table on a terminal.
 
 Both are written to standard error; standard output belongs to the result.
 """
@@ -6,121 +6,202 @@ Both are written to standard error; standard output belongs to the result.
 from __future__ import annotations
 
 import math
-from typing import Protocol, TextIO
+import time
+from dataclasses import dataclass, field
+from typing import TextIO, assert_never
 
-from noetl.cli.step_progress import StepProgress, StepsProgress
+from noetl.engine.notices import PassedErrors, describe
 from noetl.facts import events as e
 from noetl.facts.events import Event
+from noetl.facts.outcome import ErrorInfo
+
+#: Errors that a step went on after that plain progress shows, one line each; the last line of the
+#: step counts all.
+ERRORS_SHOWN = 10
 
 
-class ProgressView(Protocol):
-    """Is told each event once, in order."""
+@dataclass(slots=True)
+class StepProgress:
+    """What is known of one step."""
 
-    #: Seconds after which `tick` has something to do, though nothing happened.
-    tick_s: float
+    status: str = "running"
+    note: str = ""
+    runs: int = 0
+    total: int | None = None
+    ended: int = 0
+    since: float = field(default_factory=time.monotonic)
+    took: float | None = None
+    called: set[str] = field(default_factory=set)
+    #: The number of items is not known: a cursor finds them.
+    grows: bool = False
+    #: The errors that it went on after, over all its runs, and the iterations of this run that
+    #: failed.
+    passed: PassedErrors = field(default_factory=PassedErrors)
+    failed: dict[int, ErrorInfo] = field(default_factory=dict)
 
-    def __enter__(self) -> ProgressView: ...
 
-    def __exit__(self, *_: object) -> None: ...
+class StepsProgress:
+    """The steps of an execution, folded from its events."""
 
-    def on(self, event: Event) -> None: ...
+    def __init__(self) -> None:
+        self.lines: dict[str, StepProgress] = {}
 
-    def tick(self) -> None: ...
+    def on(self, event: Event) -> str | None:
+        """Folds the event; what is worth a line of it, or None."""
+        step, iteration = event.draft.step, event.draft.iteration
+        if step is None:
+            return None
+        line = self.lines.setdefault(step, StepProgress())
+        place = step if iteration is None else f"{step}[{iteration}]"
+        match event.fact:
+            case e.StepScheduled():
+                _restart(line)
+                text = "started" if line.runs == 1 else f"started (run {line.runs})"
+            case e.LoopStarted(count=count, cursor=cursor):
+                line.total, line.grows = count, cursor
+                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
+            case e.LoopClaimed(count=count):
+                line.total = (line.total or 0) + count
+                return None  # reported by those that have ended
+            case e.IterationDone() | e.IterationFailed():
+                text = _note_iteration(line, event.fact, iteration or 0)
+            case e.AttemptFailed(error=error):
+                why = f"{_of_item(error)}: {_one_line(error.message)}"
+                step, text = place, f"attempt {event.draft.attempt} failed{why}"
+                line.note = text
+            case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
+                step, text = place, _note_passed_error(line, event.fact)
+            case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
+                text = _note_move(line, event.fact)
+            case _:
+                text = _note_end(line, event.fact)
+        return f"{step}: {text}" if text else None
 
 
-def _ending(line: StepProgress) -> str:
+def _restart(line: StepProgress) -> None:
+    line.status, line.note, line.took = "running", "", None
+    line.runs += 1
+    line.total, line.ended, line.since = None, 0, time.monotonic()
+    line.called.clear()
+    line.failed = {}
+
+
+def _note_iteration(line: StepProgress, fact: e.IterationDone | e.IterationFailed, number: int) -> str:
+    """Worth a line is every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so
+    on."""
+    line.ended += 1
+    if isinstance(fact, e.IterationFailed):
+        line.failed[number] = fact.error
+    if line.grows:
+        is_worth_a_line = line.ended % 10 ** (len(str(line.ended)) - 1) == 0
+    else:
+        total = line.total or 1
+        is_worth_a_line = line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
+    failed = f", {len(line.failed)} failed" if line.failed else ""
+    return f"{line.ended} of {line.total}{failed}" if is_worth_a_line else ""
+
+
+def _note_passed_error(line: StepProgress, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed) -> str:
+    line.passed = line.passed.after_task(fact)
+    if isinstance(fact, e.TaskFailed) and fact.fatal:
+        return ""
+    line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
+    return line.note if line.passed.count <= ERRORS_SHOWN else ""
+
+
+def _of_item(error: ErrorInfo) -> str:
+    return f" with item {error.item_text}" if error.item_text else ""
+
+
+def _note_move(line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> str:
+    match fact:
+        case e.StepSuspended(child=e.ChildCall(path=path)):
+            line.status, line.note = "waiting", f"waits for playbook {path}"
+            return ""  # reported when the child is there
+        case e.StepSuspended(due_at=due):
+            line.status, line.note = "waiting", f"until {due}" if due else "waiting"
+            return f"waiting: {line.note}"
+        case e.StepResumed():
+            line.status, line.note = "running", ""
+            return ""
+        case e.ChildRequested():
+            return _note_call(line, fact)
+        case _:
+            assert_never(fact)
+
+
+def _note_call(line: StepProgress, fact: e.ChildRequested) -> str:
+    """A loop may call thousands: each path is reported once."""
+    if line.total is None:
+        verb = "calls" if fact.detached else "waits for"
+        line.note = f"{verb} playbook {fact.path} (execution {fact.child_id})"
+        return line.note
+    line.note = f"calls playbook {fact.path}"
+    is_known = fact.path in line.called
+    line.called.add(fact.path)
+    return "" if is_known else line.note
+
+
+def _note_end(line: StepProgress, fact: e.Fact) -> str:
     """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
-    if line.status != "done" or line.took is None:
+    match fact:
+        case e.StepDone():
+            if line.failed:
+                line.passed = line.passed.after_loop(line.failed, line.total or 0)
+            line.status, line.note = "done", describe(line.passed)
+        case e.StepFailed(error=error):
+            line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
+        case e.StepSkipped(reason=reason):
+            line.status, line.note = "skipped", reason
+        case e.StepCancelled(reason=reason):
+            line.status, line.note = "cancelled", reason
+        case _:
+            return ""
+    line.took = time.monotonic() - line.since
+    if line.status != "done":
         return line.status + (f": {line.note}" if line.note else "")
     return f"done, {line.note}, in {line.took:.2f} s" if line.note else f"done in {line.took:.2f} s"
 
 
-def _worth_telling(line: StepProgress) -> bool:
-    """Every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so on."""
-    if line.grows:
-        step = int(10 ** (len(str(line.ended)) - 1))
-        return line.ended % step == 0
-    total = line.total or 1
-    return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
-class PlainProgress:
-    """One line for each thing worth saying; loops speak at every tenth of their items, or less and
-    less often."""
+class ProgressView:
+    """Gets each event once, in order. This one shows nothing."""
 
+    #: Seconds after which `tick` has something to do, though nothing happened.
     tick_s = math.inf
+
+    def __enter__(self) -> ProgressView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends what is shown."""
+
+    def on(self, event: Event) -> None:
+        """Shows an event."""
+
+    def tick(self) -> None:
+        """Shows that time passes."""
+
+
+class PlainProgress(ProgressView):
+    """One line for each thing worth saying; loops get one at every tenth of their items, or less
+    and less often."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._deaf = False
+        self._closed = False
         self._steps = StepsProgress()
 
-    def __enter__(self) -> PlainProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def tick(self) -> None:
-        """Nothing moves between events."""
-
     def on(self, event: Event) -> None:
-        line = self._steps.on(event)
-        if line is None or event.draft.step is None:
-            return
-        name = event.draft.step
-        match event.fact:
-            case e.AttemptFailed() | e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
-                name += f"[{event.draft.iteration}]" if event.draft.iteration is not None else ""
-                text = line.note
-            case e.StepScheduled():
-                text = "started" if line.runs == 1 else f"started (run {line.runs})"
-            case e.IterationDone() | e.IterationFailed():
-                if not _worth_telling(line):
-                    return
-                text = f"{line.ended} of {line.total}" + (
-                    f", {len(line.failed)} failed" if line.failed else ""
-                )
-            case e.ChildRequested():
-                text = line.note
-            case e.LoopStarted(count=count, cursor=cursor):
-                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
-            case _:
-                text = _ending(line)
-        self._say(f"{name}: {text}\n")
-
-    def _say(self, text: str) -> None:
-        if self._deaf:
+        text = self._steps.on(event)
+        if text is None or self._closed:
             return
         try:
-            self._stream.write(text)
+            self._stream.write(f"{text}\n")
             self._stream.flush()
         except OSError:
-            # Whoever listened (`2>&1 | head`) has gone. The execution goes on.
-            self._deaf = True
-
-
-def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> ProgressView:
-    """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody
-    listens."""
-    if quiet or stream is None:
-        return NoProgress()
-    if stream.isatty():
-        from noetl.cli.live import LiveTable  # draws with rich, which takes a while to import
-
-        return LiveTable(stream, title)
-    return PlainProgress(stream)
-
-
-class NoProgress:
-    """Says nothing."""
-
-    tick_s = math.inf
-
-    def __enter__(self) -> NoProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def on(self, event: Event) -> None: ...
-
-    def tick(self) -> None: ...
+            # The reader (`2>&1 | head`) has gone. The execution goes on.
+            self._closed = True

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import click
-
-from noetl.cli.complaints import warn_of_playbook, word
-from noetl.cli.follow import PAGE, EventBatch, follow
-from noetl.cli.printed import CALLS, LAST, Verbose, with_last_lines
+from noetl.cli.complaints import warn, warn_of_playbook
+from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, find_failed_step, follow
+from noetl.cli.printed import Verbose
 from noetl.cli.progress import ProgressView
 from noetl.cli.services import queues_of
 from noetl.client import Client
@@ -29,10 +27,10 @@ POLL_S = 0.1
 WAIT_S = 25.0
 BREATH_S = 0.02
 
-#: How long workers may take to be seen before somebody is told that there is none, in seconds.
+#: How long workers may take to be seen before a warning says that there is none, in seconds.
 WORKERS_S = 3.0
 
-#: Somebody sits before the command: a server that is away is asked once more, a moment later.
+#: A person waits for the command: a server that is away is asked once more, a moment later.
 TRIES = 2
 
 
@@ -43,7 +41,7 @@ def connect(server: str) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class RemoteExecution:
-    """An execution on a server, as `follow` sees it."""
+    """An execution on a server."""
 
     client: Client
     execution_id: str
@@ -65,32 +63,20 @@ class RemoteExecution:
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
-    def report(self) -> JsonMap:
-        """Of an execution that failed with the last lines of what did."""
-        return with_last_lines(self.client.report(self.execution_id), self._last_lines)
-
-    def _last_lines(self, execution_id: str, error: JsonMap) -> list[str]:
-        """Those that were printed by what failed with `error`."""
-        return self.client.last_lines(
-            execution_id,
-            LAST,
-            step=error.get("step"),
-            iteration=error.get("iteration"),
-            attempt=error.get("attempt"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteLogs:
-    """The logs of a server's executions, as those who show them read them."""
-
-    client: Client
-
-    def logs(self, execution_id: str, after: int, limit: int) -> list[JsonMap]:
-        return [chunk.data for chunk in self.client.log_page(execution_id, after, limit=limit).chunks]
+    def logs(self, execution_id: str, after: int) -> list[JsonMap]:
+        return [chunk.data for chunk in self.client.log_page(execution_id, after, limit=LOG_PAGE).chunks]
 
     def calls(self, execution_id: str, after: int) -> list[Event]:
         return [from_json(one.data) for one in self.client.event_page(execution_id, after, CALLS).events]
+
+    def report(self) -> JsonMap:
+        """With `last_lines`, where a step failed: what it had printed at last."""
+        found = self.client.report(self.execution_id)
+        error = find_failed_step(found)
+        if error is None:
+            return found
+        where = {name: error.get(name) for name in ("step", "iteration", "attempt")}
+        return {**found, "last_lines": self.client.last_lines(self.execution_id, LAST, **where)}
 
 
 def run_remote(
@@ -117,36 +103,32 @@ def run_remote(
         started = client.start(registered.path, payload, version=registered.version, overrides=overrides)
         _warn_of_waiting(client, content)
         there = RemoteExecution(client, started.execution_id)
-        with Verbose(progress, RemoteLogs(client), started.execution_id) if verbose else progress as shown:
+        with Verbose(progress, there) if verbose else progress as shown:
             follow(there, shown, wait=wait, wait_s=WAIT_S)
         return there.report()
 
 
 def _warn_of_waiting(client: Client, content: str) -> None:
-    """Says which steps nobody would run: their queue has no worker."""
+    """Names the steps that no worker would run: none serves their queue."""
     try:
         net = load_playbook(content, file="", kinds=installed_kinds())
     except PlaybookInvalid:
         # The server took it: it has tools that are not installed here.
         return
-    for queue in sorted(_unserved(client, queues_of(net))):
+    for queue in sorted(_find_unserved(client, queues_of(net))):
         steps = ", ".join(step.name for step in net.transitions if step.calls and step.queue == queue)
-        click.echo(
-            f"{word('warning', 'yellow')}: no worker of that server serves the queue {queue}, and "
-            f"{steps} would wait there until one"
-            f" does: `noetl worker -Q {queue}`, or `noetl up -Q {queue}`.",
-            err=True,
+        warn(
+            f"no worker of that server serves the queue {queue}, and {steps} would wait there until one "
+            f"does: `noetl worker -Q {queue}`, or `noetl up -Q {queue}`."
         )
 
 
-def _unserved(client: Client, queues: set[str]) -> set[str]:
+def _find_unserved(client: Client, queues: set[str]) -> set[str]:
     """Those that no worker serves; workers that are about to start have a moment."""
     give_up = time.monotonic() + WORKERS_S
-    while (left := queues - _served(client)) and time.monotonic() < give_up:
+    while True:
+        served = {queue for worker in client.runtime()["workers"] for queue in worker["queues"]}
+        left = queues - served
+        if not left or time.monotonic() >= give_up:
+            return left
         time.sleep(POLL_S)
-    return left
-
-
-def _served(client: Client) -> set[str]:
-    """The queues of the workers that were seen within a minute."""
-    return {queue for one in client.runtime()["workers"] for queue in one["queues"]}

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import itertools
 import json
-from collections.abc import Mapping
-from pathlib import Path
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from noetl.cli.inputs import json_out
-from noetl.cli.opened import opened
-from noetl.cli.result_source import ResultReader, source_of
-from noetl.cli.result_sql import query
+from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.process import open_runtime
+from noetl.cli.remote import connect
 from noetl.cli.tables import table
+from noetl.client import Client
 from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.facts.reference import Lazy
+from noetl.results.tables import rows_of, text
 from noetl.usecases import results
+from noetl.usecases.ports import Results
+from noetl.usecases.runtime import Runtime
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Ending of a reference → how DuckDB reads such a file.
+_READERS: Final = {
+    ".parquet": "read_parquet({})",
+    ".ndjson": "read_json({}, format = 'newline_delimited')",
+    ".csv": "read_csv({})",
+}
+_MEMORY: Final = "1GB"
 
 server_option = click.option("--server", metavar="URL", help="Ask a running server instead.")
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
 @click.group(epilog="Example: noetl result head noetl://results/executions/1234567890123/9f86….parquet")
@@ -45,11 +64,11 @@ def result() -> None:
 @server_option
 def get(ref: str, output: Path | None, server: str | None) -> None:
     """Write the result REF to standard output, as JSON."""
-    with source_of(server) as source:
+    with _open_source(server) as source:
         if output is not None:
-            _saved(source, _checked(ref), output)
+            _save(source, _full_reference(ref), output)
             return
-        for piece in source.text(_checked(ref)):
+        for piece in source.text(_full_reference(ref)):
             click.echo(piece, nl=False)
     click.echo()
 
@@ -72,13 +91,10 @@ def get(ref: str, output: Path | None, server: str | None) -> None:
 @server_option
 def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
     """Show the first rows of the table, or items of the list, that REF stands for."""
-    with source_of(server) as source:
-        rows, length = source.page(_checked(ref), count)
-    if as_json:
-        json_out(rows)
-        return
-    _show(rows)
-    if length > len(rows):
+    with _open_source(server) as source:
+        rows, length = source.page(_full_reference(ref), count)
+    _show(rows, as_json=as_json)
+    if length > len(rows) and not as_json:
         click.echo(f"{len(rows)} of {length}", err=True)
 
 
@@ -93,12 +109,9 @@ def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
 def sql(ref: str, sql: str, as_json: bool) -> None:
     """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing
     else."""
-    with opened() as rt:
-        rows = query(rt.results, results.reference_of(_checked(ref)), sql)
-    if as_json:
-        json_out(rows)
-        return
-    _show(rows)
+    with open_runtime() as rt:
+        rows = _query(rt.results, results.reference_of(_full_reference(ref)), sql)
+    _show(rows, as_json=as_json)
 
 
 @result.command(
@@ -109,12 +122,10 @@ def sql(ref: str, sql: str, as_json: bool) -> None:
 @as_json_option
 def gc(dry_run: bool, as_json: bool) -> None:
     """Clear away results whose time is over, as the sweeper does now and then."""
-    with opened() as rt:
+    with open_runtime() as rt:
         done = results.collect(rt, rt.clock(), dry_run=dry_run)
     if as_json:
-        removed = list(done.removed)
-        counts = {"objects": done.objects, "kept": done.kept, "unknown": done.unknown, "logs": done.logs}
-        json_out({"removed": removed, **counts})
+        json_out({name: getattr(done, name) for name in ("removed", "objects", "kept", "unknown", "logs")})
         return
     for place in done.removed:
         click.echo(place)
@@ -129,7 +140,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
         )
 
 
-def _checked(ref: str) -> str:
+def _full_reference(ref: str) -> str:
     """The reference with its scheme. Raises BadRequest for what cannot be one."""
     if ref.startswith(STORE):
         return ref
@@ -142,7 +153,7 @@ def _checked(ref: str) -> str:
     return STORE + ref.removeprefix("results/")
 
 
-def _saved(source: ResultReader, ref: str, target: Path) -> None:
+def _save(source: _LocalResults | _RemoteResults, ref: str, target: Path) -> None:
     """All of it or nothing: a file that is there is whole."""
     draft = target.with_name(f".{target.name}.part")
     try:
@@ -156,16 +167,130 @@ def _saved(source: ResultReader, ref: str, target: Path) -> None:
     click.echo(f"{target}: {target.stat().st_size:,} bytes", err=True)
 
 
-def _show(rows: list[Json]) -> None:
-    if not rows:
+def _show(rows: list[Json], *, as_json: bool) -> None:
+    if as_json:
+        json_out(rows)
+    elif not rows:
         click.echo("No rows.", err=True)
-        return
-    if not all(isinstance(row, Mapping) for row in rows):
+    elif all(isinstance(row, Mapping) for row in rows):
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        table(columns or ("value",), [[_cell(row.get(name)) for name in columns] for row in rows])
+    else:
         table(("value",), [(_cell(row),) for row in rows])
-        return
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table(columns or ("value",), [[_cell(row.get(name)) for name in columns] for row in rows])
 
 
 def _cell(value: Json) -> Json:
     return value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
+
+
+# --- the store of the settings, or that of a server ---
+
+
+@contextlib.contextmanager
+def _open_source(server: str | None) -> Iterator[_LocalResults | _RemoteResults]:
+    if server is not None:
+        with connect(server) as client:
+            yield _RemoteResults(client)
+        return
+    with open_runtime() as rt:
+        yield _LocalResults(rt)
+
+
+class _LocalResults:
+    def __init__(self, rt: Runtime) -> None:
+        self._results = rt.results
+
+    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
+        found = results.page(self._results.load, results.reference_of(ref), 0, limit)
+        return found.items, found.length
+
+    def text(self, ref: str) -> Iterator[str]:
+        return results.json_of(self._results.load(results.reference_of(ref)), self._results.load)
+
+    def save(self, ref: str, target: Path) -> None:
+        reference = results.reference_of(ref)
+        if results.is_value(reference):
+            with target.open("w", encoding="utf-8") as file:
+                file.writelines(self.text(ref))
+            return
+        with self._results.file(reference) as path:
+            shutil.copyfile(path, target)
+
+
+class _RemoteResults:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
+        found = self._client.result_page(ref, limit=limit)
+        return found.items, found.length
+
+    def text(self, ref: str) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for block in self._client.download(ref):
+            yield decoder.decode(block)
+
+    def save(self, ref: str, target: Path) -> None:
+        with target.open("wb") as file:
+            file.writelines(self._client.download(ref, raw=True))
+
+
+# --- SQL over one result ---
+
+
+def _query(kept: Results, reference: JsonMap, sql: str) -> list[dict[str, Json]]:
+    """The rows that `sql` yields over the table `result`, within bounds of memory; nothing else can
+    be reached. Raises BadRequest where DuckDB refuses, NotFound where the result is gone."""
+    import duckdb  # the driver takes 90 ms, which other commands do without
+
+    with (
+        TemporaryDirectory(prefix="noetl-sql-") as scratch,
+        _table_file(kept, reference, scratch) as path,
+    ):
+        try:
+            with _open_confined(path, scratch) as connection:
+                return rows_of(connection.execute(sql))
+        except duckdb.Error as error:
+            raise BadRequest(f"The query cannot be run: {str(error).strip()}") from error
+
+
+@contextlib.contextmanager
+def _open_confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
+    """A database that sees one file, as `result`."""
+    import duckdb  # see `_query`
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "temp_directory": scratch,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+    }
+    reader = _READERS[path.suffix].format(text(str(path)))
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE VIEW result AS SELECT * FROM {reader}")  # noqa: S608 - quoted
+        connection.execute(f"SET allowed_paths = [{text(str(path))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+@contextlib.contextmanager
+def _table_file(kept: Results, reference: JsonMap, scratch: str) -> Iterator[Path]:
+    """A file that DuckDB can read, with the rows of the result; any value that is not a list is
+    one row."""
+    if PurePosixPath(reference["ref"]).suffix in _READERS:
+        with kept.file(reference) as path:
+            yield path
+        return
+    value = kept.load(reference)
+    items = itertools.chain.from_iterable(value.pages()) if isinstance(value, Lazy) else value
+    path = Path(scratch, "result.ndjson")
+    with path.open("w", encoding="utf-8") as out:
+        for item in items if isinstance(value, Lazy | list) else [value]:
+            row = item if isinstance(item, dict) else {"value": item}
+            out.writelines(results.json_of(row, kept.load))
+            out.write("\n")
+    yield path

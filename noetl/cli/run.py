@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from noetl import bootstrap
-from noetl.cli.complaints import hush, warn_of_playbook, word
-from noetl.cli.completion import complete_file
-from noetl.cli.descendants import attend
-from noetl.cli.follow import PAGE, EventBatch, follow
-from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
-from noetl.cli.printed import PrintedOutput, Verbose, show_last_lines, with_last_lines
-from noetl.cli.progress import ProgressView, progress_for
-from noetl.cli.repeats import drop_repeats
-from noetl.cli.signals import not_ignored
+from noetl.cli.complaints import hush, warn, warn_of_playbook, word
+from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
+from noetl.cli.inputs import complete_file, directories_of, overrides_of, payload_of, read_text
+from noetl.cli.printed import Verbose, show_last_lines
+from noetl.cli.process import cancel_on_signals, drop_repeats
+from noetl.cli.progress import ProgressView
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
-from noetl.usecases import catalog, control, inspect
+from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
@@ -39,11 +33,6 @@ ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt",
 
 #: Exit code by status; anything else is 1.
 EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
-
-POLL_S = 0.02
-
-#: Seconds that running work has to end, once Ctrl-C was pressed.
-GRACE_S = 3.0
 
 
 @click.command(epilog="Example: noetl run examples/hello.yaml --set name=Ada")
@@ -86,7 +75,7 @@ def run(
     """
     text = read_text(file)
     given, over = payload_of(payload), overrides_of(overrides)
-    progress = progress_for(sys.stderr, file.name, quiet=quiet or as_json)
+    progress = progress_for(sys.stderr, quiet=quiet or as_json)
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
@@ -102,107 +91,67 @@ def run(
             verbose=verbose,
         )
     else:
-        with _here(file, text, strict=strict) as (rt, row):
+        with _run_in_process(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
-            request = _request(file, row, given, over)
-            report = _run_here(rt, request, progress, wait=wait, verbose=verbose)
+            request = StartRequest(
+                row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
+            )
+            execution = LocalExecution(rt, start(rt, request).execution_id)
+            with Verbose(progress, execution) if verbose else progress as shown:
+                _follow(execution, shown, wait=wait)
+            report = execution.report()
     show(report, as_json=as_json, file=str(file))
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
 
 @contextmanager
-def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, PlaybookRow]]:
+def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, PlaybookRow]]:
     """This process as the whole of NoETL, and the version that `text` is."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     drop_repeats()
-    with ended_like_by_hand(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
+    with cancel_on_signals(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
         yield rt, catalog.register(rt, text, str(file), strict=strict)
 
 
-def _run_here(
-    rt: Runtime, request: StartRequest, progress: ProgressView, *, wait: bool, verbose: bool
-) -> JsonMap:
-    execution_id = start(rt, request).execution_id
-    printed = PrintedOutput(rt)
-    with Verbose(progress, printed, execution_id) if verbose else progress as shown:
-        _follow(rt, execution_id, shown, wait=wait)
-    return with_last_lines(inspect.report(rt, execution_id).as_json(), printed.end)
-
-
-def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap) -> StartRequest:
-    directories = tuple(map(str, directories_of(file)))
-    return StartRequest(row.path, row.version, payload, overrides, directories=directories)
-
-
-def _follow(rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool) -> None:
-    follow(_LocalExecution(rt, execution_id), progress, wait=wait, wait_s=POLL_S)
-    attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
+def _follow(execution: LocalExecution, progress: ProgressView, *, wait: bool) -> None:
+    rt, execution_id = execution.rt, execution.execution_id
+    follow(execution, progress, wait=wait, wait_s=POLL_S)
+    follow_descendants(rt, execution_id, progress, wait=wait)
     for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):
-        # Nobody reads the log of an execution that is over, and what goes on may be paid for.
+        # The log of an execution that is over is hardly read, and what still runs may be paid for.
         if isinstance(event.fact, TaskAbandoned) and event.fact.error is not None:
-            click.echo(f"{word('warning', 'yellow')}: {event.fact.error.message}", err=True)
+            warn(event.fact.error.message)
 
 
-@contextmanager
-def ended_like_by_hand() -> Iterator[None]:
-    """SIGTERM and SIGHUP cancel as Ctrl-C does: nobody else would end what this process began."""
-    numbers = not_ignored(signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
-def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
-    """Goes on with an execution of another process, until it ends or waits for input. Returns its
+def resume_here(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
+    """Resumes an execution of another process, until it ends or waits for input. Returns its
     report."""
     drop_repeats()
-    with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
-        with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
-            _follow(rt, execution_id, progress, wait=False)
-        report = inspect.report(rt, execution_id).as_json()
-        return with_last_lines(report, PrintedOutput(rt).end)
-
-
-@dataclass(frozen=True, slots=True)
-class _LocalExecution:
-    """An execution of this process, as `follow` sees it."""
-
-    rt: Runtime
-    execution_id: str
-
-    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:  # noqa: ARG002
-        """Not as often as commits: who looks all the time takes time from what runs in this
-        process."""
-        if after:
-            time.sleep(wait_s)
-        news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
-        return EventBatch(news.events, news.row.status, news.row.head_version, bool(news.idle))
-
-    def cancel(self, reason: str) -> None:
-        control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
+    with cancel_on_signals(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
+        execution = LocalExecution(rt, execution_id)
+        with progress_for(sys.stderr, quiet=quiet) as progress:
+            _follow(execution, progress, wait=False)
+        return execution.report()
 
 
 def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
     """The result on standard output; status and error on standard error.
 
-    `file` is where the lines of errors are. The exit code is that of the execution, whoever
-    listens.
+    `file` is where the lines of errors are. The exit code is that of the execution, whether or not
+    anything reads.
     """
     with suppress(BrokenPipeError):
         if as_json:
-            click.echo(json.dumps(as_documented(report), ensure_ascii=False, indent=2))
+            click.echo(json.dumps(select_documented(report), ensure_ascii=False, indent=2))
         else:
-            _tell(report, file)
+            _describe(report, file)
         return
     hush()
 
 
-def as_documented(report: JsonMap) -> JsonMap:
+def select_documented(report: JsonMap) -> JsonMap:
     """The shape that `--json` promises: these keys and no others, but for what an error knows
     besides."""
     steps = {
@@ -213,7 +162,7 @@ def as_documented(report: JsonMap) -> JsonMap:
     return {key: report[key] for key in KEYS} | {"steps": steps, "error": full}
 
 
-def _tell(report: JsonMap, file: str) -> None:
+def _describe(report: JsonMap, file: str) -> None:
     status = str(report["status"])
     colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
     seconds = float(report["duration_ms"]) / 1000
@@ -263,7 +212,7 @@ def explain(error: JsonMap, file: str = "") -> str:
         if in_file
         else ("step", "task", "iteration", "item", "attempt", "line")
     )
-    place = ", ".join(_named(name, error) for name in names if error.get(name) is not None)
+    place = ", ".join(_place(name, error) for name in names if error.get(name) is not None)
     kind = error.get("type") or error.get("kind")
     return (
         (f"{file}:{error['line']}: " if in_file else "")
@@ -272,7 +221,7 @@ def explain(error: JsonMap, file: str = "") -> str:
     )
 
 
-def _named(name: str, error: JsonMap) -> str:
+def _place(name: str, error: JsonMap) -> str:
     """`iteration 3: Oslo`: of several loops the innermost one has the item."""
     inner = "iteration" if error.get("item") is None else "item"
     item = f": {error['item_text']}" if name == inner and error.get("item_text") else ""

@@ -16,8 +16,7 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
-from noetl.cli.repeats import drop_repeats
-from noetl.cli.signals import not_ignored
+from noetl.cli.process import drop_repeats, handle_signals
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
@@ -30,7 +29,7 @@ from noetl.usecases.sweep import sweep
 
 log = logging.getLogger(__name__)
 
-#: Queues whose tasks hold a processor, as simulations do, or a child of their own.
+#: Queues whose tasks hold a processor, as simulations do, or a child process.
 PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
@@ -38,6 +37,9 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
     """What follows `python -m gunicorn` for the API server: a thread for each request that is
     answered or waits, as NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
     threads = requests + streams
+    # gunicorn from 25.1 opens a control socket in the user's home, the same for all servers: two
+    # stacks would fight for it.
+    release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
         *("noetl.wsgi:app", "--bind", bind, "--name", "noetl: server"),
@@ -45,15 +47,8 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
         *("--logger-class", "noetl.api.server_log.ServerLog"),
-        *_without_control_socket(),
+        *(["--no-control-socket"] if release >= (25, 1) else ()),
     ]
-
-
-def _without_control_socket() -> list[str]:
-    """gunicorn from 25.1 opens one in the user's home, the same for all servers: two stacks would
-    fight for it."""
-    release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
-    return ["--no-control-socket"] if release >= (25, 1) else []
 
 
 def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
@@ -65,7 +60,7 @@ def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str
     ]
 
 
-def _become(module: str, argv: list[str]) -> None:
+def _become_program(module: str, argv: list[str]) -> None:
     # The process is to be replaced, without a shell in between.
     os.execv(sys.executable, [sys.executable, "-m", module, *argv])  # noqa: S606
 
@@ -104,14 +99,14 @@ def server(host: str, port: int, threads: int) -> None:
     # The program that this becomes reads its settings itself, and whom it answers follows from
     # where it listens.
     os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})
-    _become("gunicorn", server_argv(host, port, threads, settings.server_streams))
+    _become_program("gunicorn", server_argv(host, port, threads, settings.server_streams))
 
 
 @click.command(epilog="Example: noetl scheduler")
 def scheduler() -> None:
     """Run the scheduler: the single consumer of the `scheduler` queue."""
     _need_broker()
-    _become("celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
+    _become_program("celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
 
 
 @click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
@@ -139,7 +134,7 @@ def scheduler() -> None:
 def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
     """Run a worker for some queues."""
     _need_broker()
-    _become("celery", worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
+    _become_program("celery", worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
 
 
 def all_queues() -> list[str]:
@@ -166,8 +161,7 @@ def sweeper(interval: float | None) -> None:
     bootstrap.open_log(settings)
     drop_repeats()
     stop = threading.Event()
-    for number in not_ignored(signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    handle_signals(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT)
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
     if settings.results_gc_s:
         collector = threading.Thread(target=_collect, args=(rt, stop, settings.results_gc_s), daemon=True)

@@ -1,22 +1,25 @@
-"""`noetl sql`: questions about the log."""
+"""`noetl sql` and `noetl export`: the log as tables, to ask and to take away."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
+import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 from uuid import UUID
 
 import click
+from click.shell_completion import CompletionItem
 
-from noetl.cli.inputs import json_out
-from noetl.cli.opened import opened
+from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.process import open_runtime
 from noetl.cli.tables import table
 from noetl.errors import BadRequest
+from noetl.exports.export import ExportRequest
+from noetl.exports.export import export as write_export
+from noetl.exports.folder import Format
 from noetl.exports.query import QueryAnswer, answer_query
 from noetl.facts.json import Json
 from noetl.projection.tables import TABLES
@@ -33,10 +36,10 @@ _EXACT: Final = 1 << 53
 @click.option(
     "--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N executions; all unless given."
 )
-@click.option("--json", "as_json", is_flag=True, help="QueryAnswer in JSON: a list of rows.")
-@click.option("--csv", "as_csv", is_flag=True, help="QueryAnswer in CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON: a list of rows.")
+@click.option("--csv", "as_csv", is_flag=True, help="Answer in CSV.")
 def sql(query: str | None, last: int | None, as_json: bool, as_csv: bool) -> None:
-    """QueryAnswer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the
+    """Answer QUERY, one statement in the SQL of DuckDB, from the log; without it, list the
     tables and columns.
 
     The tables that QUERY names are filled from the database, and nothing else can be reached.
@@ -47,7 +50,7 @@ def sql(query: str | None, last: int | None, as_json: bool, as_csv: bool) -> Non
     if query is None:
         _describe(as_json, as_csv)
         return
-    with opened() as rt, answer_query(rt, query, last) as answer:
+    with open_runtime() as rt, answer_query(rt, query, last) as answer:
         _show(answer, as_json, as_csv)
 
 
@@ -66,22 +69,11 @@ def _show(answer: QueryAnswer, as_json: bool, as_csv: bool) -> None:
     if as_json:
         json_out([dict(zip(answer.columns, row, strict=True)) for row in rows])
     elif as_csv:
-        _csv(answer.columns, rows)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(map(_text, row) for row in rows)
     else:
         table(answer.columns, ([_text(value) for value in row] for row in rows))
-
-
-def _csv(columns: Sequence[str], rows: Iterator[list[Json]]) -> None:
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(["" if value is None else _text(value) for value in row])
-        if line.tell() > 65_536:
-            click.echo(line.getvalue(), nl=False)
-            line.seek(0)
-            line.truncate()
-    click.echo(line.getvalue(), nl=False)
 
 
 def _cell(value: Any) -> Json:
@@ -106,3 +98,58 @@ def _cell(value: Any) -> Json:
 
 def _text(value: Json) -> Json:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _complete_directory(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Has the shell complete names of directories, where a URL may stand as well."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+@click.command(
+    short_help="Write the log as tables: Parquet, JSON lines, ClickHouse.",
+    epilog="Example: noetl export --to warehouse --format parquet",
+)
+@click.option(
+    "--to",
+    metavar="DIR|URL",
+    required=True,
+    shell_complete=_complete_directory,
+    help="Directory, or fsspec URL such as s3://bucket/noetl.",
+)
+@click.option(
+    "--format",
+    "format_",
+    metavar="FORMAT",
+    type=click.Choice(get_args(Format)),
+    help="parquet (default), jsonl, or clickhouse: Parquet, a schema and a script that loads it.",
+)
+@click.option("--tables", metavar="A,B", help="Only these; all of them unless given. See `noetl sql`.")
+@as_json_option
+def export(to: str, format_: str | None, tables: str | None, as_json: bool) -> None:
+    """Write executions, step runs, tasks, events and the rest as tables.
+
+    A later export to the same directory adds files with what is new since then. Its manifest.json
+    names the files that count. Executions may run meanwhile.
+    """
+    names = [name.strip() for name in (tables or "").split(",") if name.strip()]
+    with open_runtime() as rt:
+        manifest = write_export(rt, ExportRequest(to, cast("Format | None", format_), names))
+    parts_of = manifest.tables.items()
+    if as_json:
+        files = {
+            name: [{"file": part.file, "rows": part.rows, "export": part.export} for part in parts]
+            for name, parts in parts_of
+        }
+        json_out({"to": to, "format": manifest.format, "exports": manifest.exports, "tables": files})
+        return
+    rows = [
+        (
+            name,
+            sum(part.rows for part in parts if part.export == manifest.exports),
+            sum(part.rows for part in parts),
+        )
+        for name, parts in parts_of
+    ]
+    table(("table", "new rows", "all rows"), rows)

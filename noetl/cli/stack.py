@@ -8,34 +8,33 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from noetl import bootstrap
-from noetl.cli.broker import Broker, choose
 from noetl.cli.complaints import warn_of_playbook
-from noetl.cli.follow import follow
+from noetl.cli.follow import follow, progress_for
 from noetl.cli.inputs import directories_of
-from noetl.cli.progress import progress_for
+from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
-from noetl.cli.signals import not_ignored
-from noetl.cli.supervisor import GRACE_S, Service, Supervisor
+from noetl.cli.stack_settings import Broker, choose_broker
+from noetl.cli.supervisor import Service, Supervisor
 from noetl.client import Client
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import load_playbook
 from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
+from noetl.net.model import Net
 from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, write_note
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.catalog import calls
-from noetl.usecases.health import Reachable
 
 #: What the services import, by name: they are other programs, and this one only starts them.
 SHARED = (
@@ -45,6 +44,9 @@ SHARED = (
     "celery.bin.celery",
     "celery.concurrency.prefork",
 )
+
+#: What stops the stack, and then, a second time, all waiting.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: How long the API may take to answer for the first time.
 START_S = 30.0
@@ -80,17 +82,11 @@ class Stack:
         return self.settings.home_dir / "logs"
 
     def serve(self) -> None:
-        """Looks after the services until SIGINT or SIGTERM."""
-        stopping = False
+        """Looks after the services until a signal stops it."""
         self.serving = True
-
-        def stop(*_: object) -> None:
-            nonlocal stopping
-            stopping = True
-
-        for number in not_ignored(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, stop)
-        while not stopping:
+        received: list[int] = []
+        handle_signals(lambda number, _: received.append(number), *STOP_SIGNALS)
+        while not received:
             self.supervisor.tend()
             write_note(self.settings.home_dir, self.note())
             time.sleep(0.2)
@@ -127,7 +123,7 @@ class Stack:
                 directories=[str(one) for one in directories],
             )
             there = RemoteExecution(client, started.execution_id)
-            with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
+            with progress_for(sys.stderr, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
             return there.report()
 
@@ -139,69 +135,79 @@ def _is_healthy(client: Client) -> bool:
         return False
 
 
-def queues_named(files: Mapping[Path, str]) -> set[str]:
+def find_queues(files: Mapping[Path, str]) -> set[str]:
     """The queues that playbooks name, and those that they call as far as these are files."""
-    kinds, found, seen = installed_kinds(), set[str](), set[str]()
+    found = set[str]()
     for file, text in files.items():
         library = FileLibrary(file.absolute().parent)
-        todo = [load_playbook(text, file=str(file), kinds=kinds)]
-        while todo:
-            net = todo.pop()
+
+        def load(path: str, library: FileLibrary = library) -> Net | None:
+            called = library.find(path)
+            # One that cannot be run is reported when it is called.
+            with contextlib.suppress(PlaybookInvalid):
+                return _load(called.content, called.file) if called else None
+            return None
+
+        for net in _walk_calls(_load(text, str(file)), load):
             found |= queues_of(net)
-            called = [library.find(path) for path in calls(net) if path not in seen]
-            seen.update(calls(net))
-            for one in called:
-                # What cannot be run is told when it is called.
-                with contextlib.suppress(PlaybookInvalid):
-                    todo += [load_playbook(one.content, file=one.file, kinds=kinds)] if one else []
     return found
 
 
 def register_called(client: Client, file: Path, text: str) -> None:
     """What `text` calls, and what that calls: where the catalog does not know it, from the files
     below the directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
-    files, kinds = FileLibrary(file.absolute().parent), installed_kinds()
-    todo, seen = calls(load_playbook(text, file=str(file), kinds=kinds)), set[str]()
-    while todo:
-        path = todo.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        known = _known(client, path)
-        found = None if known is not None else files.find(path)
-        if found is not None:
-            todo += calls(load_playbook(found.content, file=found.file, kinds=kinds))
+    library = FileLibrary(file.absolute().parent)
+
+    def load(path: str) -> Net | None:
+        try:
+            known = client.playbook(path)
+        except NotFound:
+            found = library.find(path)
+            if found is None:
+                return None
+            net = _load(found.content, found.file)
             client.register(found.content)
-        elif known is not None:
-            # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
-            with contextlib.suppress(PlaybookInvalid):
-                todo += calls(load_playbook(known, file=path, kinds=kinds, lenient=True))
-
-
-def _known(client: Client, path: str) -> str | None:
-    """The text of the newest version; None where the catalog does not know the path."""
-    try:
-        return client.playbook(path)
-    except NotFound:
+            return net
+        # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
+        with contextlib.suppress(PlaybookInvalid):
+            return load_playbook(known, file=path, kinds=installed_kinds(), lenient=True)
         return None
+
+    # To load one is to register it.
+    list(_walk_calls(_load(text, str(file)), load))
+
+
+def _load(text: str, file: str) -> Net:
+    return load_playbook(text, file=file, kinds=installed_kinds())
+
+
+def _walk_calls(net: Net, load: Callable[[str], Net | None]) -> Iterator[Net]:
+    """`net` and those that it calls, directly or not, as far as `load` finds them by their path."""
+    todo, seen = [net], set[str]()
+    while todo:
+        net = todo.pop()
+        yield net
+        new = [path for path in calls(net) if path not in seen]
+        seen.update(new)
+        todo += filter(None, map(load, new))
 
 
 @contextlib.contextmanager
-def started(
+def run_stack(
     settings: Settings, *, flower: bool, concurrency: int, queues: Collection[str] = ()
 ) -> Iterator[Stack]:
     """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides
     those of the installed tools. Raises Unavailable, and ConfigError where Celery's settings
     contradict NoETL's."""
-    broker = choose(settings)
-    _check_answers(broker, settings)
+    broker = choose_broker(settings)
+    _check_broker(broker, settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     bootstrap.check_celery(settings)
     upgrade(settings.database)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
     stack = Stack(settings, broker, supervisor)
-    # The services are forked with it: Flower would log in a form of its own.
+    # The services are forked with it: Flower would log in another form.
     bootstrap.open_log(settings)
     try:
         supervisor.start(["redis"])
@@ -211,54 +217,26 @@ def started(
         stack.wait_until_ready()
         yield stack
     finally:
-        _hurry_by_signal(supervisor)
-        supervisor.stop(_tell_of_the_busy if stack.serving else _say_nothing)
+        # A second Ctrl-C is not made to wait, and still leaves nothing behind.
+        handle_signals(supervisor.hurry, *STOP_SIGNALS)
+        supervisor.stop(announce=stack.serving)
         if broker.folder is not None:
             shutil.rmtree(broker.folder, ignore_errors=True)
 
 
-def _check_answers(broker: Broker, settings: Settings) -> None:
+def _check_broker(broker: Broker, settings: Settings) -> None:
     """Raises Unavailable where a broker that others run does not answer: without it nothing would
     happen."""
     if broker.is_ours:
         return
-    dispatcher = bootstrap.dispatcher_of(settings)
     try:
-        if isinstance(dispatcher, Reachable):
-            dispatcher.ping()
+        bootstrap.ping_broker(settings)
     except Unavailable as error:
         raise Unavailable(
             f"{error.message} It is the one of NOETL_BROKER_URL ({broker.url.rsplit('@', 1)[-1]}): start "
             "it, or unset "
             "NOETL_BROKER_URL, and `noetl up` brings its own."
         ) from error
-
-
-def _hurry_by_signal(supervisor: Supervisor) -> None:
-    """Whoever presses Ctrl-C while things end does not want to wait for them, and still leaves
-    nothing behind."""
-
-    def hurry(*_: object) -> None:
-        supervisor.hurried = True
-
-    for number in not_ignored(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, hurry)
-
-
-def _say_nothing(_: list[str]) -> None:
-    """What ran for `--run` has ended, or was cancelled by whoever waits now."""
-
-
-def _tell_of_the_busy(names: list[str]) -> None:
-    """Only workers have something to finish; the others just take a moment."""
-    workers = [name for name in names if name.startswith("worker-")]
-    if workers:
-        click.echo(
-            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run "
-            "again by "
-            "the next `noetl up`. Ctrl-C stops at once.",
-            err=True,
-        )
 
 
 def _wait_for_socket(broker: Broker) -> None:
@@ -272,10 +250,6 @@ def _wait_for_socket(broker: Broker) -> None:
         time.sleep(0.01)
 
 
-def _server(settings: Settings) -> list[str]:
-    return server_argv(settings.host, settings.port, settings.server_threads, settings.server_streams)
-
-
 def _services(
     settings: Settings, broker: Broker, flower: bool, concurrency: int, queues: Collection[str]
 ) -> list[Service]:
@@ -283,6 +257,7 @@ def _services(
     heavy = [queue for queue in served if queue in PREFORK_QUEUES]
     light = [queue for queue in served if queue not in PREFORK_QUEUES]
     logs = settings.home_dir / "logs"
+    server = server_argv(settings.host, settings.port, settings.server_threads, settings.server_streams)
 
     def python(name: str, module: str, argv: list[str]) -> Service:
         return Service(name, argv, logs / f"{name}.log", module)
@@ -290,7 +265,7 @@ def _services(
     services = [Service("redis", broker.argv, logs / "redis.log")] if broker.argv else []
     services += [
         python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
-        python("server", "gunicorn", _server(settings)),
+        python("server", "gunicorn", server),
         python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
         python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
         python("sweeper", "noetl", ["sweeper"]),

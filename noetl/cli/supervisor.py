@@ -16,11 +16,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+
+import click
 
 from noetl.dispatch.titles import name_process
 from noetl.errors import Unavailable
@@ -36,19 +37,6 @@ GRACE_S = 8.0
 QUIET_S = 1.5
 
 
-class ServiceProcess(Protocol):
-    """The part of `subprocess.Popen` that is needed here."""
-
-    pid: int
-    returncode: int | None
-
-    def poll(self) -> int | None: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-
 @dataclass(slots=True)
 class Service:
     """One child: `python -m module argv` where `module` is set, else the program `argv[0]`."""
@@ -57,7 +45,7 @@ class Service:
     argv: Sequence[str]
     log: Path
     module: str | None = None
-    process: ServiceProcess | None = None
+    process: ForkedProcess | subprocess.Popen[bytes] | None = None
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 
@@ -104,7 +92,7 @@ def _run_module(service: Service) -> None:
     code = 1
     try:
         os.setsid()
-        # A stack whose supervisor was killed would hold its home, and nobody would look after it.
+        # A stack whose supervisor was killed would hold its home, and not be looked after.
         die_with_parent()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -129,13 +117,12 @@ def _run_module(service: Service) -> None:
 
 
 class Supervisor:
-    """Starts services in order and stops them in reverse. Children are in sessions of their own, so
-    that an interrupt from the keyboard reaches only us."""
+    """Starts services in order and stops them in reverse. Children are in other
+    sessions, so that an interrupt from the keyboard reaches only this process."""
 
     def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
         self.services = list(services)
-        #: Set by whoever does not want to wait for the end of what runs.
-        self.hurried = False
+        self._hurried = False
         os.environ.update(environment)
 
     def preload(self, modules: Sequence[str]) -> None:
@@ -170,8 +157,7 @@ class Supervisor:
         return {s.name: s.process.pid for s in self.services if s.process is not None}
 
     def tend(self) -> None:
-        """Looks after everybody once. Raises Unavailable where one keeps dying, with its last
-        words."""
+        """Looks after all of them once. Raises Unavailable where one keeps dying."""
         now = time.monotonic()
         for service in self.services:
             if service.process is None:
@@ -191,16 +177,20 @@ class Supervisor:
             )
         service.due = now + 0.2 * 2 ** (len(service.deaths) - 1)
 
-    def stop(self, tell: Callable[[list[str]], None] = lambda _: None) -> None:
-        """Asks everybody to end, waits, and insists. Nothing that was started is left behind.
+    def hurry(self, *_: object) -> None:
+        """Has `stop` wait for no running work; may be the handler of a signal."""
+        self._hurried = True
 
-        `tell` hears once who has not ended at once. With `hurried` nobody is waited for.
+    def stop(self, *, announce: bool = False) -> None:
+        """Asks the children to end, waits, and insists. Nothing that was started is left behind.
+
+        With `announce` the workers that do not end at once are named on standard error.
         """
         running = [s.process for s in reversed(self.services) if s.process is not None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        self._wait(tell)
+        self._wait_for_end(announce=announce)
         for process in running:
             if process.poll() is None:
                 process.kill()
@@ -212,17 +202,27 @@ class Supervisor:
         for service in self.services:
             service.process = None
 
-    def _wait(self, tell: Callable[[list[str]], None]) -> None:
-        """For everybody to end, as long as there is time."""
-        began, told = time.monotonic(), False
-        while not self.hurried and (busy := self._busy()):
+    def _wait_for_end(self, *, announce: bool) -> None:
+        began = time.monotonic()
+        while not self._hurried and (busy := self._busy()):
             waited = time.monotonic() - began
             if waited > GRACE_S:
                 return
-            if waited > QUIET_S and not told:
-                told = True
-                tell(busy)
+            if waited > QUIET_S and announce:
+                announce = False
+                _announce_busy(busy)
             time.sleep(0.02)
 
     def _busy(self) -> list[str]:
         return [one.name for one in self.services if one.process is not None and one.process.poll() is None]
+
+
+def _announce_busy(names: list[str]) -> None:
+    """Only workers have something to finish; the others just take a moment."""
+    workers = [name for name in names if name.startswith("worker-")]
+    if workers:
+        click.echo(
+            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run "
+            "again by the next `noetl up`. Ctrl-C stops at once.",
+            err=True,
+        )

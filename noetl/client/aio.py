@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 import httpx
 
 from noetl.client import core, operations, stream
-from noetl.client.core import NO_REPLY, TRIES, Operation, Pause, Reply, Request, T
+from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
 P = ParamSpec("P")
@@ -111,54 +111,34 @@ class AsyncClient:
             except StopIteration as end:
                 value: T = end.value
                 return value
-            reply = await self._take(step)
-
-    async def _take(self, step: core.Step) -> Reply | None:
-        match step:
-            case Pause(seconds):
-                await asyncio.sleep(seconds)
-                return None
-            case Request():
-                return await self._send(step)
+            reply = await (self._send(step) if isinstance(step, Request) else asyncio.sleep(step))
 
     async def _send(self, request: Request) -> Reply:
         try:
-            answer = await self._http.send(self._build(request))
+            async with self._open(request, stream=False) as (reply, _):
+                return reply
         except httpx.TransportError as error:
             return self._no_reply(error, request)
-        return Reply(answer.status_code, answer.text, answer.headers, str(answer.url))
 
     @asynccontextmanager
-    async def _open(self, request: Request) -> AsyncIterator[tuple[Reply, httpx.Response]]:
-        """The answer before its body was read; the reply has its text where it is an error. Raises
-        httpx.TransportError."""
-        answer = await self._http.send(self._build(request), stream=True)
-        try:
-            text = (await answer.aread()).decode(errors="replace") if answer.status_code >= 400 else ""
-            yield Reply(answer.status_code, text, answer.headers, str(answer.url)), answer
-        finally:
-            await answer.aclose()
-
-    def _build(self, request: Request) -> httpx.Request:
-        return self._http.build_request(
+    async def _open(
+        self, request: Request, *, stream: bool = True
+    ) -> AsyncIterator[tuple[Reply, httpx.Response]]:
+        """The answer; of a stream before its body was read, and the reply has its text only where
+        it is an error. Raises httpx.TransportError."""
+        async with self._http.stream(
             request.method,
             self._url + request.path,
             params=dict(request.params),
             json=request.body,
             headers=dict(request.headers),
             timeout=httpx.Timeout(request.timeout_s, connect=core.CONNECT_S),
-        )
+        ) as answer:
+            is_whole = answer.status_code >= 400 or not stream
+            text = (await answer.aread()).decode(errors="replace") if is_whole else ""
+            yield Reply(answer.status_code, text, answer.headers, str(answer.url)), answer
 
     def _no_reply(self, error: httpx.TransportError, request: Request) -> Reply:
-        return core.no_reply(self._url, error, _waited_s(error, request))
-
-
-def _waited_s(error: httpx.TransportError, request: Request) -> float | None:
-    """How long was waited in vain; None where it failed at once."""
-    match error:
-        case httpx.ConnectTimeout():
-            return core.CONNECT_S
-        case httpx.TimeoutException():
-            return request.timeout_s
-        case _:
-            return None
+        waited_s = core.CONNECT_S if isinstance(error, httpx.ConnectTimeout) else request.timeout_s
+        is_timeout = isinstance(error, httpx.TimeoutException)
+        return core.no_reply(self._url, error, waited_s if is_timeout else None)

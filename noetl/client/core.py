@@ -1,8 +1,7 @@
-"""How the client talks to the API, without sending anything.
+"""How the client talks to the API, without sending anything (sans I/O).
 
-An operation is a generator: it yields requests to send and pauses to make, is sent the answers to
-its requests, and returns what the caller asked for. Whoever drives it decides how to send (sans
-I/O).
+An operation is a generator: it yields requests to send, and seconds to let pass, is sent the
+answers to its requests, and returns what the caller asked for. A client drives it.
 """
 
 from __future__ import annotations
@@ -79,14 +78,8 @@ class Reply:
         return next((value for key, value in self.headers.items() if key.lower() == name), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Seconds to let pass."""
-
-    seconds: float
-
-
-Step: TypeAlias = Request | Pause
+#: A request to send, or seconds to let pass.
+Step: TypeAlias = Request | float
 Operation: TypeAlias = Generator[Step, Reply | None, T]
 
 
@@ -119,11 +112,16 @@ def describe(method: Any, made_from: Callable[..., object]) -> None:
 # --- one request and its answer ---
 
 
-def ask(request: Request) -> Operation[Any]:
-    """The JSON of the answer. Raises the error that a problem stands for."""
+def send(request: Request) -> Operation[Reply]:
+    """The reply to the request, whatever it says."""
     reply = yield request
     assert reply is not None, "a request is answered with a reply"
-    return read(reply)
+    return reply
+
+
+def ask(request: Request) -> Operation[Any]:
+    """The JSON of the answer. Raises the error that a problem stands for."""
+    return read((yield from send(request)))
 
 
 def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
@@ -131,9 +129,9 @@ def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
     that."""
     if wait_s > 0:
         params = {**request.params, "wait": f"{wait_s:g}"}
-        timeout_s = request.timeout_s + wait_s
-        reply = yield Request("GET", request.path, params, timeout_s=timeout_s, again=False)
-        assert reply is not None, "a request is answered with a reply"
+        reply = yield from send(
+            Request("GET", request.path, params, timeout_s=request.timeout_s + wait_s, again=False)
+        )
         if reply.status not in PASSING:
             return read(reply)
     return (yield from ask(request))
@@ -149,17 +147,16 @@ def persist(operation: Operation[T], tries: int) -> Operation[T]:
         except StopIteration as end:
             value: T = end.value
             return value
-        reply = (yield from _send(step, tries)) if isinstance(step, Request) else (yield step)
+        reply = yield step
+        attempt = 1
+        while isinstance(step, Request) and reply is not None and _may_repeat(step, reply, attempt, tries):
+            yield pause_after(attempt - 1, reply)
+            reply = yield step
+            attempt += 1
 
 
-def _send(request: Request, tries: int) -> Operation[Reply]:
-    for attempt in range(tries):
-        reply = yield request
-        assert reply is not None, "a request is answered with a reply"
-        if attempt == tries - 1 or not request.again or reply.status not in PASSING:
-            return reply
-        yield Pause(pause_after(attempt, reply))
-    raise AssertionError("the last attempt returns")
+def _may_repeat(request: Request, reply: Reply, attempt: int, tries: int) -> bool:
+    return attempt < tries and request.again and reply.status in PASSING
 
 
 def pause_after(attempt: int, reply: Reply) -> float:
@@ -169,20 +166,18 @@ def pause_after(attempt: int, reply: Reply) -> float:
     return float(asked) if asked.isdigit() else min(FIRST_PAUSE_S * 2**attempt, LAST_PAUSE_S)
 
 
-def no_reply(url: str, error: BaseException, timed_out_s: float | None = None) -> Reply:
+def no_reply(url: str, error: BaseException, timed_out_s: float | None) -> Reply:
     """What stands for the answer of the server at `url` where `error` came instead; `timed_out_s`
-    is how long was waited for it in vain."""
+    is how long was waited for it in vain, None where it failed at once."""
     reason = f"no answer within {timed_out_s:g} s" if timed_out_s is not None else _reason(error)
     return Reply(NO_REPLY, f"The server at {url} does not answer: {reason}.", url=url)
 
 
 def _reason(error: BaseException) -> str:
     """The innermost reason of a failed connection, without the layers of libraries around it."""
-    causes: list[BaseException] = []
-    inner: BaseException | None = error
-    while inner is not None and inner not in causes:
+    causes = [error]
+    while (inner := causes[-1].__cause__ or causes[-1].__context__) and inner not in causes:
         causes.append(inner)
-        inner = inner.__cause__ or inner.__context__
     named = next((one.strerror for one in causes if isinstance(one, OSError) and one.strerror), None)
     return named or str(causes[-1]).rstrip(".") or type(error).__name__
 

@@ -7,27 +7,38 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Final
 from urllib.parse import quote
 
 from noetl.client.core import (
     TIMEOUT_S,
     Operation,
-    Pause,
     Request,
     ask,
     ask_waiting,
     make_error,
     make_params,
     read,
+    send,
 )
 from noetl.client.core import execution_path as path_of
-from noetl.client.model import BatchItem, EventPage, LogPage, Registered, Result, ResultPage, Started
+from noetl.client.model import (
+    BatchItem,
+    Event,
+    EventPage,
+    LogChunk,
+    LogPage,
+    Registered,
+    Result,
+    ResultPage,
+    Started,
+)
 from noetl.errors import NoetlError
 from noetl.facts.json import Json, JsonMap
 
-#: Seconds for which one request for a result waits at the server, and between two where it does not
-#: let anybody wait.
+#: Seconds for which one request for a result waits at the server, and between two where the server
+#: has no place to wait in.
 WAIT_S: Final = 30.0
 POLL_S: Final = 0.2
 #: Items of one batch, and executions of one page of the list: as many as the API takes.
@@ -81,7 +92,7 @@ def start(
         "payload": payload or {},
         "overrides": overrides or {},
         "version": version,
-        # Left out where there are none: servers refuse some, and older ones do not know the key.
+        # Left out where there are none: a server may refuse it, and older ones do not know it.
         **({"directories": list(directories)} if directories else {}),
     }
     headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
@@ -93,21 +104,13 @@ def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlErr
     """Starts many, a thousand with each request. What is wrong with one is its own answer."""
     answers: list[Started | NoetlError] = []
     for first in range(0, len(items), BATCH):
-        part = [_item(item) for item in items[first : first + BATCH]]
+        part = [asdict(item) for item in items[first : first + BATCH]]
+        for item in part:
+            item["idempotency_key"] = item["idempotency_key"] or str(uuid.uuid4())
         request = Request("POST", "/api/executions/batch", body={"executions": part}, timeout_s=4 * TIMEOUT_S)
         said = yield from ask(request)
         answers += [_answer(one) for one in said["executions"]]
     return answers
-
-
-def _item(item: BatchItem) -> JsonMap:
-    return {
-        "path": item.path,
-        "payload": item.payload,
-        "version": item.version,
-        "overrides": item.overrides,
-        "idempotency_key": item.idempotency_key or str(uuid.uuid4()),
-    }
 
 
 def _answer(said: JsonMap) -> Started | NoetlError:
@@ -144,7 +147,7 @@ def _wait(execution_id: str, timeout_s: float | None, clock: Clock) -> Operation
                 f"Execution {execution_id} is {found.status} after {timeout_s:g} s; it goes on without us."
             )
         # Behind an answer that came at once there was no place to wait in.
-        yield Pause(max(0.0, min(left, POLL_S) - (clock() - began)))
+        yield max(0.0, min(left, POLL_S) - (clock() - began))
 
 
 def run(
@@ -157,8 +160,7 @@ def run(
 ) -> Operation[Json]:
     """Starts, waits and returns the result. Raises ExecutionFailed, TimeoutError."""
     started = yield from start(path, payload, version=version, overrides=overrides)
-    found = yield from wait(started.execution_id, timeout_s)
-    return found.value()
+    return (yield from wait(started.execution_id, timeout_s)).value()
 
 
 # --- looking and steering ---
@@ -201,8 +203,9 @@ def resume(execution_id: str, reason: str = "") -> Operation[str]:
 
 
 def _control(execution_id: str, verb: str, reason: str) -> Operation[str]:
-    path = path_of(execution_id, f"/{verb}")
-    said = yield from ask(Request("POST", path, body={"reason": reason}, again=False))
+    said = yield from ask(
+        Request("POST", path_of(execution_id, f"/{verb}"), body={"reason": reason}, again=False)
+    )
     return str(said["status"])
 
 
@@ -222,7 +225,8 @@ def event_page(
         after=after, limit=limit, type=",".join(types) or None, until="idle" if until_idle else "end"
     )
     said = yield from ask_waiting(Request("GET", path_of(execution_id, "/events"), params), wait_s)
-    return EventPage.of(said)
+    events = [Event.of(one) for one in said["events"]]
+    return EventPage(events, said["status"], said["version"], said["idle"], said["next"])
 
 
 def log_page(
@@ -237,7 +241,8 @@ def log_page(
     """What python and shell tasks printed, behind the chunk of number `after`."""
     params = make_params(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
-    return LogPage.of(said)
+    chunks = [LogChunk.of(one) for one in said["chunks"]]
+    return LogPage(chunks, said["status"], said["next"])
 
 
 def last_lines(
@@ -277,8 +282,7 @@ def runtime() -> Operation[JsonMap]:
 def health() -> Operation[JsonMap]:
     """`{status: ok|degraded|down, database, broker}`, asked once. Raises Unavailable where the
     server does not answer."""
-    reply = yield Request("GET", "/api/health", again=False)
-    assert reply is not None, "a request is answered with a reply"
+    reply = yield from send(Request("GET", "/api/health", again=False))
     # It is also how a server answers that has no database.
     is_down = reply.status == 503 and reply.header("content-type").startswith("application/json")
     found: JsonMap = json.loads(reply.text) if is_down else read(reply)

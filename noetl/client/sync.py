@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Concatenate, Final, ParamSpec
 
 import requests
 
 from noetl.client import core, operations, stream
-from noetl.client.core import NO_REPLY, TRIES, Operation, Pause, Reply, Request, T
+from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ class Client:
     it, or use `with`.
 
     Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an
-    idempotency key of their own, so that this starts nothing twice. Raises Unavailable where it was
+    idempotency key, so that this starts nothing twice. Raises Unavailable where it was
     in vain, and BadRequest, NotFound, Conflict, LimitExceeded and PlaybookInvalid as the server
     answers.
     """
@@ -121,51 +121,34 @@ class Client:
             except StopIteration as end:
                 value: T = end.value
                 return value
-            reply = self._take(step)
-
-    def _take(self, step: core.Step) -> Reply | None:
-        match step:
-            case Pause(seconds):
-                time.sleep(seconds)
-                return None
-            case Request():
-                return self._send(step)
+            if isinstance(step, Request):
+                reply = self._send(step)
+            else:
+                time.sleep(step)
 
     def _send(self, request: Request) -> Reply:
         try:
-            answer = self._session.request(**self._arguments(request))
+            with self._open(request, stream=False) as (reply, _):
+                return reply
         except requests.RequestException as error:
             return self._no_reply(error, request)
-        return Reply(answer.status_code, answer.text, answer.headers, answer.url)
 
     @contextmanager
-    def _open(self, request: Request) -> Iterator[tuple[Reply, requests.Response]]:
-        """The answer before its body was read; the reply has its text where it is an error. Raises
-        what requests raises."""
-        with self._session.request(**self._arguments(request), stream=True) as answer:
-            text = answer.text if answer.status_code >= 400 else ""
+    def _open(self, request: Request, *, stream: bool = True) -> Iterator[tuple[Reply, requests.Response]]:
+        """The answer; of a stream before its body was read, and the reply has its text only where
+        it is an error. Raises what requests raises."""
+        with self._session.request(
+            request.method,
+            self._url + request.path,
+            params=request.params,
+            json=request.body,
+            headers=request.headers,
+            timeout=(core.CONNECT_S, request.timeout_s),
+            stream=stream,
+        ) as answer:
+            text = answer.text if answer.status_code >= 400 or not stream else ""
             yield Reply(answer.status_code, text, answer.headers, answer.url), answer
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        return {
-            "method": request.method,
-            "url": self._url + request.path,
-            "params": request.params,
-            "json": request.body,
-            "headers": request.headers,
-            "timeout": (core.CONNECT_S, request.timeout_s),
-        }
-
     def _no_reply(self, error: requests.RequestException, request: Request) -> Reply:
-        return core.no_reply(self._url, error, _waited_s(error, request))
-
-
-def _waited_s(error: requests.RequestException, request: Request) -> float | None:
-    """How long was waited in vain; None where it failed at once."""
-    match error:
-        case requests.ConnectTimeout():
-            return core.CONNECT_S
-        case requests.Timeout():
-            return request.timeout_s
-        case _:
-            return None
+        waited_s = core.CONNECT_S if isinstance(error, requests.ConnectTimeout) else request.timeout_s
+        return core.no_reply(self._url, error, waited_s if isinstance(error, requests.Timeout) else None)

@@ -43,8 +43,7 @@ class CeleryDispatcher:
     def send(self, commands: Sequence[CommandRow]) -> None:
         """Raises Unavailable. What was sent before the failure stays sent: receiving twice is
         harmless. Commands of a purpose that is not known stay behind, with a line in the log."""
-        # Nobody waits for a lane's result here: without this Celery would subscribe to each of
-        # them.
+        # Lanes' results are not awaited here: without this Celery would subscribe to each of them.
         with _translate_errors(), denied_join_result():
             for chord_id, members in groupby(filter(_is_known, commands), key=lambda row: row.chord_id):
                 rows = list(members)
@@ -61,7 +60,7 @@ class CeleryDispatcher:
 
     def _wake_waits(self, producer: Producer) -> bool:
         """Whether a wake is in the queue that its taker has not seen yet: what was committed before
-        we looked is committed when that one is answered. Where nobody can say, one more does no
+        we looked is committed when that one is answered. Where that is unknown, one more does no
         harm."""
         connection: Any = producer.connection
         if not connection.connected:
@@ -89,7 +88,7 @@ class CeleryDispatcher:
             try:
                 return int(channel.queue_declare(queue=queue, passive=True).message_count)
             except connection.channel_errors:
-                # Nobody has declared it yet: it is empty.
+                # It has not been declared yet: it is empty.
                 return 0
 
     def _turn(self) -> Signature:

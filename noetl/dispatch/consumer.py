@@ -1,8 +1,8 @@
-"""How our workers and the scheduler take messages and tell Flower of them: Celery's consumer, with
-less talk.
+"""The consumer of workers and scheduler: Celery's, with fewer round trips to the broker and fewer
+events for Flower.
 
-What is no message of ours is refused before Celery sees it, whatever the broker: see `envelope` and
-`refused`.
+Messages that are not NoETL's are refused before Celery sees them, whatever the broker: see
+`envelope` and `refused`.
 
 Named by `worker_consumer` in `settings`.
 """
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from celery.worker import consumer
 
-from noetl.dispatch.envelope import flaw_of_message
+from noetl.dispatch.envelope import find_flaw_in_message
 from noetl.dispatch.naming import SCHEDULER_QUEUE
-from noetl.dispatch.refused import KEPT, KEPT_WORDS, legible, refuse
+from noetl.dispatch.refused import KEPT, KEPT_WORDS, escape_text, refuse
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +52,12 @@ class Consumer(consumer.Consumer):
             self._collecting = True
             # Not `call_later` from here, which may be a thread of the pool: the hub's timers take
             # no lock.
-            self.hub.call_soon(self._collect)
+            self.hub.call_soon(self._schedule_flush)
 
-    def _collect(self) -> None:
-        self.hub.call_later(EVENTS_S, self._send_collected)
+    def _schedule_flush(self) -> None:
+        self.hub.call_later(EVENTS_S, self._flush_events)
 
-    def _send_collected(self) -> None:
+    def _flush_events(self) -> None:
         self._collecting = False
         if self.event_dispatcher:
             self.event_dispatcher.flush()
@@ -68,7 +68,7 @@ class Consumer(consumer.Consumer):
         self._collecting = False
 
     def stop(self) -> None:
-        self._send_collected()
+        self._flush_events()
         super().stop()
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
@@ -76,7 +76,7 @@ class Consumer(consumer.Consumer):
         receive = super().create_task_handler(*args, **options)
 
         def receive_ours(message: Any) -> None:
-            flaw = flaw_of_message(message, self.strategies)
+            flaw = find_flaw_in_message(message, self.strategies)
             if flaw is not None:
                 self._refuse(message, flaw)
                 return
@@ -110,5 +110,5 @@ def _show(message: Any) -> object:
     """The body, behind what the headers say of it."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     words = {name: headers[name] for name in ("task", "id", "shadow") if name in headers}
-    said, kind = legible(words, KEPT_WORDS), legible(message.content_type, KEPT_WORDS)
-    return f"{said} {kind}: {legible(message.body, KEPT)}"
+    said, kind = escape_text(words, KEPT_WORDS), escape_text(message.content_type, KEPT_WORDS)
+    return f"{said} {kind}: {escape_text(message.body, KEPT)}"

@@ -1,4 +1,4 @@
-"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a
+"""The queue of dead letters: a background thread writes them, so that no worker waits for the
 database."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DeadLetter:
 
 
 class DeadLetterQueue:
-    """Keeps letters behind the back of whoever found them. `write` may raise NoetlError."""
+    """Writes letters in the background. `write` may raise NoetlError."""
 
     def __init__(self, write: Callable[[Sequence[DeadLetter]], None]) -> None:
         self._write = write

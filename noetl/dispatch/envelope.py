@@ -1,5 +1,5 @@
-"""What a message must look like before kombu or Celery are let near it: both end their worker over
-what is odd."""
+"""Checks of messages before kombu and Celery read them: both end their worker over malformed
+ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEEPEST: Final = 20
 #: Characters of the longest id of a message.
 LONGEST_ID: Final = 255
 
-#: What every envelope of kombu has, and of which type.
+#: The parts of every envelope of kombu, with their types.
 _PARTS = {"body": str, "headers": dict, "properties": dict}
 
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
@@ -42,7 +42,7 @@ _EMBEDDED: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def flaw_of_bytes(raw: bytes | str) -> str | None:
+def find_flaw_in_bytes(raw: bytes | str) -> str | None:
     """Why kombu cannot read `raw` as JSON, if so."""
     if len(raw) > LARGEST:
         return f"no message, for it has more than {LARGEST} bytes"
@@ -51,11 +51,11 @@ def flaw_of_bytes(raw: bytes | str) -> str | None:
     try:
         loads(raw)
     except Exception as error:  # noqa: BLE001 (kombu makes values of what it reads: anything may be raised)
-        return f"no message, for it is no JSON: {type(error).__name__}: {error}"
+        return f"no message, for it is not JSON: {type(error).__name__}: {error}"
     return None
 
 
-def flaw_of_envelope(raw: object) -> str | None:
+def find_flaw_in_envelope(raw: object) -> str | None:
     """Why kombu cannot make a message of `raw` (JSON that was read from a queue), if so."""
     if not isinstance(raw, dict):
         return f"no message, but a JSON {type(raw).__name__}"
@@ -63,13 +63,13 @@ def flaw_of_envelope(raw: object) -> str | None:
     if wrong:
         return f"no message: no {' and no '.join(wrong)} of the right type"
     if not all(isinstance(raw.get(name), _TEXT) for name in ("content-type", "content-encoding")):
-        return "no message: content-type or content-encoding is no text"
-    if not (_plain(raw["headers"], DEEPEST) and _plain(raw["properties"], DEEPEST)):
-        return "no message: headers or properties nest too deeply, or hold what is no Unicode"
-    return _flaw_of_properties(raw["properties"]) or _flaw_of_coding(raw["body"], raw["properties"])
+        return "no message: content-type or content-encoding is not text"
+    if not (_is_writable(raw["headers"], DEEPEST) and _is_writable(raw["properties"], DEEPEST)):
+        return "no message: headers or properties nest too deeply, or hold text that is not Unicode"
+    return _find_flaw_in_properties(raw["properties"]) or _find_flaw_in_coding(raw["body"], raw["properties"])
 
 
-def _flaw_of_properties(properties: Mapping[str, Any]) -> str | None:
+def _find_flaw_in_properties(properties: Mapping[str, Any]) -> str | None:
     tag, delivery = properties.get("delivery_tag"), properties.get("delivery_info")
     if not isinstance(tag, str) or not 0 < len(tag) <= LONGEST_ID:
         return "no message: no delivery_tag"
@@ -80,7 +80,7 @@ def _flaw_of_properties(properties: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _flaw_of_coding(body: str, properties: Mapping[str, Any]) -> str | None:
+def _find_flaw_in_coding(body: str, properties: Mapping[str, Any]) -> str | None:
     match properties.get("body_encoding"):
         case None | "" | "utf-8":
             return None
@@ -88,13 +88,13 @@ def _flaw_of_coding(body: str, properties: Mapping[str, Any]) -> str | None:
             try:
                 base64.b64decode(body)
             except ValueError as error:
-                return f"the body is no base64: {error}"
+                return f"the body is not base64: {error}"
             return None
         case coding:
             return f"the body is encoded in an unknown way: {coding!r}"
 
 
-def _plain(value: object, deepest: int) -> bool:
+def _is_writable(value: object, deepest: int) -> bool:
     """Whether `value` can be written again as JSON in UTF-8."""
     match value:
         case str():
@@ -102,9 +102,9 @@ def _plain(value: object, deepest: int) -> bool:
         case dict() | list() if deepest == 0:
             return False
         case dict():
-            return all(_plain(key, 1) and _plain(one, deepest - 1) for key, one in value.items())
+            return all(_is_writable(key, 1) and _is_writable(one, deepest - 1) for key, one in value.items())
         case list():
-            return all(_plain(one, deepest - 1) for one in value)
+            return all(_is_writable(one, deepest - 1) for one in value)
     return True
 
 
@@ -119,15 +119,15 @@ def _is_unicode(text: str) -> bool:
 # --- Celery's messages, on any broker ---
 
 
-def flaw_of_message(message: Any, tasks: Container[str]) -> str | None:
-    """Why a message of kombu is no order to run one of `tasks`, if so."""
+def find_flaw_in_message(message: Any, tasks: Container[str]) -> str | None:
+    """Why a message of kombu is not an order to run one of `tasks`, if so."""
     headers = message.headers
     if not isinstance(headers, dict):
-        return "the headers are no mapping"
-    return _flaw_of_headers(headers, tasks) or _flaw_of_body(message)
+        return "the headers are not a mapping"
+    return _find_flaw_in_headers(headers, tasks) or _find_flaw_in_body(message)
 
 
-def _flaw_of_headers(headers: Mapping[str, Any], tasks: Container[str]) -> str | None:
+def _find_flaw_in_headers(headers: Mapping[str, Any], tasks: Container[str]) -> str | None:
     name = headers.get("task")
     if name is None:
         return (
@@ -143,16 +143,16 @@ def _flaw_of_headers(headers: Mapping[str, Any], tasks: Container[str]) -> str |
         return f"headers of a wrong type: {', '.join(wrong)}"
     if headers.get("eta") is not None or headers.get("expires") is not None:
         return "it bears a date: what is to wait waits in the tables, and never in a broker"
-    return _flaw_of_limits(headers.get("timelimit") or ())
+    return _find_flaw_in_limits(headers.get("timelimit") or ())
 
 
-def _flaw_of_limits(limits: list[object] | tuple[object, ...]) -> str | None:
+def _find_flaw_in_limits(limits: list[object] | tuple[object, ...]) -> str | None:
     if len(limits) in (0, 2) and all(one is None or isinstance(one, int | float) for one in limits):
         return None
-    return "the header timelimit is no pair of numbers"
+    return "the header timelimit is not a pair of numbers"
 
 
-def _flaw_of_body(message: Any) -> str | None:
+def _find_flaw_in_body(message: Any) -> str | None:
     try:
         body = message.decode()
     except Exception as error:  # noqa: BLE001 (of forged bodies anything may come)
@@ -163,4 +163,4 @@ def _flaw_of_body(message: Any) -> str | None:
                 return f"arguments by name, which no task of NoETL takes: {', '.join(map(repr, named))}"
             wrong = [one for one, kinds in _EMBEDDED.items() if not isinstance(embedded.get(one), kinds)]
             return f"parts of the body are of a wrong type: {', '.join(wrong)}" if wrong else None
-    return "the body is no [arguments, named arguments, parts] of Celery's protocol 2"
+    return "the body is not [arguments, named arguments, parts] of Celery's protocol 2"

@@ -1,4 +1,4 @@
-"""A lock around what no fork may cut in two, such as making a connection."""
+"""A lock around work that a fork must not interrupt, such as making a connection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FORK_S: Final = 3.0
 
 
 class ForkGuard:
-    """A context manager: whoever holds it is waited for by forks, of which a prefork pool's parent
-    makes one whenever a child has died.
+    """A context manager that forks wait for; the parent of a prefork pool forks whenever a child
+    has died.
 
-    `begin` is called now and in every child, which has a lock of its own: it makes anew whatever
+    `begin` is called now and in every child, where the lock is a new one: it makes anew whatever
     else a fork may find half done.
     """
 

@@ -70,7 +70,7 @@ GUARANTEES: Final = (
     _only_json("accept_content", "['json']"),
     _only_json("result_accept_content", "None or ['json']", optional=True),
     _exactly("task_protocol", 2, "messages are read by their headers before Celery sees them"),
-    _exactly("task_always_eager", False, "work is done by workers, and not by whoever sends it"),
+    _exactly("task_always_eager", False, "work is done by workers, and not by its sender"),
     _exactly("task_ignore_result", True, "the backend holds the lanes of running loops and nothing else"),
     _exactly("task_create_missing_queues", True, "queues that only a playbook names are there"),
     _unset("task_annotations", "no task loses one of these settings by itself"),
@@ -79,7 +79,7 @@ GUARANTEES: Final = (
     _exactly(
         "worker_consumer",
         "noetl.dispatch.consumer:Consumer",
-        "what is no message of NoETL is refused and kept",
+        "anything that is not a message of NoETL is refused and kept",
     ),
     _exactly(
         "worker_cancel_long_running_tasks_on_connection_loss",

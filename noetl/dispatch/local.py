@@ -29,8 +29,8 @@ T = TypeVar("T")
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
 
-#: What is said while the database cannot be reached or written, by whoever finds that: the same
-#: line each time.
+#: What is said while the database cannot be reached or written, by every thread that finds that:
+#: the same line each time.
 WAITS = "What is due waits: %s"
 
 #: How long `stop` waits for all threads together.

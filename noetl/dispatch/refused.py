@@ -1,4 +1,4 @@
-"""What came from a broker and is none of our messages: told to whoever listens, which is who keeps
+"""Reports what came from a broker and is not a message of NoETL, to the log and to the keeper of
 dead letters.
 
 Anybody who can write to a broker can put anything there. Nothing of it may end a worker, and
@@ -25,12 +25,16 @@ KEPT_WORDS: Final = 300
 def refuse(queue: object, reason: str, body: object) -> None:
     """Tells all listeners, and the log. Never raises: Celery's signals keep to themselves what
     receivers raise."""
-    where, why, what = legible(queue, KEPT_WORDS), legible(reason, KEPT_WORDS), legible(body, KEPT)
+    where, why, what = (
+        escape_text(queue, KEPT_WORDS),
+        escape_text(reason, KEPT_WORDS),
+        escape_text(body, KEPT),
+    )
     log.error("A message was dropped from the queue %s: %s: %.200s", where, why, what)
     refused.send(sender=None, queue=where, reason=why, body=what)
 
 
-def legible(value: object, limit: int) -> str:
+def escape_text(value: object, limit: int) -> str:
     """At most `limit` characters of `value`. What no terminal should be sent is escaped."""
     escaped = "".join(one if one.isprintable() else _escape(one) for one in _text(value, limit))
     return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"

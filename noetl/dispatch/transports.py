@@ -1,5 +1,5 @@
-"""kombu's transports for queues into which others may write: what is no message is refused, and
-read past.
+"""kombu's transports for queues into which others may write: anything that is not a message is
+refused and skipped.
 
 kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker
 that took it.
@@ -28,7 +28,7 @@ from kombu.transport import filesystem, memory, redis, virtual
 from kombu.utils.json import dumps, loads
 from redis.exceptions import ResponseError
 
-from noetl.dispatch.envelope import LARGEST, flaw_of_bytes, flaw_of_envelope
+from noetl.dispatch.envelope import LARGEST, find_flaw_in_bytes, find_flaw_in_envelope
 from noetl.dispatch.refused import refuse
 
 
@@ -36,7 +36,7 @@ class Careful:
     """A transport that delivers envelopes only."""
 
     def _deliver(self, message: Any, queue: str | None) -> None:
-        flaw = flaw_of_envelope(message)
+        flaw = find_flaw_in_envelope(message)
         if flaw is None:
             super()._deliver(message, queue)  # type: ignore[misc]
         else:
@@ -51,8 +51,8 @@ class MemoryTransport(Careful, memory.Transport):
 
 
 class RedisChannel(redis.Channel):
-    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which
-    costs as much as the command."""
+    """Skips anything that is not JSON, and keeps its client: kombu makes one for each command,
+    which costs as much as the command."""
 
     connection_errors: tuple[type[Exception], ...]
     _kept: Any = None
@@ -67,7 +67,7 @@ class RedisChannel(redis.Channel):
 
     def _brpop_read(self, **options: Any) -> Any:
         # The one place in which the entry and the name of its list are both to be had.
-        self.client.set_response_callback("BRPOP", partial(_entry, self.sep))
+        self.client.set_response_callback("BRPOP", partial(_check_entry, self.sep))
         try:
             return super()._brpop_read(**options)  # type: ignore[misc]
         except ResponseError as error:
@@ -76,7 +76,7 @@ class RedisChannel(redis.Channel):
             raise Empty from error
 
     def _clear(self) -> int:
-        """Renames what is no list where the lists of queues should be; how many there were."""
+        """Renames keys of queues that are not lists; returns how many there were."""
         to_key = self._q_for_pri  # type: ignore[attr-defined]
         keys = {to_key(queue, step): queue for queue in self.active_queues for step in self.priority_steps}
         cleared = 0
@@ -119,13 +119,13 @@ class RedisChannel(redis.Channel):
         super().basic_ack(delivery_tag, multiple)
 
 
-def _entry(separator: str, answer: Any, **_: Any) -> Any:
-    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were
-    nothing."""
+def _check_entry(separator: str, answer: Any, **_: Any) -> Any:
+    """Redis' answer to BRPOP, or None in the place of anything that is not a message: as if the
+    list were empty."""
     if not answer:
         return None
     key, raw = answer
-    flaw = flaw_of_bytes(raw)
+    flaw = find_flaw_in_bytes(raw)
     if flaw is None:
         return key, raw
     name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
@@ -166,7 +166,7 @@ class FilesystemChannel(filesystem.Channel):
         name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         folder = Path(self.data_folder_out)
         try:
-            # No queue's messages begin with a dot: nobody reads half a message.
+            # No queue's messages begin with a dot: no process reads half a message.
             (folder / f".{name}").write_bytes(dumps(payload).encode())
             (folder / f".{name}").rename(folder / name)
         except OSError as error:
@@ -221,27 +221,27 @@ def _take_file(file: Path, queue: str) -> bytes | None:
     except OSError:
         return None
     try:
-        raw = _content(mine)
+        raw = _read_file(mine)
         mine.unlink()
     except OSError as error:
         with contextlib.suppress(OSError):
             mine.rename(mine.with_suffix(".refused"))
         refuse(queue, f"the file cannot be read: {error.strerror or error}", file.name)
         return None
-    flaw = flaw_of_bytes(raw)
+    flaw = find_flaw_in_bytes(raw)
     if flaw is not None:
         refuse(queue, flaw, raw)
         return None
     return raw
 
 
-def _content(file: Path) -> bytes:
-    """Raises OSError: also for what is no file, and might never end or never begin."""
+def _read_file(file: Path) -> bytes:
+    """Raises OSError: also for anything but a file, which might never end or never begin."""
     # A link may lead anywhere, and opening a pipe waits for a writer.
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as opened:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         return opened.read(LARGEST + 1)
 
 

@@ -67,7 +67,7 @@ def compile_playbook(
     """
     with _without_collector():
         report = ProblemReport(read(text, file), strict=strict, lenient=lenient)
-        return _compiled(report, kinds, sources, parse_sql)
+        return _compile_report(report, kinds, sources, parse_sql)
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _compiled(
+def _compile_report(
     report: ProblemReport,
     kinds: Mapping[str, KindInfo],
     sources: Callable[[str], str] | None,

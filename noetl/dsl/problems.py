@@ -210,8 +210,8 @@ class Finding:
     lacks: str = ""
     #: The part that is missing because of this.
     explains: Path | None = None
-    #: Whether the texts at or below `path` are secrets.
-    hides: bool = False
+    #: The texts at or below these parts are secrets.
+    hides: tuple[Path, ...] = ()
 
 
 def severity_of(code: Code) -> Severity:

@@ -1,7 +1,7 @@
-"""Playbooks that are called: who waits for which execution, and when one is asked for.
+"""Calls of playbooks: which run waits for which child execution, and when a child is requested.
 
 A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes
-the child (`child.requested`), and goes on with the task when that has come to an end
+the child (`child.requested`), and resumes the task when that has come to an end
 (`child.ended`).
 """
 
@@ -34,8 +34,7 @@ def waits_for_child(
         run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
     else:
         run = replace(run, status="waiting")
-    part = "-" if iteration is None else f"i{iteration}"
-    number = run.issues.get(part, 0)
+    number = run.issues.get("-" if iteration is None else f"i{iteration}", 0)
     child = Child(run.id, run.step, iteration, fact.task, fact.child, number, fact.due_at)
     children = {**state.children, _key(run.id, iteration): child}
     return replace(state, runs={**state.runs, run.id: run}, children=children)
@@ -56,13 +55,13 @@ def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEn
             return replace(state, children={**state.children, key: child})
         case e.ChildRequested() | e.ChildEnded():
             left = {name: other for name, other in state.children.items() if name != key}
-            return _due(replace(state, children=left), child)
+            return _resume_waiting(replace(state, children=left), child)
         case _:
             assert_never(fact)
 
 
-def _due(state: State, child: Child) -> State:
-    """What waited for `child` goes on at once."""
+def _resume_waiting(state: State, child: Child) -> State:
+    """Resumes the run or iteration that waited for `child`, at once."""
     run = state.runs.get(child.run_id)
     if run is None or run.ended:
         return state
@@ -76,7 +75,7 @@ def _due(state: State, child: Child) -> State:
 
 
 def drop_children(state: State, run_id: str) -> State:
-    """`run_id` waits for nobody any more."""
+    """`run_id` waits for no child any more."""
     if not state.children:
         return state
     left = {key: child for key, child in state.children.items() if child.run_id != run_id}
@@ -84,8 +83,7 @@ def drop_children(state: State, run_id: str) -> State:
 
 
 def only_waits(state: State) -> bool:
-    """Whether all that runs are calls whose children wait for somebody outside, for as long as it
-    takes."""
+    """Whether all that runs are calls whose children wait for a client, for as long as it takes."""
     return all(_only_waits(state, run) for run in state.runs.values())
 
 
@@ -111,66 +109,65 @@ def _key(run_id: str, iteration: int | None) -> str:
 
 
 def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) -> list[Draft]:
-    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending`
-    get none."""
+    """The calls that are not answered yet: each is a child, or an error. Runs that are `ending` get
+    none."""
     calls = (child for child in state.children.values() if child.id is None)
-    wanted = [child for child in calls if child.run_id not in ending]
-    may = (child for child in wanted if _may_start(state, child))
-    return [_request(state, inputs, child, number) for number, child in enumerate(may)]
+    wanted = [
+        child
+        for child in calls
+        if child.run_id not in ending and (not state.stopping or state.runs[child.run_id].final)
+    ]
+    return [_request(state, inputs, child, number) for number, child in enumerate(wanted)]
 
 
 def end_overdue(state: State, now: datetime) -> list[Draft]:
-    """The calls whose time is over. What the child comes to does not count any more."""
-    late = (child for child in state.children.values() if child.due_at and _at(child.due_at) <= now)
-    return [_overdue(child) for child in late]
+    """Ends the calls whose time is over. How the child ends does not count any more."""
+    return [
+        _end_overdue(child)
+        for child in state.children.values()
+        if child.due_at and datetime.fromisoformat(child.due_at) <= now
+    ]
 
 
-def _overdue(child: Child) -> Draft:
+def _end_overdue(child: Child) -> Draft:
     message = (
         f"Playbook {child.call.path!r} (execution {child.id}) did not end within the timeout of its task."
     )
     error = ErrorInfo("timeout", message, type="ChildTimeout", retryable=True)
     fact = e.ChildEnded(child.task, child.id, "cancelled", error=error)
-    return _draft(child, fact, f"child:{child.id or _place(child)}")
+    return _draft(child, fact, child.id or _place(child))
 
 
-def next_due(state: State) -> datetime | None:
-    """When the first call has waited long enough."""
-    return min((_at(child.due_at) for child in state.children.values() if child.due_at), default=None)
-
-
-def _at(instant: str) -> datetime:
-    return datetime.fromisoformat(instant)
+def find_next_due(state: State) -> datetime | None:
+    """When the first of the calls times out."""
+    due = (child.due_at for child in state.children.values() if child.due_at)
+    return min(map(datetime.fromisoformat, due), default=None)
 
 
 def _place(child: Child) -> str:
     return f"{_key(child.run_id, child.iteration)}/{child.number}"
 
 
-def _may_start(state: State, child: Child) -> bool:
-    return not state.stopping or state.runs[child.run_id].final
-
-
 def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
-    call = child.call
-    place = _place(child)
+    found = _find_called(state, inputs, child.call)
+    if isinstance(found, ErrorInfo):
+        return _draft(child, e.ChildEnded(child.task, None, "failed", error=found), _place(child))
+    name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
+    fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, child.call.detached)
+    return _draft(child, fact, _place(child))
+
+
+def _find_called(state: State, inputs: Inputs, call: e.ChildCall) -> Playbook | ErrorInfo:
     if depth_below(state) >= inputs.max_depth:
         message = (
             f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by "
             "the one before, is the limit. Does a playbook call itself?"
         )
-        return _refuse(child, place, ErrorInfo("limit", message, type="CallDepth"))
+        return ErrorInfo("limit", message, type="CallDepth")
     found = inputs.playbook(call.path, call.version)
-    if isinstance(found, ErrorInfo):
-        return _refuse(child, place, found)
-    if call.return_step is not None and call.return_step not in found.steps:
-        return _refuse(child, place, _no_step(found, call.return_step))
-    name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
-    fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
-    return _draft(child, fact, f"child:{place}")
-
-
-def _no_step(found: Playbook, name: str) -> ErrorInfo:
+    name = call.return_step
+    if isinstance(found, ErrorInfo) or name is None or name in found.steps:
+        return found
     message = (
         f"Playbook {found.path!r} was not called: its version {found.version} has no step {name!r} to return."
         f"{did_you_mean(name, found.steps)}"
@@ -179,16 +176,14 @@ def _no_step(found: Playbook, name: str) -> ErrorInfo:
 
 
 def depth_below(state: State) -> int:
-    """How deep below the first caller a child of this execution is; 1 where nobody called it."""
+    """How deep below the first caller a child of this execution is; 1 where no other called it."""
     return 1 + (state.parent.depth if state.parent else 0)
 
 
-def _refuse(child: Child, place: str, error: ErrorInfo) -> Draft:
-    return _draft(child, e.ChildEnded(child.task, None, "failed", error=error), f"child:{place}")
-
-
 def _draft(child: Child, fact: e.ChildRequested | e.ChildEnded, key: str) -> Draft:
-    return Draft(fact, step=child.step, run_id=child.run_id, iteration=child.iteration, dedup_key=key)
+    return Draft(
+        fact, step=child.step, run_id=child.run_id, iteration=child.iteration, dedup_key=f"child:{key}"
+    )
 
 
 def call_of(state: State, draft: Draft) -> Child:
@@ -196,11 +191,10 @@ def call_of(state: State, draft: Draft) -> Child:
     return state.children[_key(draft.run_id or "", draft.iteration)]
 
 
-def dropped_children(before: State, after: State) -> Iterator[Child]:
-    """Children that `before` waited for and `after`, one decision later, does not: nobody wants
-    their results."""
-    if before.children is after.children:
-        return
-    for key, child in before.children.items():
-        if child.id is not None and key not in after.children:
-            yield child
+def find_dropped_children(before: State, after: State) -> Iterator[Child]:
+    """Children that `before` waited for and `after`, one decision later, does not: their results
+    are not wanted any more."""
+    if before.children is not after.children:
+        for key, child in before.children.items():
+            if child.id is not None and key not in after.children:
+                yield child

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import fire
-from noetl.engine.halting import cancel, is_halted, pause, stop
+from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import find_enabled
-from noetl.engine.life import begin, end
-from noetl.engine.loops import resume_command, stop_reason, tend_loop
+from noetl.engine.loops import find_failed_loops, resume_command, tend_loop
 from noetl.engine.plan import Plan
-from noetl.engine.routing import route
-from noetl.engine.state import State
+from noetl.engine.request import render_keychain, unread_keys
+from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
+from noetl.engine.workload import render_ctx, render_workload
+from noetl.errors import BadRequest, TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
+from noetl.net.model import ENTRY
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
 
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
-    """All that follows now."""
+    """Everything that follows from `state`."""
     fold = Fold(plan, state, inputs)
     while batch := _next(plan, fold.state, inputs):
         fold.add(batch)
@@ -37,7 +41,7 @@ def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
 
 
 def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision:
-    """The end of an execution that cannot be decided on."""
+    """Ends an execution for which nothing can be decided."""
     fold = Fold(plan, state, inputs)
     fold.add([Draft(e.Processed("failed", None, error), dedup_key="processed")])
     return fold.decision()
@@ -46,10 +50,12 @@ def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision
 def _next(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.ended or not state.digest:
         return []
-    for rule in _RULES:
-        if batch := rule(plan, state, inputs):
-            return batch
-    return []
+    return _first(rule(plan, state, inputs) for rule in _RULES)
+
+
+def _first(answers: Iterable[list[Draft]]) -> list[Draft]:
+    """The first answer that is not empty; later ones are not computed."""
+    return next(filter(None, answers), [])
 
 
 def _with_commands(inputs: Inputs, batch: Iterable[Draft]) -> Inputs:
@@ -58,20 +64,90 @@ def _with_commands(inputs: Inputs, batch: Iterable[Draft]) -> Inputs:
     return replace(inputs, commands={**inputs.commands, **issued}) if issued else inputs
 
 
+# --- the rules ------------------------------------------------------------------------------------
+
+
+def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    if state.started or is_halted(state):
+        return []
+    if state.accepted is None:
+        return [Draft(_evaluate(plan, state, inputs), dedup_key="evaluated")]
+    if not state.accepted:
+        return _finish("failed", None, state.error)
+    token = e.Token(ENTRY, ENTRY, plan.net.entry)
+    return [Draft(e.WorkflowStarted((token,)), dedup_key="started")]
+
+
+def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
+    warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
+    try:
+        workload = render_workload(plan.net, state, inputs, warnings)
+    except TemplateError as error:
+        return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    try:
+        ctx = render_ctx(plan.net, workload, state, inputs, warnings)
+    except TemplateError as error:
+        return e.Evaluated(False, error=ErrorInfo("template", f"ctx: {error.message}"))
+    try:
+        keychain = render_keychain(plan.net, state, inputs, workload, warnings)
+    except (TemplateError, BadRequest) as error:
+        kind = "template" if isinstance(error, TemplateError) else "client_error"
+        return e.Evaluated(False, error=ErrorInfo(kind, error.message))
+    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain, ctx=ctx)
+
+
+def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> list[Draft]:
+    return [
+        Draft(e.WorkflowFinished(status, result_step, error), dedup_key="finished"),
+        Draft(e.Processed(status, result_step, error), dedup_key="processed"),
+    ]
+
+
+def is_halted(state: State) -> bool:
+    return state.pause_requested or state.cancelling
+
+
+def cancel(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """Withdraws what no worker holds; ends when nothing runs any more or the grace has passed."""
+    if state.cancel_deadline is None:
+        return []
+    late = inputs.now >= datetime.fromisoformat(state.cancel_deadline)
+    idle = [run for run in state.runs.values() if not run.ended and (late or not is_held(run, inputs))]
+    if idle:
+        return [withdraw(run, "the execution was cancelled") for run in idle]
+    if state.runs:
+        return []
+    return [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
+
+
+def stop(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """A branch failed for all: running work ends, what no worker holds is withdrawn."""
+    if not state.stopping:
+        return []
+    idle = [
+        run for run in state.runs.values() if not run.final and not run.ended and not is_held(run, inputs)
+    ]
+    return [withdraw(run, "another branch failed") for run in idle]
+
+
+def is_held(run: Run, inputs: Inputs) -> bool:
+    return any(inputs.commands.get(command, False) for command in run.commands.values())
+
+
+def pause(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    if not state.pause_requested or state.paused or any(is_held(run, inputs) for run in state.runs.values()):
+        return []
+    return [Draft(e.Paused())]
+
+
 def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    for run in state.runs.values():
-        if run.ended:
-            return route(plan, state, inputs, run)
-    return []
+    return _first(route(plan, state, inputs, run) for run in state.runs.values() if run.ended)
 
 
 def _tend_loops(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.cancelling:
         return []
-    for run in state.runs.values():
-        if run.loop is not None and (batch := tend_loop(plan, state, inputs, run)):
-            return batch
-    return []
+    return _first(tend_loop(plan, state, inputs, run) for run in state.runs.values())
 
 
 def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
@@ -87,23 +163,74 @@ def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
 def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if is_halted(state) or not state.children:
         return []
-    if overdue := end_overdue(state, inputs.now):
-        return overdue
     # A loop that has failed begins nothing new while it waits for its last lanes.
-    failed_loops = {
-        run.id
-        for run in state.runs.values()
-        if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
-    }
-    return request_children(state, inputs, failed_loops)
+    return end_overdue(state, inputs.now) or request_children(state, inputs, find_failed_loops(plan, state))
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or is_halted(state):
         return []
-    for one in find_enabled(plan, state):
-        return fire(plan, state, inputs, one)
+    return _first(fire(plan, state, inputs, one) for one in find_enabled(plan, state))
+
+
+def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
+    if state.runs or state.pause_requested or not state.started:
+        return []
+    if not state.stopping:
+        if any(one.denied_at is not None for one in state.tokens.values()):
+            return []
+        if settled := _settle(plan, state, inputs):
+            return settled
+    if final := _final_step(plan, state, inputs):
+        return final
+    error = state.failures[0] if state.failures else None
+    return _finish(_verdict(state), _result_step(plan, state), error)
+
+
+def _verdict(state: State) -> str:
+    if not state.failures:
+        return "completed"
+    return "failed" if state.stopping else "partial"
+
+
+def _result_step(plan: Plan, state: State) -> str | None:
+    for name in (plan.net.final_step, "end"):
+        if name is not None and name in state.steps and "done" in state.steps[name].counts:
+            return name
+    # What other branches did is not what a failed execution came to.
+    return None if state.stopping else state.last_step
+
+
+def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """The first join in document order that waits: an OR-join fires with what has come, others
+    fail."""
+    waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
+    for name in sorted(waiting, key=plan.order.__getitem__):
+        step = plan.step(name)
+        tokens = [one.token for one in tokens_at(state, name)]
+        if plan.is_or_join(step):
+            return fire(plan, state, inputs, Enabled(name, tuple(tokens)))
+        needed = step.join.count if step.join.mode == "count" else len(plan.net.incoming[name])
+        message = (
+            f"Join {name!r} can no longer fill: {len({t.arc for t in tokens})} of {needed} branches came."
+        )
+        error = ErrorInfo("join", message, step=name, line=step.line or None)
+        fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(step))
+        return [Draft(fact, step=name)]
     return []
+
+
+def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    name = plan.net.final_step
+    if name is None or state.final_ran:
+        return []
+    counts = [record.counts for record in state.steps.values()]
+    total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
+    errors = [error.as_json() for error in state.failures]
+    come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
+    args: JsonMap = {**come.args(inputs), "status": _verdict(state), "steps": total, "errors": errors}
+    return start_run(state, inputs, plan.step(name), come.ids, args, final=True)
 
 
 _RULES: tuple[Rule, ...] = (

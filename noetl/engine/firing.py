@@ -1,4 +1,4 @@
-"""Firing a step: admission, what a join withdraws, and what the new run begins with."""
+"""Fires steps: admission, what a join withdraws, and how the new run begins."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.evolve import evolve
-from noetl.engine.halting import withdraw
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import Enabled, rest_of
-from noetl.engine.loops import fail_run, start_loop
+from noetl.engine.loops import fail_run, issue_command, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.routing import schedule_step
 from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts import events as e
 from noetl.facts.events import Draft
-from noetl.facts.ids import command_id, run_id
+from noetl.facts.ids import run_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.warnings import Warned
@@ -114,7 +112,9 @@ def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> 
 def _schedule(state: State, step: Transition, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
     record = state.steps.get(step.name)
     number = record.runs + 1 if record else 1
-    return schedule_step(run_id(step.name, number), step.name, tokens, args, **more)
+    run = run_id(step.name, number)
+    fact = e.StepScheduled(tokens, args, **more)
+    return Draft(fact, step=step.name, run_id=run, dedup_key=f"scheduled:{run}")
 
 
 def start_run(
@@ -141,8 +141,11 @@ def start_run(
     if problem is not None:
         return [begin, fail_run(run, problem)]
     if step.loop is not None:
-        return [begin, *start_loop(state, inputs, step, run, names)]
-    return [begin, _first_move(state, step, run)]
+        return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
+    if step.tasks:
+        return [begin, issue_command(state, step, run, "pipeline", "-", 1)]
+    done = e.StepDone(result=run.args)
+    return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 
 
 def _evaluate_args(
@@ -154,16 +157,5 @@ def _evaluate_args(
     }
 
 
-def _first_move(state: State, step: Transition, run: Run) -> Draft:
-    if not step.tasks:
-        done = e.StepDone(result=run.args)
-        return Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")
-    fact = e.CommandIssued(
-        command_id=command_id(state.execution_id, run.id, "-", 1),
-        purpose="pipeline",
-        part="-",
-        queue=step.queue,
-        issue=1,
-        ctx_version=state.version,
-    )
-    return Draft(fact, step=step.name, run_id=run.id, dedup_key=f"issued:{run.id}/-/1")
+def withdraw(run: Run, reason: str) -> Draft:
+    return Draft(e.StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

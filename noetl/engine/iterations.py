@@ -1,19 +1,22 @@
-"""How a loop moves: what each event of it and of its iterations changes."""
+"""How events move a loop and its iterations, and what the loop yields: results, and writes to ctx
+folded by their reducers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
-from noetl.engine.slots import Slots
-from noetl.engine.state import CursorState, LoopState
+from noetl.engine.inputs import Inputs
+from noetl.engine.state import CursorState, LoopState, Slots
+from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.json import Json
+from noetl.facts.reference import loaded, plain
 
 
 def new_loop(fact: e.LoopStarted) -> LoopState:
-    empty = Slots.empty(fact.count)
+    empty = Slots(fact.count)
     cursor = CursorState() if fact.cursor else None
     return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
 
@@ -39,7 +42,7 @@ def fold_iteration(
         case e.IterationSuspended():
             return replace(loop, suspended={**loop.suspended, index: fact.due_at})
         case e.IterationDone():
-            return _iteration_done(loop, index, fact)
+            return _end_iteration(loop, index, fact)
         case e.IterationFailed():
             loop = _close(loop, index)
             bit = 1 << index
@@ -51,6 +54,7 @@ def fold_iteration(
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
     earlier = loop.cursor.error if loop.cursor else None
+    count = loop.count + fact.count
     cursor = CursorState(
         drained=not fact.count and fact.error is None,
         wanted=max(fact.waiting, min(fact.count, 1)),
@@ -58,15 +62,15 @@ def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     )
     return replace(
         loop,
-        count=loop.count + fact.count,
-        results=loop.results.grown(fact.count),
-        writes=loop.writes.grown(fact.count),
+        count=count,
+        results=Slots(count, loop.results.chunks),
+        writes=Slots(count, loop.writes.chunks),
         cursor=cursor,
     )
 
 
 def with_lanes(loop: LoopState, generation: int) -> LoopState:
-    """A lane was issued: whoever was wanted is on the way."""
+    """A lane was issued: the lanes that were wanted are on their way."""
     cursor = replace(loop.cursor, wanted=0) if loop.cursor else None
     return replace(loop, generation=generation, cursor=cursor)
 
@@ -79,7 +83,7 @@ def reset_drained(loop: LoopState) -> LoopState:
     return replace(loop, cursor=replace(loop.cursor, drained=False))
 
 
-def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
+def _end_iteration(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
     result = loop.partial.get(index, {}).get(fact.task) if fact.task is not None else None
     loop = replace(_close(loop, index), results=loop.results.put(index, result))
     if not fact.writes:
@@ -88,12 +92,12 @@ def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopS
 
 
 def _close(loop: LoopState, index: int) -> LoopState:
-    loop = replace(reset_drained(loop), ended=loop.ended | 1 << index)
-    if index in loop.partial:
-        loop = replace(loop, partial=_without(loop.partial, index))
-    if index in loop.suspended:
-        loop = replace(loop, suspended=_without(loop.suspended, index))
-    return loop
+    return replace(
+        reset_drained(loop),
+        ended=loop.ended | 1 << index,
+        partial=_without(loop.partial, index),
+        suspended=_without(loop.suspended, index),
+    )
 
 
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
@@ -112,3 +116,65 @@ def loop_result(loop: LoopState, paged: Callable[[Iterable[Json]], Json] = list)
 
 def loop_stats(loop: LoopState) -> dict[str, int]:
     return {"total": loop.count, "completed": loop.completed_count, "failed": loop.failed_count}
+
+
+def reduce_writes(
+    reducers: Mapping[str, str], writes: Iterable[Json], ctx: Json, inputs: Inputs
+) -> dict[str, Json]:
+    """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what
+    ctx has.
+
+    Raises TemplateError where values do not fit their reducer.
+    """
+    folded: dict[str, Json] = {}
+    for pairs in writes:
+        for name, value in pairs or ():
+            before = folded[name] if name in folded else _load(_at(ctx, name), inputs)
+            folded[name] = reduce_value(reducers[name], before, _load(value, inputs), name)
+    return {name: inputs.hold(value) for name, value in folded.items()}
+
+
+def _at(ctx: Json, path: str) -> Json:
+    for key in path.split("."):
+        ctx = ctx.get(key) if isinstance(ctx, Mapping) else None
+    return ctx
+
+
+def _load(value: Json, inputs: Inputs) -> Json:
+    return value if inputs.load is None else plain(loaded(value, inputs.load))
+
+
+def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:
+    """One write folded onto what was there; null counts as nothing (but `append` and `last` keep
+    it). Raises TemplateError where the two cannot be folded."""
+    match reducer:
+        case "last":
+            return value
+        case "append":
+            return [*_as(list, reducer, name, before), value]
+        case "merge":
+            return {**_as(dict, reducer, name, before), **_as(dict, reducer, name, value)}
+    if before is None or value is None:
+        return value if before is None else before
+    try:
+        return _NUMERIC[reducer](before, value)
+    except TypeError as error:
+        message = f"The reducer `{reducer}` of ctx.{name} cannot fold {value!r:.60} onto {before!r:.60}."
+        raise TemplateError(message) from error
+
+
+_NUMERIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "sum": lambda before, value: before + value,
+    "min": min,
+    "max": max,
+}
+
+
+def _as(kind: type[Any], reducer: str, name: str, value: Json) -> Any:
+    """`value` as the list or mapping that the reducer works on; null is an empty one."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        wanted = "a list" if kind is list else "mappings"
+        raise TemplateError(f"The reducer `{reducer}` of ctx.{name} needs {wanted}, not {value!r:.60}.")
+    return value

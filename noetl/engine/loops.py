@@ -1,4 +1,4 @@
-"""Loops: fanning out, closing, and issuing again what was lost."""
+"""Loops: fans out, closes, and issues lost iterations again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result, loop_stats
+from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
 from noetl.engine.plan import Plan
-from noetl.engine.reducers import reduce_writes
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
@@ -34,13 +33,9 @@ from noetl.net.model import Loop, Transition
 
 
 def start_loop(
-    state: State, inputs: Inputs, step: Transition, run: Run, names: Mapping[str, Any]
+    state: State, inputs: Inputs, step: Transition, loop: Loop, run: Run, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """Evaluates the collection and fans out, or fails the step. Raises ValueError for a step
-    without a loop."""
-    loop = step.loop
-    if loop is None:
-        raise ValueError(f"step {step.name} has no loop")
+    """Evaluates the collection of the `loop` of `step` and fans out, or fails the step."""
     warnings: list[Warned] = []
     try:
         count, items = _collection(loop, names, inputs, warnings)
@@ -59,7 +54,7 @@ def start_loop(
 
 
 def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
-    """How the iterations of `loop` run, of which `width` are in flight at once."""
+    """How the iterations of `loop` run, with `width` in flight at once."""
     if loop.mode == "cursor":
         return "sequential" if width == 1 else "parallel"
     return loop.mode
@@ -100,22 +95,27 @@ def _issue_lanes(
     state: State, step: Transition, run: Run, count: int, generation: int, first: int = 0
 ) -> list[Draft]:
     return [
-        Draft(
-            CommandIssued(
-                command_id=command_id(state.execution_id, run.id, f"l{lane}", generation),
-                purpose="lane",
-                part=f"l{lane}",
-                queue=step.queue,
-                issue=generation,
-                ctx_version=state.version,
-                generation=generation,
-            ),
-            step=step.name,
-            run_id=run.id,
-            dedup_key=f"issued:{run.id}/l{lane}/{generation}",
-        )
+        issue_command(state, step, run, "lane", f"l{lane}", generation, generation=generation)
         for lane in range(first, first + count)
     ]
+
+
+def issue_command(
+    state: State,
+    step: Transition,
+    run: Run,
+    purpose: Literal["pipeline", "lane", "iteration"],
+    part: str,
+    issue: int,
+    *,
+    iteration: int | None = None,
+    **more: Any,
+) -> Draft:
+    """Command number `issue` (from 1) for a `part` of `run`; `more` as in `command.issued`."""
+    command = command_id(state.execution_id, run.id, part, issue)
+    fact = CommandIssued(command, purpose, part, step.queue, issue, state.version, **more)
+    key = f"issued:{run.id}/{part}/{issue}"
+    return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 
 
 def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
@@ -163,6 +163,15 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     return next(iter(loop.errors.values()))
 
 
+def find_failed_loops(plan: Plan, state: State) -> list[str]:
+    """The runs whose loops begin no iteration any more: a claim, or too many iterations, failed."""
+    return [
+        run.id
+        for run in state.runs.values()
+        if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
+    ]
+
+
 def _close(
     step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
 ) -> list[Draft]:
@@ -179,7 +188,7 @@ def _close(
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
     result = loop_result(loop, inputs.paged)
-    # What the events of the iterations say already is not said again.
+    # The events of the iterations already hold results that are not paged.
     end = StepDone(result=result if _is_paged(result) else None)
     return [*drafts, Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
 
@@ -198,24 +207,17 @@ def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[D
 def resume_command(
     state: State, step: Transition, run: Run, part: str, due_at: str | None, iteration: int | None
 ) -> Draft:
-    """The order to go on with a suspended pipeline or iteration, not before `due_at`."""
+    """The command that resumes a suspended pipeline or iteration, not before `due_at`."""
+    purpose: Literal["pipeline", "iteration"] = "pipeline" if iteration is None else "iteration"
+    generation = run.loop.generation if run.loop else 0
     issue = run.issues.get(part, 0) + 1
-    fact = CommandIssued(
-        command_id=command_id(state.execution_id, run.id, part, issue),
-        purpose="pipeline" if iteration is None else "iteration",
-        part=part,
-        queue=step.queue,
-        issue=issue,
-        ctx_version=state.version,
-        generation=run.loop.generation if run.loop else 0,
-        due_at=due_at,
+    return issue_command(
+        state, step, run, purpose, part, issue, iteration=iteration, generation=generation, due_at=due_at
     )
-    key = f"issued:{run.id}/{part}/{issue}"
-    return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 
 
 def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
-    """Indices that neither ended, nor wait, nor have a command of their own among `commands`."""
+    """Indices that neither ended, nor wait, nor have a separate command among `commands`."""
     away = {*loop.suspended, *loop.calling}
     own = {part for part, command in run.commands.items() if part.startswith("i") and command in commands}
     return tuple(
@@ -260,7 +262,7 @@ def _fail_lost(run: Run, loop: LoopState, inputs: Inputs, index: int) -> Draft:
 
 
 def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
-    """What the item looks like; rows that a cursor found are in events of their own."""
+    """The item in brief; rows of a cursor are in the events of its claims."""
     if loop.cursor is not None or inputs.load is None:
         return None
     items = loaded(loop.items, inputs.load)

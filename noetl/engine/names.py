@@ -1,4 +1,5 @@
-"""What templates see that the engine evaluates: guards, arc args, step sets, collections."""
+"""What templates see that the engine evaluates (guards, arc args, step sets, collections), and what
+a command carries to its worker."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State, StepRecord
-from noetl.expressions.results import of_step, of_task
-from noetl.expressions.scope import bare_names, layered
-from noetl.facts.boundaries import DONE, FAILED, LOOP_DONE, BoundaryName
+from noetl.expressions.scope import bare_names, layered, of_step, of_task
+from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import loaded
@@ -109,3 +110,68 @@ def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> 
     if run.error is not None:
         extra["error"] = run.error.as_json()
     return step_names(state, inputs, step, run.args, extra)
+
+
+def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
+    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`,
+    narrowed to what the step's tasks read. `state` is the one that has just folded
+    `command.issued`.
+
+    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
+    names `context`, workload and ctx are whole, and `everything` is the version at which the worker
+    may read the rest. `mode` is how its loop runs, where the net leaves that to its width.
+    `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that
+    of the one that called this playbook.
+    """
+    needs = plan.needs(run.step)
+    context: dict[str, Json] = {
+        "digest": state.digest,
+        "issued": state.version,
+        "args": run.args,
+        "workload": _narrow(state.workload, "workload", needs),
+        "ctx": _narrow(state.ctx, "ctx", needs, "vars"),
+        "steps": _steps(state, needs),
+    }
+    step = plan.step(run.step)
+    if run.loop is not None and step.loop is not None and step.loop.mode == "cursor":
+        context["mode"] = run.loop.mode
+    scope = scope_around(state, step)
+    if scope is not None:
+        context["iteration"] = scope
+    if state.parent is not None and state.parent.iter is not None:
+        context["caller"] = state.parent.iter
+    if needs.everything:
+        context["everything"] = state.version
+    return context
+
+
+def loop_mode(context: JsonMap, step: Transition) -> Json:
+    """How the loop of `step` runs that a command with this context belongs to; None without one."""
+    return context.get("mode", step.loop.mode) if step.loop is not None else None
+
+
+def _narrow(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
+    heads = (name, *aliases)
+    if needs.everything:
+        # The pipeline lays its own patches over ctx, so it needs the whole of it to begin with.
+        return store
+    if any(chain in needs.chains for chain in ((head,) for head in heads)):
+        return store
+    inner = {chain[1] for chain in needs.chains if len(chain) > 1 and chain[0] in heads}
+    return {key: value for key, value in store.items() if key in inner or key in needs.heads}
+
+
+def _steps(state: State, needs: Needs) -> JsonMap:
+    return {
+        name: _step(state, name, needs)
+        for name in needs.heads
+        if name in state.steps and "done" in state.steps[name].counts
+    }
+
+
+def _step(state: State, name: str, needs: Needs) -> Mapping[str, Json]:
+    record = state.steps[name]
+    view: dict[str, Json] = {"result": record.result}
+    if any(chain[:2] == (name, "results") for chain in needs.chains):
+        view["results"] = record.results
+    return view

@@ -1,14 +1,17 @@
-"""What a run has to say of itself without failing: names that nothing defined, and notes of
-tools."""
+"""What an execution reports without failing: warnings, and errors that it went on after."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from noetl.facts import events as e
+from noetl.facts.events import TaskCallFailed, TaskFailed, TaskItemFailed
 from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo
 
 #: Different notices that an execution keeps; of others it only knows how many came.
 MOST: Final = 50
@@ -39,8 +42,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """The first `MOST` notices of an execution, and how many more were recorded that are none of
-    these."""
+    """The first `MOST` notices of an execution, and how many others were recorded."""
 
     kept: tuple[Notice, ...] = ()
     more: int = 0
@@ -51,13 +53,9 @@ class Notices:
         return len(self.kept) + self.more
 
     def after(self, draft: e.Draft) -> Notices:
-        """With what the event warns of."""
-        read = _WARNINGS.get(type(draft.fact))
-        warnings = read(draft.fact) if read is not None else ()
-        if not warnings:
-            return self
-        found = self
-        for notice in _notices(draft, warnings):
+        """With the warnings of the event."""
+        found, read = self, _WARNINGS.get(type(draft.fact))
+        for notice in _notices(draft, read(draft.fact)) if read is not None else ():
             found = found._with(notice)
         return found
 
@@ -71,10 +69,6 @@ class Notices:
         return replace(self, kept=(*self.kept, notice))
 
 
-def _own(fact: Any) -> Json:
-    return fact.warnings
-
-
 def _of_meta(fact: Any) -> Json:
     return fact.meta.get("warnings", ())
 
@@ -82,7 +76,10 @@ def _of_meta(fact: Any) -> Json:
 #: Where the facts that warn have their warnings. What is wrong with a child's answer is repeated by
 #: the task that called.
 _WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
-    **dict.fromkeys((e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted), _own),
+    **dict.fromkeys(
+        (e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted),
+        attrgetter("warnings"),
+    ),
     **dict.fromkeys(
         (
             e.TaskDone,
@@ -114,3 +111,67 @@ def _notices(draft: e.Draft, warnings: Json) -> Iterable[Notice]:
 
 def _text(value: Json) -> str:
     return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+#: Errors of a step that are kept; of others only their number is.
+MOST_ERRORS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PassedErrors:
+    """The errors that a step went on after, over all its runs: how many, and the first
+    `MOST_ERRORS` of them.
+
+    `failed` of them are iterations that failed in loops that were done all the same, of `items` in
+    all.
+    """
+
+    count: int = 0
+    errors: tuple[ErrorInfo, ...] = ()
+    failed: int = 0
+    items: int = 0
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def after_task(self, fact: TaskFailed | TaskItemFailed | TaskCallFailed) -> PassedErrors:
+        """With the error, where the pipeline goes on. A task that fails with the error of one of
+        its items takes back those that it had: they are that failure."""
+        if not isinstance(fact, TaskFailed) or not fact.fatal:
+            return replace(self, count=self.count + 1, errors=self._with([fact.error]))
+        is_of_item = fact.error.item is not None and fact.error.stats is not None
+        return self._without_items(fact.error) if is_of_item else self
+
+    def after_loop(self, errors: Mapping[int, ErrorInfo], items: int) -> PassedErrors:
+        """With the failed iterations of a loop over so many `items` that was done."""
+        return replace(
+            self,
+            count=self.count + len(errors),
+            errors=self._with(errors.values()),
+            failed=self.failed + len(errors),
+            items=self.items + items,
+        )
+
+    def _with(self, errors: Iterable[ErrorInfo]) -> tuple[ErrorInfo, ...]:
+        """The first ones, without what only their own events need to say."""
+        found = islice(errors, MOST_ERRORS - len(self.errors))
+        return (*self.errors, *(replace(error, traceback=None, stats=None) for error in found))
+
+    def _without_items(self, error: ErrorInfo) -> PassedErrors:
+        failed = int((error.stats or {}).get("failed", 0))
+        left = tuple(one for one in self.errors if not _is_item_of(one, error))
+        return replace(self, count=max(self.count - failed, len(left)), errors=left)
+
+
+def _is_item_of(one: ErrorInfo, error: ErrorInfo) -> bool:
+    return one.item is not None and (one.task, one.iteration) == (error.task, error.iteration)
+
+
+def describe(passed: PassedErrors) -> str:
+    """`49 of 50, 1 failed`, `1 error passed over`, or both; empty where there was none."""
+    parts = []
+    if passed.failed:
+        parts.append(f"{passed.items - passed.failed} of {passed.items}, {passed.failed} failed")
+    if others := passed.count - passed.failed:
+        parts.append(f"{others} error{'s' if others > 1 else ''} passed over")
+    return ", ".join(parts)

@@ -3,16 +3,19 @@ on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from noetl.expressions import names_used
 from noetl.facts.json import Json
-from noetl.net.dominators import ROOT, Dominators
+from noetl.net.graphs import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
 
+#: `ctx.rows.id`, name by name.
+Path: TypeAlias = tuple[str, ...]
 #: Names below which templates find what an execution was given.
 _INPUTS: Final = frozenset({"workload", "payload", "input", "args"})
 
@@ -31,12 +34,12 @@ class Needs:
     """The names that the templates of a step's pipeline use; `everything` where code names
     `context`."""
 
-    chains: frozenset[tuple[str, ...]]
+    chains: frozenset[Path]
     everything: bool
 
     @cached_property
     def heads(self) -> frozenset[str]:
-        return frozenset(chain[0] for chain in self.chains)
+        return frozenset(path[0] for path in self.chains)
 
 
 class Plan:
@@ -58,36 +61,40 @@ class Plan:
     @cached_property
     def reach(self) -> Mapping[str, Reachability]:
         """For each join that has to know whether another token can still come."""
-        return {step.name: self._reach(step.name) for step in self.net.transitions if self._watches(step)}
+        return {
+            step.name: self._reach(step.name)
+            for step in self.net.transitions
+            if self.is_or_join(step) or step.join.mode in ("first", "count")
+        }
 
     def needs(self, step: str) -> Needs:
         """Names used by the templates of the step's tasks, and of its loop's cursor."""
         if step not in self._needs:
             tasks = self.net.steps[step].calls
-            chains = frozenset(chain for task in tasks for chain in _chains(task))
+            chains = frozenset[Path]().union(*map(_names_of_task, tasks))
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]
 
     @cached_property
-    def names_read(self) -> frozenset[tuple[str, ...]]:
+    def names_read(self) -> frozenset[Path]:
         """The chains that any template of the playbook reads, as they are written."""
-        return frozenset(_all_chains(self.net))
+        return _names([self.net.workload, self.net.ctx, self.net.keychain]).union(
+            *map(_names_around, self.net.transitions),
+            *(_names_of_task(task) for step in self.net.transitions for task in step.calls),
+        )
 
     @cached_property
-    def inputs_read(self) -> frozenset[tuple[str, ...]] | None:
+    def inputs_read(self) -> frozenset[Path] | None:
         """What templates read below `workload`, `payload`, `input` and `args`; None where something
         reads all of it."""
         if any(task.wants_context for step in self.net.transitions for task in step.calls):
             return None
-        if any(chain in self.names_read for chain in (("workload",), ("payload",))):
+        if any(path in self.names_read for path in (("workload",), ("payload",))):
             return None
-        return frozenset(chain[1:] for chain in self.names_read if chain[0] in _INPUTS and len(chain) > 1)
+        return frozenset(path[1:] for path in self.names_read if path[0] in _INPUTS and len(path) > 1)
 
     def is_or_join(self, step: Transition) -> bool:
         return step.join.mode == "auto" and len(self.net.incoming[step.name]) > 1
-
-    def _watches(self, step: Transition) -> bool:
-        return self.is_or_join(step) or step.join.mode in ("first", "count")
 
     def _waits(self, name: str) -> bool:
         """Whether a token may have to wait before the step for tokens of other arcs."""
@@ -155,66 +162,50 @@ def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> 
     return seen
 
 
-def _all_chains(net: Net) -> Iterator[tuple[str, ...]]:
-    for template in (net.workload, net.ctx, net.keychain):
-        yield from names_used(template)
-    for step in net.transitions:
-        yield from _chains_around(step)
-        for task in step.calls:
-            yield from _chains(task)
+def _names(
+    templates: Iterable[Json], guards: Iterable[Json] = (), assignments: Iterable[Assignment] = ()
+) -> frozenset[Path]:
+    assigned = list(assignments)
+    # Who assigns a part of what ctx holds reads it.
+    changed = (one.name.partition(".")[0] for one in assigned if one.scope == "ctx" and "." in one.name)
+    return names_used([*templates, *(one.value for one in assigned)]).union(
+        *(names_used(guard, guard=True) for guard in guards if isinstance(guard, str)),
+        (("ctx", name) for name in changed),
+    )
 
 
-def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
+def _names_around(step: Transition) -> frozenset[Path]:
     """Of the templates of a step that are not its tasks'."""
-    yield from names_used(step.args)
-    yield from _names_of_assignments(step.set)
-    if step.loop is not None:
-        yield from names_used([step.loop.collection, step.loop.max_in_flight])
-    for rule in step.admit.rules if step.admit else ():
-        yield from _guard(rule.when)
-    for arc in step.arcs:
-        yield from _guard(arc.when)
-        yield from names_used(arc.args)
-        yield from _names_of_assignments(arc.set)
+    rules = step.admit.rules if step.admit else ()
+    looped = [step.loop.collection, step.loop.max_in_flight] if step.loop else []
+    return _names(
+        [step.args, *looped, *(arc.args for arc in step.arcs)],
+        [*(rule.when for rule in rules), *(arc.when for arc in step.arcs)],
+        chain(step.set, *(arc.set for arc in step.arcs)),
+    )
 
 
-def _chains(task: Task) -> Iterator[tuple[str, ...]]:
+def _names_of_task(task: Task) -> frozenset[Path]:
     rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
     collection = task.loop.collection if task.loop else None
-    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.given):
-        yield from names_used(template)
-    yield from _chains_between_calls(task)
-    yield from _guard(task.after)
-    yield from _names_of_assignments(task.set)
-    for rule in task.rules or ():
-        yield from _guard(rule.when)
-        then = rule.then
-        for template in (then.attempts, then.delay, then.jitter):
-            yield from names_used(template)
-        yield from _names_of_assignments(then.set)
+    rules = task.rules or ()
+    thens = [rule.then for rule in rules]
+    own = _names(
+        [rendered, task.args, task.spec.get("timeout"), collection, task.given]
+        + [[then.attempts, then.delay, then.jitter] for then in thens],
+        [task.after, *(rule.when for rule in rules)],
+        chain(task.set, *(then.set for then in thens)),
+    )
+    return own | _names_between_calls(task)
 
 
-def _chains_between_calls(task: Task) -> Iterator[tuple[str, ...]]:
+def _names_between_calls(task: Task) -> frozenset[Path]:
+    found: frozenset[Path] = frozenset()
     if task.repeat is not None:
-        yield from names_used(list(task.repeat.values))
-        for guard in task.repeat.guards:
-            yield from _guard(guard)
-        yield from _names_of_assignments((task.repeat.into,) if task.repeat.into is not None else ())
+        into = () if task.repeat.into is None else (task.repeat.into,)
+        found |= _names(task.repeat.values, task.repeat.guards, into)
     if task.older is not None:
-        yield from names_used(task.older.over)
-        for rule in task.older.then:
-            yield from _guard(rule.when)
-            yield from _names_of_assignments(rule.then.set)
-
-
-def _guard(when: Json) -> Iterator[tuple[str, ...]]:
-    if isinstance(when, str):
-        yield from names_used(when, guard=True)
-
-
-def _names_of_assignments(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
-    for assignment in assignments:
-        yield from names_used(assignment.value)
-        if assignment.scope == "ctx" and "." in assignment.name:
-            # It changes a part of what ctx holds.
-            yield "ctx", assignment.name.partition(".")[0]
+        rules = task.older.then
+        sets = chain.from_iterable(rule.then.set for rule in rules)
+        found |= _names([task.older.over], (rule.when for rule in rules), sets)
+    return found

@@ -1,17 +1,29 @@
-"""What events of steps, their commands and their tasks change in the runs of a state."""
+"""What events of steps, their commands and their tasks change in the runs of a state, and in the
+rounds that follow these runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from noetl.engine.assignments import assign
 from noetl.engine.children import drop_children, waits_for_child
 from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
-from noetl.engine.rounds import inherit
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.facts import events as e
-from noetl.facts.json import Json
+from noetl.facts.json import Json, assign
+
+
+def inherit(state: State, gone: Iterable[str], heirs: Iterable[str]) -> State:
+    """Rounds follow what lived when they fired: `heirs` take the place of what is `gone`."""
+    if not state.rounds:
+        return state
+    lost, new = frozenset(gone), frozenset(heirs)
+    rounds = {
+        step: replace(r, outstanding=(r.outstanding - lost) | new) if r.outstanding & lost else r
+        for step, r in state.rounds.items()
+    }
+    return replace(state, rounds=rounds)
 
 
 def place_of(draft: e.Draft) -> tuple[str, str]:
@@ -32,7 +44,10 @@ def fold_command(
         case e.CommandIssued():
             return _issue(state, fact, draft)
         case e.CommandLost():
-            return _lose(state, draft)
+            run = state.runs.get(draft.run_id or "")
+            if run is None or run.loop is None:
+                return state
+            return with_run(state, replace(run, loop=reset_drained(run.loop)))
         case e.ResultDiscarded():
             return state
         case _:
@@ -55,13 +70,6 @@ def _issue(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
     else:
         run = replace(run, loop=with_lanes(loop, fact.generation))
     return with_run(state, run)
-
-
-def _lose(state: State, draft: e.Draft) -> State:
-    run = state.runs.get(draft.run_id or "")
-    if run is None or run.loop is None:
-        return state
-    return with_run(state, replace(run, loop=reset_drained(run.loop)))
 
 
 def fold_step(

@@ -1,21 +1,52 @@
-"""The instance side: what is true of one execution at one version. Frozen, comparable,
-JSON-able."""
+"""What is true of one execution at one version: frozen, comparable, JSON-able."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Literal
 
-from noetl.engine.notices import Notices
-from noetl.engine.passed_errors import PassedErrors
-from noetl.engine.slots import Slots
+from noetl.engine.notices import Notices, PassedErrors
 from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
+_WIDTH = 64
+_NULLS: tuple[Json, ...] = (None,) * _WIDTH
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """`length` JSON values, null at first, in chunks; a chunk of nulls is left out.
+    `put` shares all but one chunk with the vector it came from, so that a loop of 10,000 iterations
+    costs 10,000 small copies and not 10,000 large ones."""
+
+    length: int
+    chunks: Mapping[int, tuple[Json, ...]] = field(default_factory=dict)
+
+    def put(self, index: int, value: Json) -> Slots:
+        """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the
+        vector."""
+        outer, inner = divmod(range(self.length)[index], _WIDTH)
+        chunk = list(self.chunks.get(outer, _NULLS))
+        chunk[inner] = value
+        return Slots(self.length, {**self.chunks, outer: tuple(chunk)})
+
+    def __getitem__(self, index: int) -> Json:
+        outer, inner = divmod(range(self.length)[index], _WIDTH)
+        return self.chunks.get(outer, _NULLS)[inner]
+
+    def __iter__(self) -> Iterator[Json]:
+        chunks = (self.chunks.get(outer, _NULLS) for outer in range(self.length // _WIDTH + 1))
+        return islice(chain.from_iterable(chunks), self.length)
+
+    def __len__(self) -> int:
+        return self.length
+
+
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 6
+STATE_SCHEMA = 7
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]

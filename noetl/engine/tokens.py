@@ -1,102 +1,292 @@
-"""What events of tokens change: where they wait, which runs consumed them, and the rounds of
-joins."""
+"""Joins and routing: when the tokens before a step enable it, and which tokens a run that ended
+puts down: its `set`, and the guards of its arcs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import assert_never
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from noetl.engine.rounds import inherit
-from noetl.engine.runs import end_run, place_of, remember
-from noetl.engine.state import Round, Run, State, StepRecord, Waiting
-from noetl.facts import events as e
+from noetl.engine.inputs import Inputs
+from noetl.engine.names import boundary, boundary_names
+from noetl.engine.plan import Plan
+from noetl.engine.state import Round, Run, State, Waiting
+from noetl.errors import TemplateError
+from noetl.expressions import evaluate_at, truth, values_read
+from noetl.facts.events import (
+    ArcDecision,
+    CtxPatched,
+    Draft,
+    NextEvaluated,
+    Token,
+)
+from noetl.facts.json import Json, JsonMap, assign, deep_merge
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import assigned_below, opened
+from noetl.facts.warnings import Warned
+from noetl.net.model import Arc, Assignment, Transition
 
 
-def fold_tokens(
-    state: State,
-    fact: e.AdmitEvaluated | e.StepScheduled | e.StepSkipped | e.NextEvaluated | e.JoinUnsatisfied,
-    draft: e.Draft,
-) -> State:
-    match fact:
-        case e.AdmitEvaluated():
-            return _admit(state, fact)
-        case e.StepScheduled():
-            return _schedule(state, fact, draft)
-        case e.StepSkipped():
-            return _skip(state, fact, draft)
-        case e.NextEvaluated():
-            return _route(state, fact, draft)
-        case e.JoinUnsatisfied():
-            state = _drop_tokens(state, fact.tokens, ())
-            return _fail_branch(state, fact.error, fact.stops)
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """Tokens that fire a step together. `round` is 0 where the join has no rounds."""
+
+    step: str
+    tokens: tuple[Token, ...]
+    round: int = 0
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(token.id for token in self.tokens)
+
+    def args(self, inputs: Inputs) -> JsonMap:
+        """The tokens' args, merged in order of arrival."""
+        merged: dict[str, Json] = {}
+        for token in self.tokens:
+            for name, value in token.args.items():
+                merged[name] = _merge(merged[name], value, inputs) if name in merged else value
+        return merged
+
+
+def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
+    """`over` on top of `base`. What is kept by reference is opened only where both may be
+    mappings."""
+    if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return deep_merge(base, over)
+    base, over = opened(base, inputs.load), opened(over, inputs.load)
+    return inputs.hold(deep_merge(base, over))
+
+
+def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
+    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx
+    changed, and those before the final step wait for the end of everything else."""
+    seen = {plan.net.final_step}
+    for waiting in state.tokens.values():
+        name = waiting.token.step
+        if name not in seen:
+            seen.add(name)
+            yield from _at_step(plan, state, plan.step(name), tokens_at(state, name))
+
+
+def tokens_at(state: State, step: str) -> list[Waiting]:
+    """Tokens that wait before `step`, in order of arrival."""
+    return [waiting for waiting in state.tokens.values() if waiting.token.step == step]
+
+
+def _ready(state: State, waiting: Waiting) -> bool:
+    return waiting.denied_at is None or waiting.denied_at < state.ctx_version
+
+
+def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    match step.join.mode:
+        case "all":
+            return _all(plan, state, step, waiting)
+        case "first" | "count":
+            return _find_counted(plan, state, step, waiting)
+        case "auto" if plan.is_or_join(step):
+            if not _ready(state, waiting[0]) or _can_still_come(plan, state, step.name):
+                return ()
+            return [Enabled(step.name, tuple(one.token for one in waiting))]
         case _:
-            assert_never(fact)
+            return [Enabled(step.name, (one.token,)) for one in waiting if _ready(state, one)]
 
 
-def put_tokens(state: State, tokens: Iterable[e.Token]) -> State:
-    waiting = dict(state.tokens)
-    rounds = state.rounds
-    for token in tokens:
-        if not token.absorbed:
-            waiting[token.id] = Waiting(token)
-        elif token.step in rounds:
-            current = rounds[token.step]
-            rounds = {**rounds, token.step: replace(current, arrived=current.arrived | {token.arc})}
-    return replace(state, tokens=waiting, rounds=rounds)
+def _all(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    first: dict[str, Waiting] = {}
+    for one in waiting:
+        first.setdefault(one.token.arc, one)
+    if len(first) == len(plan.net.incoming[step.name]) and _ready(state, waiting[0]):
+        yield Enabled(step.name, tuple(one.token for one in first.values()))
 
 
-def _drop_tokens(state: State, ids: Iterable[str], heirs: Iterable[str]) -> State:
-    gone = set(ids)
-    left = {token_id: waiting for token_id, waiting in state.tokens.items() if token_id not in gone}
-    return inherit(replace(state, tokens=left), gone, heirs)
+def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    number = min(one.token.round for one in waiting)
+    current = state.rounds.get(step.name)
+    if current is not None and not _is_over(plan, state, step.name, current):
+        return
+    needed = 1 if step.join.mode == "first" else step.join.count
+    of_round = [one for one in waiting if one.token.round == number]
+    if len(of_round) >= needed and _ready(state, of_round[0]):
+        yield Enabled(step.name, tuple(one.token for one in of_round), number)
 
 
-def _admit(state: State, fact: e.AdmitEvaluated) -> State:
-    if fact.allow or fact.token not in state.tokens:
-        return state
-    waiting = replace(state.tokens[fact.token], denied_at=fact.ctx_version)
-    return replace(state, tokens={**state.tokens, fact.token: waiting})
-
-
-def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
-    step, run_id = place_of(draft)
-    arcs = frozenset(state.tokens[token].token.arc for token in fact.tokens if token in state.tokens)
-    state = _drop_tokens(state, fact.tokens, (run_id,))
-    if fact.round:
-        alive = frozenset(state.tokens) | frozenset(state.runs)
-        state = replace(state, rounds={**state.rounds, step: Round(fact.round, arcs, alive)})
-    record = state.steps.get(step, StepRecord())
-    run = Run(run_id, step, fact.args, state.version, final=fact.final)
-    return replace(
-        state,
-        runs={**state.runs, run_id: run},
-        steps={**state.steps, step: replace(record, runs=record.runs + 1, status="running")},
-        final_ran=state.final_ran or fact.final,
+def _can_still_come(plan: Plan, state: State, join: str) -> bool:
+    """Whether a live token or run elsewhere can still reach `join`."""
+    reach = plan.reach[join]
+    return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
+        waiting.token.step in reach.tokens for waiting in state.tokens.values()
     )
 
 
-def _skip(state: State, fact: e.StepSkipped, draft: e.Draft) -> State:
-    if (run := state.runs.get(draft.run_id or "")) is not None:
-        return state if run.ended else end_run(state, replace(run, status="skipped"))
-    state = _drop_tokens(state, fact.tokens, ())
-    return remember(state, draft.step or "", "skipped")
+def _is_over(plan: Plan, state: State, join: str, current: Round) -> bool:
+    """Whether every branch of the round has come or died."""
+    reach, alive = plan.reach[join], current.outstanding
+    runs = any(state.runs[key].step in reach.runs for key in alive & state.runs.keys())
+    tokens = any(state.tokens[key].token.step in reach.tokens for key in alive & state.tokens.keys())
+    return len(current.arrived) == len(plan.net.incoming[join]) or not (runs or tokens)
 
 
-def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
-    step, run_id = place_of(draft)
-    runs = {key: run for key, run in state.runs.items() if key != run_id}
-    state = put_tokens(replace(state, runs=runs), fact.tokens)
-    state = inherit(state, (run_id,), (token.id for token in fact.tokens if not token.absorbed))
-    if fact.failure is None:
-        return state
-    record = state.steps[step]
-    if record.status == "done":
-        record = replace(record, status="failed", error=fact.failure)
-        state = replace(state, steps={**state.steps, step: record})
-    return _fail_branch(state, fact.failure, fact.stops)
+def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest`
+    withdraws."""
+    reach = plan.reach.get(join)
+    if reach is None:
+        return [], []
+    runs = [run.id for run in state.runs.values() if run.step in reach.runs and not run.ended]
+    waiting = (one.token for one in state.tokens.values() if one.token.id not in taken)
+    tokens = [token.id for token in waiting if token.step in reach.tokens or token.step == join]
+    return runs, tokens
 
 
-def _fail_branch(state: State, error: ErrorInfo, stops: bool) -> State:
-    return replace(state, failures=(*state.failures, error), stopping=state.stopping or stops)
+def place_token(plan: Plan, state: State, token: Token) -> Token:
+    """`token` with the round that it counts in, absorbed where that round has fired already."""
+    step = plan.step(token.step)
+    if step.join.mode not in ("first", "count"):
+        return token
+    current = state.rounds.get(step.name)
+    if (
+        current is not None
+        and token.arc not in current.arrived
+        and not _is_over(plan, state, step.name, current)
+    ):
+        return replace(token, round=current.number, absorbed=True)
+    base = 1 if current is None else current.number + 1
+    waiting = [one.token for one in tokens_at(state, step.name)]
+    earlier = sum(one.arc == token.arc and one.round >= base for one in waiting)
+    return replace(token, round=base + earlier)
+
+
+@dataclass(slots=True)
+class _Boundary:
+    """What is known while one run is routed. ctx changes as assignments are made."""
+
+    plan: Plan
+    state: State
+    inputs: Inputs
+    run: Run
+    names: Mapping[str, Any]
+    patches: list[Draft] = field(default_factory=list)
+    decisions: list[ArcDecision] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
+
+    @property
+    def step(self) -> Transition:
+        return self.plan.step(self.run.step)
+
+    def evaluate(self, place: str, template: Json) -> Json:
+        return evaluate_at(place, template, self.names, self.warnings, load=self.inputs.load)
+
+    def assign(self, assignments: tuple[Assignment, ...], cause: str, place: str) -> None:
+        """`place` is where the assignments stand, for warnings."""
+        values = [(one, self.evaluate(f"{place}.{one.scope}.{one.name}", one.value)) for one in assignments]
+        if not values:
+            return
+        # `step.x` is read until the run has routed, which is now: it needs no record.
+        own = {one.name: self.inputs.hold(value) for one, value in values if one.scope == "step"}
+        patch = self._patch([(one.name, value) for one, value in values if one.scope != "step"])
+        if patch:
+            fact = CtxPatched(patch, "step" if cause == "step" else "arc")
+            self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
+        state = replace(self.state, ctx=assign(self.names["ctx"], patch))
+        run = replace(self.run, variables=assign(self.names["step"], own))
+        self.names = boundary_names(state, self.inputs, run, self.step)
+
+    def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
+        """Assignments to ctx; what they change a part of may be stored by reference."""
+        patch: dict[str, Json] = {}
+        ctx: JsonMap = self.names["ctx"]
+        for name, value in values:
+            target, whole = assigned_below(ctx, name, value, self.inputs.load)
+            patch[target] = self.inputs.hold(whole)
+            ctx = assign(ctx, {target: patch[target]})
+        return patch
+
+
+def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
+    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
+    `next.evaluated`."""
+    here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
+    try:
+        if run.status == "done":
+            here.assign(here.step.set, "step", "set")
+        _follow(here)
+        failure = _find_failure(here)
+    except TemplateError as error:
+        here.tokens.clear()
+        failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
+    fact = NextEvaluated(
+        boundary=str(boundary(run, here.step)),
+        arcs=tuple(here.decisions),
+        tokens=tuple(here.tokens),
+        failure=failure,
+        stops=failure is not None and stops(here.step),
+        warnings=tuple(here.warnings),
+    )
+    return [*here.patches, Draft(fact, step=run.step, run_id=run.id, dedup_key=f"next:{run.id}")]
+
+
+def stops(step: Transition) -> bool:
+    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or
+    else the executor."""
+    return step.failure.mode != "best_effort"
+
+
+def _follow(here: _Boundary) -> None:
+    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router
+    asks no further choice, and one of mode `first` only what the others assign."""
+    if here.run.final:
+        return
+    for choice in choices(here.step):
+        routes = here.step.router == "inclusive" or not here.tokens
+        if not routes and here.step.router == "exclusive":
+            return
+        for number, arc in choice:
+            if here.run.status != "failed" or arc.boundary:
+                _take(here, number, arc, routes=routes or not arc.step)
+
+
+def choices(step: Transition) -> list[list[tuple[int, Arc]]]:
+    """The arcs of a step with their numbers, those of one choice together."""
+    made: list[list[tuple[int, Arc]]] = []
+    for number, arc in enumerate(step.arcs):
+        if not (arc.also and made):
+            made.append([])
+        made[-1].append((number, arc))
+    return made
+
+
+def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
+    """Where its guard holds the arc assigns, and puts its token down if it `routes`."""
+    if not _holds(here, arc, routes=routes):
+        return
+    place = f"next.{arc.step}" if arc.step else "next"
+    here.assign(arc.set, "arc", f"{place}.set")
+    if not (routes and arc.step):
+        return
+    args = {
+        key: here.inputs.hold(here.evaluate(f"{place}.args.{key}", value)) for key, value in arc.args.items()
+    }
+    token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
+    here.tokens.append(place_token(here.plan, here.state, token))
+
+
+def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
+    held = arc.when is None or truth(arc.when, here.names, load=here.inputs.load)
+    when = None if arc.when is None else str(arc.when)
+    read = values_read(arc.when, here.names, guard=True) if isinstance(arc.when, str) else {}
+    here.decisions.append(ArcDecision(arc.id, arc.step, when, read, held, held and routes))
+    return held
+
+
+def _find_failure(here: _Boundary) -> ErrorInfo | None:
+    if here.tokens:
+        return None
+    if here.run.status == "failed":
+        return here.run.error
+    step = here.step
+    strict = here.plan.net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
+    if step.ways and strict and not here.run.final:
+        message = f"No arc of step {step.name!r} took its outcome; add an arc without `when`."
+        return ErrorInfo("router", message, step=step.name, line=step.line or None)
+    return None

@@ -1,14 +1,17 @@
-"""Drafts become parts: files in the export's format, numbered behind those that are there."""
+"""Parts of an export: rows become JSON lines in a draft for each table, and a full draft becomes a
+file in the export's format."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
-from noetl.exports.columns import TYPES, quote, read
-from noetl.exports.drafts import PartDraft
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import Format, Manifest, ManifestPart
+from noetl.exports.folder import Folder, Format, Manifest, ManifestPart
+from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
+from noetl.projection.tables import TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -57,3 +60,110 @@ class Parts:
                 config={"threads": 1, "memory_limit": _MEMORY, "temp_directory": str(self._scratch)}
             )
         return self._connection
+
+
+#: Rows and bytes of one part.
+MOST_ROWS: Final = 200_000
+MOST_BYTES: Final = 128 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class PartDraft:
+    """A file of JSON lines; `longest` is the size of its longest line, in bytes."""
+
+    table: ProjectionTable
+    path: Path
+    file: IO[bytes]
+    rows: int = 0
+    size: int = 0
+    longest: int = 0
+
+
+#: Takes a draft that is closed; its file may be moved away.
+Full: TypeAlias = Callable[[PartDraft], None]
+
+
+class Drafts:
+    """Those of `tables`, in `folder`. No more of a table than one part is held, and none of it in
+    memory."""
+
+    def __init__(self, folder: Path, tables: Collection[str], full: Full, most_rows: int = MOST_ROWS) -> None:
+        self._folder = folder
+        self._full = full
+        self._most_rows = most_rows
+        self._open: dict[str, PartDraft] = {}
+        self._names = {name: [one.name for one in TABLES[name].columns] for name in tables}
+
+    def add(self, row: ProjectionRow) -> None:
+        """Keys are in the order of the table's columns."""
+        draft = self.begin(row.table)
+        values = {name: row.values[name] for name in self._names[row.table]}
+        line = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        draft.file.write(line)
+        draft.rows += 1
+        draft.size += len(line)
+        draft.longest = max(draft.longest, len(line))
+        if draft.rows >= self._most_rows or draft.size >= MOST_BYTES:
+            self._pass(row.table)
+
+    def begin(self, table: str) -> PartDraft:
+        """The draft of that table, if only one without rows."""
+        if table not in self._open:
+            path = self._folder / f"{table}.jsonl"
+            self._open[table] = PartDraft(TABLES[table], path, path.open("wb"))
+        return self._open[table]
+
+    def finish(self) -> None:
+        """Passes what is left, in the order of the tables."""
+        for table in [name for name in TABLES if name in self._open]:
+            self._pass(table)
+
+    def close(self) -> None:
+        """Passes nothing more."""
+        for draft in self._open.values():
+            draft.file.close()
+
+    def _pass(self, table: str) -> None:
+        draft = self._open.pop(table)
+        draft.file.close()
+        self._full(draft)
+        draft.path.unlink(missing_ok=True)
+
+
+TYPES: Final[dict[ColumnType, str]] = {
+    "id": "BIGINT",
+    "integer": "BIGINT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "instant": "TIMESTAMPTZ",
+    "json": "JSON",
+}
+#: For people: no function of DuckDB and no driver needs a time zone to be looked up.
+PLAIN_TYPES: Final[dict[ColumnType, str]] = {**TYPES, "instant": "TIMESTAMP"}
+
+#: DuckDB's own limit for one row of JSON.
+_MOST_OF_A_ROW: Final = 16 * 1024 * 1024
+
+
+def create(table: ProjectionTable) -> str:
+    """The statement that makes an empty table."""
+    columns = (
+        f'"{one.name}" {PLAIN_TYPES[one.type]}{" NOT NULL" if one.required else ""}' for one in table.columns
+    )
+    return f'CREATE TABLE "{table.name}" ({", ".join(columns)})'
+
+
+def read(table: ProjectionTable, path: Path, longest: int, types: dict[ColumnType, str]) -> str:
+    """A table function over a file of JSON lines whose longest row has that many bytes."""
+    columns = ", ".join(f"'{one.name}': '{types[one.type]}'" for one in table.columns)
+    size = max(_MOST_OF_A_ROW, 2 * longest)
+    return (
+        f"read_json({quote(path)}, format='newline_delimited', columns={{{columns}}}, "
+        f"maximum_object_size={size})"
+    )
+
+
+def quote(path: Path) -> str:
+    """A path as a literal: COPY takes no parameters in older versions."""
+    return "'" + str(path).replace("'", "''") + "'"

@@ -7,16 +7,12 @@ and checked, and nothing is executed that was not written here.
 
 from __future__ import annotations
 
-from noetl.expressions.audit import values_read
-from noetl.expressions.chains import path_of, path_text
-from noetl.expressions.check import TemplateFault, check
-from noetl.expressions.evaluate import Warn, evaluate, evaluate_at, sentence, truth
-from noetl.expressions.follow import part_of, selected
-from noetl.expressions.grammar import inside, pieces
-from noetl.expressions.names import names_optional, names_used
-from noetl.expressions.places import place_of_name, renamed
-from noetl.expressions.quoting import BeginQuoting, NoQuoting, QuotedText, Quoting
-from noetl.expressions.refusals import Broken
+from noetl.expressions.evaluate import TemplateFault, Warn, check, evaluate, evaluate_at, sentence, truth
+from noetl.expressions.follow import part_of, path_of, path_text, selected
+from noetl.expressions.limits import Broken
+from noetl.expressions.names import names_optional, names_used, values_read
+from noetl.expressions.output import BeginQuoting, NoQuoting, QuotedText, Quoting
+from noetl.expressions.places import inside, pieces, place_of_name, renamed
 
 __all__ = [
     "BeginQuoting",

@@ -1,7 +1,7 @@
 """From syntax tree to closures: what each expression means.
 
 A compiled expression is a function of a `Scope`. Nothing is generated or executed as Python source;
-constants are not folded, so that every operation happens on somebody's budget.
+constants are not folded, so that every operation is paid for from a budget.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from jinja2 import nodes
 from jinja2.visitor import NodeVisitor
 
 from noetl.expressions import operators
-from noetl.expressions.chains import Chain
-from noetl.expressions.follow import follow
-from noetl.expressions.functions import GLOBALS
+from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
-from noetl.expressions.members import Verb
-from noetl.expressions.refusals import Broken, Refusal, refuse_marked, refuse_secret
-from noetl.expressions.strings import join
-from noetl.expressions.undefined import Undefined
+from noetl.expressions.limits import Broken, Refusal, refuse_marked, refuse_secret
+from noetl.expressions.members import Undefined, Verb
+from noetl.expressions.methods import join
+from noetl.expressions.output import Eval, Scope
 from noetl.expressions.values import kind_of
-from noetl.expressions.variables import Eval, Scope
-from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.expressions.vocabulary import FILTERS, GLOBALS, TESTS
 from noetl.facts.nearest import did_you_mean
 
 #: Filters that need not know the value of a secret: a marker stands for it in what they make.
@@ -50,25 +47,22 @@ _UNARY: Mapping[type[nodes.Expr], Callable[[Any], Any]] = {
 
 
 class Expressions(NodeVisitor):
-    """Compiles expressions. `bound` are the names that the template binds anywhere.
+    """Compiles expressions: `visit` yields the meaning of a node, an `Eval`. `bound` are the names
+    that the template binds anywhere.
 
-    What is wrong with the template itself is handed to `report`, which may raise it or collect it.
+    What is wrong with the template itself is passed to `report`, which may raise it or collect it.
     """
 
     def __init__(self, bound: frozenset[str], report: Callable[[Refusal], None]) -> None:
         self.bound = bound
         self.report = report
 
-    def expression(self, node: nodes.Node) -> Eval:
-        """The meaning of any expression."""
-        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
-
     def generic_visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
         self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
         return lambda *_: None
 
     def _all(self, items: Sequence[nodes.Node]) -> tuple[Eval, ...]:
-        return tuple(self.expression(item) for item in items)
+        return tuple(self.visit(item) for item in items)
 
     def visit_Const(self, node: nodes.Const) -> Eval:
         return _make_constant(node.value)
@@ -77,7 +71,7 @@ class Expressions(NodeVisitor):
         return _make_constant(node.data)
 
     def visit_Filter(self, node: nodes.Filter) -> Eval:
-        return self.filter(node, self.expression(node.node) if node.node is not None else None)
+        return self.filter(node, self.visit(node.node) if node.node is not None else None)
 
     def visit_List(self, node: nodes.List) -> Eval:
         items = self._all(node.items)
@@ -99,32 +93,32 @@ class Expressions(NodeVisitor):
         get = self._step(node) if chain is None or chain.head in self.bound else _walk(chain)
         path = describe(node)
 
-        def named(scope: Scope) -> Any:
+        def name_undefined(scope: Scope) -> Any:
             value = get(scope)
             return Undefined(path) if type(value) is Undefined else value
 
-        return named
+        return name_undefined
 
     visit_Getattr = visit_Getitem = _part
 
     def _step(self, node: nodes.Getattr | nodes.Getitem) -> Eval:
-        inner, fixed = self.expression(node.node), constant_part(node)
+        inner, fixed = self.visit(node.node), constant_part(node)
         key = (
-            _make_constant(fixed)
-            if fixed is not None or isinstance(node, nodes.Getattr)
-            else self.expression(node.arg)
+            self.visit(node.arg)
+            if isinstance(node, nodes.Getitem) and fixed is None
+            else _make_constant(fixed)
         )
         return lambda scope: scope.run.item(inner(scope), key(scope))
 
     def visit_Slice(self, node: nodes.Slice) -> Eval:
         start, stop, step = (
-            _make_constant(None) if part is None else self.expression(part)
+            _make_constant(None) if part is None else self.visit(part)
             for part in (node.start, node.stop, node.step)
         )
         return lambda scope: slice(_to_value(start(scope)), _to_value(stop(scope)), _to_value(step(scope)))
 
     def visit_Dict(self, node: nodes.Dict) -> Eval:
-        pairs = tuple((self.expression(pair.key), self.expression(pair.value)) for pair in node.items)
+        pairs = tuple((self.visit(pair.key), self.visit(pair.value)) for pair in node.items)
         return lambda scope: {_to_key(key(scope)): _to_value(value(scope)) for key, value in pairs}
 
     def visit_Concat(self, node: nodes.Concat) -> Eval:
@@ -132,32 +126,32 @@ class Expressions(NodeVisitor):
         return lambda scope: join(scope.run, "", [part(scope) for part in parts])
 
     def visit_And(self, node: nodes.And) -> Eval:
-        left, right = self.expression(node.left), self.expression(node.right)
+        left, right = self.visit(node.left), self.visit(node.right)
         return lambda scope: left(scope) and right(scope)
 
     def visit_Or(self, node: nodes.Or) -> Eval:
-        left, right = self.expression(node.left), self.expression(node.right)
+        left, right = self.visit(node.left), self.visit(node.right)
         return lambda scope: left(scope) or right(scope)
 
     def _unary(self, node: nodes.UnaryExpr) -> Eval:
-        inner, function = self.expression(node.node), _UNARY[type(node)]
+        inner, function = self.visit(node.node), _UNARY[type(node)]
         return lambda scope: function(inner(scope))
 
     def _binary(self, node: nodes.BinExpr) -> Eval:
-        left, right, function = self.expression(node.left), self.expression(node.right), _BINARY[type(node)]
+        left, right, function = self.visit(node.left), self.visit(node.right), _BINARY[type(node)]
         return lambda scope: function(scope.run, left(scope), right(scope))
 
     visit_Not = visit_Neg = visit_Pos = _unary
     visit_Add = visit_Sub = visit_Mul = visit_Div = visit_FloorDiv = visit_Mod = visit_Pow = _binary
 
     def visit_CondExpr(self, node: nodes.CondExpr) -> Eval:
-        test, then = self.expression(node.test), self.expression(node.expr1)
-        other = self.expression(node.expr2) if node.expr2 else _make_constant(Undefined("if … else"))
+        test, then = self.visit(node.test), self.visit(node.expr1)
+        other = self.visit(node.expr2) if node.expr2 else _make_constant(Undefined("if … else"))
         return lambda scope: then(scope) if test(scope) else other(scope)
 
     def visit_Compare(self, node: nodes.Compare) -> Eval:
-        first = self.expression(node.expr)
-        rest = tuple((operators.COMPARISONS[part.op], self.expression(part.expr)) for part in node.ops)
+        first = self.visit(node.expr)
+        rest = tuple((operators.COMPARISONS[part.op], self.visit(part.expr)) for part in node.ops)
         if len(rest) == 1:
             ((function, second),) = rest
             return lambda scope: function(scope.run, first(scope), second(scope))
@@ -176,14 +170,14 @@ class Expressions(NodeVisitor):
     def arguments(self, node: nodes.Call | nodes.Filter | nodes.Test) -> Arguments:
         """The arguments of a call, filter or test."""
         args = self._all(node.args)
-        kwargs = tuple((str(pair.key), self.expression(pair.value)) for pair in node.kwargs)
+        kwargs = tuple((str(pair.key), self.visit(pair.value)) for pair in node.kwargs)
         if node.dyn_args is None and node.dyn_kwargs is None:
             return lambda scope: (
                 [value(scope) for value in args],
                 {key: value(scope) for key, value in kwargs},
             )
-        more = _make_constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
-        named = _make_constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
+        more = _make_constant(()) if node.dyn_args is None else self.visit(node.dyn_args)
+        named = _make_constant({}) if node.dyn_kwargs is None else self.visit(node.dyn_kwargs)
 
         def collect(scope: Scope) -> tuple[Sequence[Any], Mapping[str, Any]]:
             spread = scope.run.elements(more(scope))
@@ -202,7 +196,7 @@ class Expressions(NodeVisitor):
         return self._apply_verb(verb, source, node)
 
     def visit_Test(self, node: nodes.Test) -> Eval:
-        return self._apply_verb(self._find_verb("test", node, TESTS), self.expression(node.node), node)
+        return self._apply_verb(self._find_verb("test", node, TESTS), self.visit(node.node), node)
 
     def _apply_verb(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
         if not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs):
@@ -234,7 +228,7 @@ class Expressions(NodeVisitor):
                 return function(scope.run, *args, **kwargs)
 
             return call_global
-        callee = self.expression(node.node)
+        callee = self.visit(node.node)
 
         def call(scope: Scope) -> Any:
             args, kwargs = arguments(scope)

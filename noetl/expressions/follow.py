@@ -1,17 +1,60 @@
-"""Chains of names, walked through results and references; and parts of results by their paths."""
+"""Chains of names: their text, and the values they lead to through results and references."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from noetl.expressions.chains import Chain, path_of, path_text
-from noetl.expressions.members import Callee
+from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find, load_reference, make_undefined, reach
-from noetl.expressions.results import ResultView, body_of, is_response, of_task, value_of
-from noetl.expressions.undefined import Undefined
+from noetl.expressions.scope import ResultView, body_of, is_response, of_task, value_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
+
+#: Names that are written behind a dot; others stand in brackets.
+_WORD: Final = re.compile(r"[^\W\d][\w-]*")
+_STEP: Final = re.compile(r"""\.([^\W\d][\w-]*)|\[(?P<index>-?[0-9]{1,9})\]|\['([^']+)'\]|\["([^"]+)"\]""")
+_PATH: Final = re.compile(f"({_STEP.pattern})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`head.part.part`: a name, then attributes and constant items."""
+
+    head: str
+    parts: tuple[str | int, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.head, *map(str, self.parts))
+
+
+def path_text(parts: tuple[str | int, ...]) -> str:
+    """`data.rows[0].id`, and `['odd name']` for anything but a word: one text for each path."""
+    return "".join(_step_text(part) for part in parts).removeprefix(".")
+
+
+def _step_text(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _WORD.fullmatch(part) else f"['{part}']"
+
+
+def path_of(text: str) -> tuple[str | int, ...] | None:
+    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no path."""
+    rest = text.strip()
+    if rest.startswith("$"):
+        rest = rest[1:]
+    elif not rest.startswith("["):
+        rest = f".{rest}"
+    if _PATH.fullmatch(rest) is None:
+        return None
+    return tuple(
+        int(step["index"]) if step["index"] else next(filter(None, step.groups()))
+        for step in _STEP.finditer(rest)
+    )
 
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
@@ -19,7 +62,7 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     value, parts, at = find(names, chain.head), chain.parts, 0
     while at < len(parts):
         kept = value.value if type(value) is ResultView else value
-        if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
+        if type(kept) is dict and "extracted" in kept and (end := _find_known_end(kept, parts, at, load)):
             value, at = kept["extracted"][path_text(parts[at:end])], end
         else:
             if (path := _alias(kept, parts[at])) is not None:
@@ -28,7 +71,7 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     return value.value if type(value) is ResultView else value
 
 
-def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
+def _find_known_end(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
     """Where the longest path from `at` on ends that the reference `kept` knows the value of."""
     if load is None or not is_reference(kept):
         return None
@@ -92,7 +135,7 @@ def part_of(value: Json, path: str, load: Load) -> Json:
     """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it
     names nothing, and what `load` raises."""
     found = follow({"": value}, Chain("", path_of(path) or ()), load)
-    if isinstance(found, Undefined | Callee):
+    if isinstance(found, Undefined | Method):
         raise KeyError(path)
     return found
 
@@ -107,5 +150,5 @@ def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Jso
     return {
         name: opened(plain(part), load)
         for name, part in found.items()
-        if not isinstance(part, Undefined | Callee)
+        if not isinstance(part, Undefined | Method)
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -12,12 +13,10 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
-from noetl.expressions.chains import Chain
-from noetl.expressions.foreign import hint_at_foreign
-from noetl.expressions.functions import GLOBALS
-from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
+from noetl.expressions.follow import Chain
+from noetl.expressions.limits import MAX_SOURCE, MAX_TREE, Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.rendering import SANDBOX
+from noetl.expressions.vocabulary import GLOBALS
 from noetl.facts.json import Json
 
 #: Where something stands within a value: names and indices.
@@ -134,8 +133,8 @@ def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]
 
 def _parse_lone(source: str) -> nodes.Expr | None:
     """The expression of a template that is nothing but one: read without its braces it costs a
-    fifth less. None where that cannot be told at a glance, or the expression has an error, which
-    the whole text tells better."""
+    fifth less. None where that cannot be seen at a glance, or the expression has an error, which
+    parsing the whole text explains better."""
     if not (source.startswith("{{") and source.find("}}") == len(source) - 2 and source.find("{", 2) < 0):
         return None
     inner = source[2:-2]
@@ -151,13 +150,14 @@ def _parse_lone(source: str) -> nodes.Expr | None:
 
 def _find_lone(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
     outputs = [statement for statement in body if isinstance(statement, nodes.Output)]
-    parts = [part for output in outputs for part in output.nodes if not _is_blank(part)]
+    parts = [
+        part
+        for output in outputs
+        for part in output.nodes
+        if not isinstance(part, nodes.TemplateData) or part.data.strip()
+    ]
     is_alone = len(outputs) == len(body) and len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
     return parts[0] if is_alone else None
-
-
-def _is_blank(node: nodes.Expr) -> bool:
-    return isinstance(node, nodes.TemplateData) and not node.data.strip()
 
 
 def chain_of(node: nodes.Node) -> Chain | None:
@@ -212,11 +212,11 @@ def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
 
 
 def parse_once(source: str, bare: bool) -> Parsed:
-    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it.
+    """`parse`, remembered: the compiler and the analyses share the tree, which is never changed.
     Raises `Refusal`."""
     found = _try_parse(source, bare)
     if isinstance(found, Refusal):
-        # A copy, as whoever catches an exception hangs frames on it.
+        # A copy, as an exception that is caught holds frames.
         raise copy(found)
     return found
 
@@ -232,47 +232,27 @@ def _try_parse(source: str, bare: bool) -> Parsed | Refusal:
         return refusal.with_traceback(None)
 
 
-def inside(guard: str) -> str | None:
-    """The one expression that a guard is, without its braces; None where it is anything else.
-
-    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is
-    wrong with it.
-    """
-    text = guard.strip()
-    if not is_template(text):
-        return text or None
-    if not (text.startswith("{{") and text.endswith("}}")):
-        return None
-    try:
-        whole = parse_once(text, False).whole is not None
-    except (Refusal, RecursionError):
-        whole = text.count("{{") == 1
-    return text[2:-2].strip("-+").strip() if whole else None
+_PIECE: Final = re.compile(r"\{\{(.*?)(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
+_TEXT: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+#: The first one that is found is given.
+_HINTS: Final = (
+    (re.compile(r"\{\{"), "one pair of braces is enough"),
+    (re.compile(r"&&"), "write `and`"),
+    (re.compile(r"\|\|"), "write `or`"),
+    (re.compile(r"[=!]=="), "write `==` or `!=`"),
+    (re.compile(r"\$"), "names stand without $"),
+    (re.compile(r"\?"), "write `a if condition else b`, or default(...)"),
+    (re.compile(r"!(?!=)"), "write `not`"),
+    (re.compile(r"^[^(]*(?<![=!<>])=(?!=)"), "write `==` to compare"),
+)
 
 
-def pieces(source: str) -> tuple[str, ...]:
-    """`source` cut before and behind every `{{ ... }}`; joined they are `source` again.
-
-    What cannot be cut is one piece: templates with statements, comments or control of white space,
-    where a piece means something only beside the others, and what cannot be read.
-    """
-    if len(source) > MAX_SOURCE or not is_template(source):
-        return (source,)
-    found: list[str] = []
-    inside = False
-    try:
-        for _, kind, text in SANDBOX.lex(source):
-            if not inside and kind not in ("data", "variable_begin"):
-                return (source,)
-            if inside:
-                found[-1] += text
-            else:
-                found.append(text)
-            if kind in ("variable_begin", "variable_end"):
-                inside = kind == "variable_begin"
-                if text not in ("{{", "}}"):
-                    return (source,)
-    except (TemplateSyntaxError, RecursionError):
-        return (source,)
-    # The lexer has one kind of line end.
-    return tuple(found) if not inside and "".join(found) == source else (source,)
+def hint_at_foreign(source: str, bare: bool) -> str:
+    """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source`
+    is an expression."""
+    found = [source] if bare else [piece[1] for piece in _PIECE.finditer(source) if piece[1] is not None]
+    expressions = [_TEXT.sub("''", piece) for piece in found]
+    return next(
+        (hint for code in expressions for pattern, hint in _HINTS if pattern.search(code)),
+        "",
+    )

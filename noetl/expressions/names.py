@@ -1,15 +1,17 @@
-"""Which names a template asks for, without evaluating it."""
+"""Which names a template reads, without evaluating it; their values, for records of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.visitor import NodeVisitor
 
-from noetl.expressions.chains import Chain
+from noetl.expressions.follow import into
 from noetl.expressions.grammar import (
     chain_of,
     constant_part,
@@ -18,8 +20,14 @@ from noetl.expressions.grammar import (
     parse_once,
     texts,
 )
-from noetl.expressions.refusals import Refusal
+from noetl.expressions.limits import Meter, OverLimit, Refusal
+from noetl.expressions.members import Method, Undefined
+from noetl.expressions.rendering import find
+from noetl.expressions.scope import value_of
+from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
+from noetl.facts.reference import Load, is_reference
+from noetl.facts.secret import called, is_secret
 
 Bound = frozenset[str]
 
@@ -58,10 +66,7 @@ def _names(source: str, bare: bool) -> _Names:
     try:
         tree = parse_once(source, bare)
         finder = _Finder(tree.bound)
-        if tree.whole is not None:
-            finder.expression(tree.whole, frozenset())
-        else:
-            finder.block(tree.body, frozenset())
+        finder.block(tree.body if tree.whole is None else (tree.whole,), frozenset())
     except (Refusal, RecursionError):
         return _Names()
     return _Names(frozenset(finder.found), frozenset(finder.optional))
@@ -82,19 +87,15 @@ class _Finder(NodeVisitor):
     def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
         """The names bound for certain after `body`."""
         for node in body:
-            bound = self.statement(node, bound)
+            bound = self.visit(node, bound)
         return bound
 
-    def statement(self, node: nodes.Node, bound: Bound) -> Bound:
-        """The names bound for certain after `node`."""
-        return self.visit(node, bound)  # type: ignore[no-any-return]  # all visits do
-
     def generic_visit(self, node: nodes.Node, bound: Bound) -> Bound:
-        self.expression(node, bound)
+        self._read(node, bound)
         return bound
 
     def visit_Assign(self, node: nodes.Assign, bound: Bound) -> Bound:
-        self.expression(node.node, bound)
+        self._read(node.node, bound)
         return bound | _targets(node.target)
 
     def visit_AssignBlock(self, node: nodes.AssignBlock, bound: Bound) -> Bound:
@@ -102,13 +103,13 @@ class _Finder(NodeVisitor):
 
     def visit_FilterBlock(self, node: nodes.AssignBlock | nodes.FilterBlock, bound: Bound) -> Bound:
         if node.filter is not None:
-            self.expression(node.filter, bound)
+            self._read(node.filter, bound)
         self.block(node.body, bound)
         return bound
 
     def visit_With(self, node: nodes.With, bound: Bound) -> Bound:
         for value in node.values:
-            self.expression(value, bound)
+            self._read(value, bound)
         self.block(node.body, bound.union(*map(_targets, node.targets)))
         return bound
 
@@ -121,40 +122,36 @@ class _Finder(NodeVisitor):
     def visit_If(self, node: nodes.If, bound: Bound) -> Bound:
         ends = [self.block(node.else_, bound)]
         for one in (node, *node.elif_):
-            self.expression(one.test, bound)
+            self._read(one.test, bound)
             ends.append(self.block(one.body, bound))
         return frozenset.intersection(*ends)
 
     def visit_For(self, node: nodes.For, bound: Bound) -> Bound:
-        self.expression(node.iter, bound)
+        self._read(node.iter, bound)
         inner = bound | _targets(node.target)
         if node.test is not None:
-            self.expression(node.test, inner)
+            self._read(node.test, inner)
         self.block(node.body, inner | {"loop"})
         self.block(node.else_, bound)
         return bound
 
-    def expression(self, node: nodes.Node, bound: Bound) -> None:
-        """Collect the chains in an expression."""
+    def _read(self, node: nodes.Node, bound: Bound) -> None:
+        """Collects the chains in an expression."""
         chain = chain_of(node)
-        if chain is not None:
-            self._add(chain, bound)
-            return
-        asked = _asked(node)
-        for child in _children(node, self._anywhere):
-            around, self._asking = self._asking, self._asking or any(child is one for one in asked)
-            self.expression(child, bound)
-            self._asking = around
-
-    def _add(self, chain: Chain, bound: Bound) -> None:
-        if chain.head not in bound:
+        if chain is None:
+            asked = _find_optional(node)
+            for child in _children(node, self._anywhere):
+                around, self._asking = self._asking, self._asking or any(child is one for one in asked)
+                self._read(child, bound)
+                self._asking = around
+        elif chain.head not in bound:
             self.found.add(chain.words)
             if self._asking:
                 self.optional.add(chain.words)
 
 
-def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:
-    """The parts of an expression of which it asks whether they are there."""
+def _find_optional(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The parts of an expression that it tests for being defined."""
     match node:
         case nodes.Filter(name="default" | "d", node=nodes.Node() as value):
             return (value,)
@@ -185,10 +182,71 @@ def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:
 
 
 def _targets(node: nodes.Node) -> Bound:
-    match node:
-        case nodes.Name():
-            return frozenset({node.name})
-        case nodes.Tuple():
-            return frozenset().union(*map(_targets, node.items))
-        case _:
-            return frozenset()
+    return frozenset(one.name for one in (node, *node.find_all(nodes.Name)) if isinstance(one, nodes.Name))
+
+
+#: What `measure` says of a value is at most so many times the length of its JSON.
+_MEASURED: Final = 4
+
+
+def values_read(
+    template: Json,
+    names: Mapping[str, Any],
+    *,
+    guard: bool = False,
+    load: Load | None = None,  # noqa: ARG001  # what callers pass to `truth`; nothing is loaded
+    limit: int = 256,
+) -> dict[str, Json]:
+    """Each chain of `names_used`, dotted, with its value now; null where it is undefined.
+
+    A value whose JSON has more than `limit` characters is described (`<list of 1200>`), and so are
+    references, which are never loaded, and functions, which are never called. Raises nothing.
+    """
+    chains = sorted(names_used(template, guard=guard))
+    return {".".join(chain): _value(chain, names, limit) for chain in chains}
+
+
+def _value(chain: tuple[str, ...], names: Mapping[str, Any], limit: int) -> Json:
+    try:
+        value = find(names, chain[0])
+        for part in chain[1:]:
+            if is_reference(value_of(value)):
+                break
+            value = _step(value, part)
+        return _brief(value_of(value), limit)
+    except Exception as error:  # noqa: BLE001  # a record must not fail what it records
+        return f"<unreadable: {type(error).__name__}>"
+
+
+def _step(value: Any, part: str) -> Any:
+    is_list = isinstance(value_of(value), list | tuple) and part.lstrip("-").isdecimal()
+    try:
+        return into(value, int(part) if is_list else part, None)
+    except (Refusal, ValueError):
+        return Undefined(part)
+
+
+def _brief(value: Any, limit: int) -> Json:
+    if isinstance(value, Undefined):
+        return None
+    if is_reference(value):
+        return f"<reference {value['ref']}>"[:limit] if "ref" in value else "<list of pages>"
+    if is_secret(value):
+        return f"<{called(value)}>"
+    if isinstance(value, Method) or callable(value):
+        return "<function>"
+    try:
+        # Looks at no more than some parts of the value, however large it is.
+        measure(value, Meter(), _MEASURED * limit)
+    except OverLimit:
+        return _describe(value)
+    result = plain(value)
+    return result if len(json.dumps(result, ensure_ascii=False)) <= limit else _describe(value)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, str):
+        return f"<text of {len(value)} characters>"
+    if isinstance(value, Mapping | list | tuple):
+        return f"<{'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}>"
+    return f"<{type(value).__name__}>"

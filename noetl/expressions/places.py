@@ -1,13 +1,18 @@
-"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed
-at has a column."""
+"""Templates as text: where a name, a word or an error stands in one, and the pieces that it has.
+
+Jinja's tree knows lines only; what is pointed at has a column.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from noetl.expressions.grammar import parse
-from noetl.expressions.refusals import Refusal
+from jinja2.exceptions import TemplateSyntaxError
+
+from noetl.expressions.grammar import is_template, parse, parse_once
+from noetl.expressions.limits import MAX_SOURCE, Refusal
+from noetl.expressions.rendering import SANDBOX
 
 _TAG = re.compile(r"\{#.*?#\}|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\W\d]\w*", re.DOTALL)
@@ -58,7 +63,7 @@ def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
 def place_of_line(source: str, line: int) -> int:
     """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first
     one there."""
-    begin = _start_of(source, line)
+    begin = min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
     end = len(source) if (found := source.find("\n", begin)) < 0 else found
     tags = [tag for tag in _TAG.finditer(source) if tag.start() <= end and tag.end() > begin]
     broken = next((tag.start() for tag in tags if not _is_readable(tag[0])), None)
@@ -76,10 +81,6 @@ def _is_readable(tag: str) -> bool:
     except Refusal:
         return tag.startswith("{%")  # blocks end elsewhere
     return True
-
-
-def _start_of(source: str, line: int) -> int:
-    return min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
 
 
 def _words(source: str, word: str, guard: bool) -> Iterator[int]:
@@ -105,3 +106,49 @@ def _end(source: str, at: int, chain: tuple[str, ...]) -> int | None:
     rest = "".join(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])" for word in words)
     found = re.compile(rest).match(source, at + len(chain[0]))
     return None if found is None else found.end()
+
+
+def inside(guard: str) -> str | None:
+    """The one expression that a guard is, without its braces; None where it is anything else.
+
+    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is
+    wrong with it.
+    """
+    text = guard.strip()
+    if not is_template(text):
+        return text or None
+    if not (text.startswith("{{") and text.endswith("}}")):
+        return None
+    try:
+        whole = parse_once(text, False).whole is not None
+    except (Refusal, RecursionError):
+        whole = text.count("{{") == 1
+    return text[2:-2].strip("-+").strip() if whole else None
+
+
+def pieces(source: str) -> tuple[str, ...]:
+    """`source` cut before and behind every `{{ ... }}`; joined they are `source` again.
+
+    What cannot be cut is one piece: templates with statements, comments or control of white space,
+    where a piece means something only beside the others, and what cannot be read.
+    """
+    if len(source) > MAX_SOURCE or not is_template(source):
+        return (source,)
+    found: list[str] = []
+    inside = False
+    try:
+        for _, kind, text in SANDBOX.lex(source):
+            if not inside and kind not in ("data", "variable_begin"):
+                return (source,)
+            if inside:
+                found[-1] += text
+            else:
+                found.append(text)
+            if kind in ("variable_begin", "variable_end"):
+                inside = kind == "variable_begin"
+                if text not in ("{{", "}}"):
+                    return (source,)
+    except (TemplateSyntaxError, RecursionError):
+        return (source,)
+    # The lexer has one kind of line end.
+    return tuple(found) if not inside and "".join(found) == source else (source,)

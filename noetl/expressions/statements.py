@@ -1,31 +1,31 @@
-"""From syntax tree to closures: what each statement writes and binds."""
+"""From syntax tree to closures: what each statement writes and binds, loops among them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from jinja2 import nodes
+from jinja2.runtime import LoopContext
 
 from noetl.expressions.compiler import Expressions
-from noetl.expressions.loops import ForLoop
-from noetl.expressions.members import Namespace
-from noetl.expressions.output import Out
-from noetl.expressions.refusals import Broken
-from noetl.expressions.undefined import Undefined
+from noetl.expressions.limits import Broken
+from noetl.expressions.members import Attributes, Method, Namespace, Undefined, Verb
+from noetl.expressions.output import Bind, Eval, Out, Render, Scope
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.values import text
-from noetl.expressions.variables import Bind, Eval, Render, Scope
 
 #: Nodes of a loop's body that one unit of work covers.
 _NODES_PER_UNIT = 6
 
 
 class Statements(Expressions):
-    """Compiles statements, and the expressions in them."""
+    """Compiles statements, each to a `Render`, and the expressions in them."""
 
     def block(self, body: Sequence[nodes.Node]) -> Render:
         """The meaning of statements that follow one another."""
-        renders = tuple(self.statement(node) for node in body)
+        renders: tuple[Render, ...] = tuple(self.visit(node) for node in body)
         if len(renders) == 1:
             return renders[0]
 
@@ -34,10 +34,6 @@ class Statements(Expressions):
                 part(scope, out)
 
         return render
-
-    def statement(self, node: nodes.Node) -> Render:
-        """The meaning of any statement."""
-        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
     def visit_Scope(self, node: nodes.Scope) -> Render:
         body = self.block(node.body)
@@ -48,7 +44,7 @@ class Statements(Expressions):
         return self.block(node.body)
 
     def visit_Output(self, node: nodes.Output) -> Render:
-        parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
+        parts = tuple((self.visit(part), part.lineno, _is_own(part)) for part in node.nodes)
 
         def render(scope: Scope, out: Out) -> None:
             run = scope.run
@@ -63,9 +59,7 @@ class Statements(Expressions):
         return render
 
     def visit_If(self, node: nodes.If) -> Render:
-        branches = [
-            (self.expression(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)
-        ]
+        branches = [(self.visit(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)]
         otherwise = self.block(node.else_)
 
         def render(scope: Scope, out: Out) -> None:
@@ -78,7 +72,7 @@ class Statements(Expressions):
         return render
 
     def visit_For(self, node: nodes.For) -> Render:
-        source, line = self.expression(node.iter), node.lineno
+        source, line = self.visit(node.iter), node.lineno
         if node.recursive:
             cause = "uses 'recursive', which is not supported"
             self.report(
@@ -86,7 +80,7 @@ class Statements(Expressions):
             )
         loop = ForLoop(
             self._target(node.target),
-            None if node.test is None else self.expression(node.test),
+            None if node.test is None else self.visit(node.test),
             self.block(node.body),
             self.block(node.else_),
             2 + _weight(node) // _NODES_PER_UNIT,
@@ -127,7 +121,7 @@ class Statements(Expressions):
         return bind
 
     def visit_Assign(self, node: nodes.Assign) -> Render:
-        target, value, line = self._target(node.target), self.expression(node.node), node.lineno
+        target, value, line = self._target(node.target), self.visit(node.node), node.lineno
 
         def render(scope: Scope, _: Out) -> None:
             scope.run.line = line
@@ -187,9 +181,82 @@ def _bind_attribute(name: str, attribute: str) -> Bind:
 
 
 def _is_own(node: nodes.Node) -> bool:
-    """Whether it belongs to the template: its text, and what the author says is safe."""
+    """Whether the author wrote it: the text of the template, and what is marked `safe`."""
     return isinstance(node, nodes.TemplateData) or (isinstance(node, nodes.Filter) and node.name == "safe")
 
 
 def _weight(node: nodes.Node) -> int:
     return 1 + sum(map(_weight, node.iter_child_nodes()))
+
+
+@dataclass(frozen=True, slots=True)
+class ForLoop:
+    """A compiled loop. `cost` is what one iteration pays."""
+
+    bind: Bind
+    test: Eval | None
+    body: Render
+    otherwise: Render
+    cost: int
+
+    def run(self, scope: Scope, out: Out, source: Any) -> None:
+        """Write the body once for each element of `source`."""
+        elements = scope.run.elements(source)
+        if self.test is not None:
+            elements = [element for element in elements if self.test(self._enter(scope, element))]
+        if not elements:
+            self.otherwise(scope.inner(), out)
+            return
+        context = LoopContext(elements, Undefined)
+        variable = LoopVariable(context)
+        for element, _ in context:
+            inner = self._enter(scope, element)
+            inner.variables["loop"] = variable
+            self.body(inner, out)
+
+    def _enter(self, scope: Scope, element: Any) -> Scope:
+        scope.run.work(self.cost)
+        inner = scope.inner()
+        self.bind(inner, scope.run.resolve(element))
+        return inner
+
+
+class LoopVariable(Attributes):
+    """The `loop` of a loop's body: Jinja's own."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: LoopContext) -> None:
+        self._context = context
+
+    def member(self, name: str) -> Any:
+        if name in _PARTS:
+            return getattr(self._context, name)
+        method = _METHODS.get(name)
+        return Undefined(f"loop.{name}") if method is None else Method(method, self._context)
+
+
+def _has_changed(run: Rendering, context: LoopContext, *values: Any) -> bool:
+    # Texts: comparing anything else may take for ever.
+    return context.changed(*[text(value, run) for value in values])
+
+
+_PARTS: Final = frozenset(
+    [
+        "index",
+        "index0",
+        "revindex",
+        "revindex0",
+        "first",
+        "last",
+        "length",
+        "depth",
+        "depth0",
+        "previtem",
+        "nextitem",
+    ]
+)
+_METHODS: Final[Mapping[str, Verb]] = {
+    "changed": _has_changed,
+    "cycle": lambda _, context, *values: context.cycle(*values),
+}

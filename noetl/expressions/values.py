@@ -1,4 +1,4 @@
-"""Values on their way out of a template: plain JSON, or text."""
+"""The values that templates yield: plain JSON, or text."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from datetime import date, timedelta
 from math import isfinite
 from typing import Any, Final
 
-from noetl.expressions.instants import iso_duration
-from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
-from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.results import ResultView
-from noetl.expressions.undefined import Undefined
+from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Broken, Meter, OverLimit
+from noetl.expressions.members import Undefined
+from noetl.expressions.scope import ResultView
+from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import Form, holds_secret, is_secret, marker, reformed
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
-#: What is no lazy list, told without asking an abstract class.
+#: Types that are not lazy lists: known without asking an abstract class.
 _READY = ATOMS | {float, list, dict, tuple, range, Undefined}
 _TEXTS = frozenset({str})
 # A tuple: a union would be built anew for each value that is looked at.

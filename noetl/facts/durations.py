@@ -1,9 +1,10 @@
-"""How long: one reading of durations for delays, timeouts, timers and schedules."""
+"""Durations: one reading for delays, timeouts, timers and schedules, and their text in ISO 8601."""
 
 from __future__ import annotations
 
 import math
 import re
+from datetime import timedelta
 from typing import Final
 
 from noetl.facts.json import Json
@@ -15,6 +16,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "
 _NUMBER: Final = r"[0-9]{1,18}(?:[.,][0-9]{1,18})?"
 _PLAIN: Final = re.compile(rf"({_NUMBER})")
 _PART: Final = re.compile(rf"({_NUMBER})\s*(ms|[smhdw])\s*", re.IGNORECASE)
+_PARTS: Final = re.compile(f"(?:{_PART.pattern})+", re.IGNORECASE)
 _ISO: Final = re.compile(
     rf"P(?:({_NUMBER})W)?(?:({_NUMBER})D)?(?:T(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?",
     re.IGNORECASE,
@@ -32,9 +34,9 @@ def seconds(value: Json) -> float:
     """
     amount = _amount(value)
     if amount is None:
-        raise ValueError(f"{_shown(value)} is not a duration; write {_FORMS}.")
+        raise ValueError(f"{_describe(value)} is not a duration; write {_FORMS}.")
     if not 0.0 <= amount <= LONGEST_S:
-        raise ValueError(f"{_shown(value)} is not a duration between zero and ten years.")
+        raise ValueError(f"{_describe(value)} is not a duration between zero and ten years.")
     return amount
 
 
@@ -44,23 +46,18 @@ def _amount(value: Json) -> float | None:
     if isinstance(value, int | float):
         # An integer of a thousand digits does not fit a float; it is far too long anyway.
         return math.inf if isinstance(value, int) and abs(value) > LONGEST_S else float(value)
-    if isinstance(value, str):
-        text = value.strip()
-        return _plain(text) if text[:1] not in ("P", "p") else _iso(text)
-    return None
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    return _iso(text) if text[:1] in ("P", "p") else _plain(text)
 
 
 def _plain(text: str) -> float | None:
     if match := _PLAIN.fullmatch(text):
         return _number(match[1])
-    total, position = 0.0, 0
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None:
-            return None
-        total += _number(part[1]) * _UNITS[part[2].lower()]
-        position = part.end()
-    return total if text else None
+    if _PARTS.fullmatch(text) is None:
+        return None
+    return sum(_number(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(text))
 
 
 def _iso(text: str) -> float | None:
@@ -75,8 +72,20 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _shown(value: Json) -> str:
+def _describe(value: Json) -> str:
     text = repr(value) if isinstance(value, str | float | bool) or value is None else type(value).__name__
     if isinstance(value, int) and not isinstance(value, bool):
         text = str(value) if abs(value) < 10**18 else "An integer of that size"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def iso_duration(value: timedelta) -> str:
+    """ISO 8601: `P1DT2H`, `PT0S`, `-PT0.5S`."""
+    sign, rest = ("-", -value) if value < timedelta(0) else ("", value)
+    hours, left = divmod(rest.seconds, 3600)
+    minutes, whole = divmod(left, 60)
+    fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
+    parts = ((hours, f"{hours}H"), (minutes, f"{minutes}M"), (whole or fraction, f"{whole}{fraction}S"))
+    days = f"{rest.days}D" if rest.days else ""
+    clock = "".join(text for there, text in parts if there)
+    return f"{sign}P{days}" + (f"T{clock}" if clock else "") if days or clock else "PT0S"

@@ -28,3 +28,10 @@ def set_path(target: JsonMap, path: str, value: Json) -> dict[str, Json]:
     inner = copy.get(head)
     copy[head] = set_path(inner if isinstance(inner, Mapping) else {}, rest, value) if rest else value
     return copy
+
+
+def assign(target: JsonMap, patch: JsonMap) -> JsonMap:
+    """`target` after the assignments of `patch` (dotted name → value), in order."""
+    for path, value in patch.items():
+        target = set_path(target, path, value)
+    return target

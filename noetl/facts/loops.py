@@ -1,4 +1,4 @@
-"""Events of loops and of their iterations, and of the loops that tasks have of their own."""
+"""Events of loops and of their iterations."""
 
 from __future__ import annotations
 
@@ -93,41 +93,3 @@ class IterationDone:
 class IterationFailed:
     type: ClassVar[str] = "loop.iteration.failed"
     error: ErrorInfo
-
-
-@dataclass(frozen=True, slots=True)
-class TaskLoopStarted:
-    """A task begins with its own loop, over `count` items. `items` is the list, or the reference
-    that stands for it."""
-
-    type: ClassVar[str] = "task.loop.started"
-    task: str
-    count: int
-    items: Json
-    warnings: tuple[Warned, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskItemDone:
-    """Item number `item` (from 0) of a task's own loop went well."""
-
-    type: ClassVar[str] = "task.item.done"
-    task: str
-    item: int
-    result: Json = None
-    meta: JsonMap = field(default_factory=dict)
-    extras: JsonMap = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskItemFailed:
-    """Item number `item` (from 0) of a task's own loop failed. `handled`: its policy went on, so
-    that it counts as completed and its result is null."""
-
-    type: ClassVar[str] = "task.item.failed"
-    task: str
-    item: int
-    error: ErrorInfo
-    meta: JsonMap = field(default_factory=dict)
-    extras: JsonMap = field(default_factory=dict)
-    handled: bool = False

@@ -12,6 +12,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 
 NOT_FINITE: Final = "NaN and infinite numbers are null"
@@ -55,10 +56,8 @@ def json_safe(value: object, notes: set[str] | None = None) -> Json:
         return value
     notes = set() if notes is None else notes
     for kind in type(value).__mro__:
-        if kind in _ALONE:
-            return _ALONE[kind](value)
-        if kind in _NOTING:
-            return _NOTING[kind](value, notes)
+        if kind in _WRITERS:
+            return _WRITERS[kind](value, notes)
     return str(value)
 
 
@@ -71,32 +70,11 @@ def _float(value: float, notes: set[str]) -> Json:
 
 def _decimal(value: Decimal, notes: set[str]) -> Json:
     if not value.is_finite():
-        notes.add(NOT_FINITE)
-        return None
+        return _float(math.nan, notes)
     # Beyond the range of a float (and of what JSON readers take as an integer) digits stay text.
     if value.adjusted() > 308:
         return str(value)
     return int(value) if value == value.to_integral_value() else float(value)
-
-
-def _duration(value: timedelta) -> Json:
-    """ISO 8601, such as `P3DT4H5M6.5S`."""
-    sign = "-" if value < timedelta(0) else ""
-    seconds, micros = divmod(abs(value), timedelta(seconds=1))
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    fraction = f"{second}.{micros.microseconds:06}".rstrip("0").rstrip(".") if micros else str(second)
-    clock = "".join(
-        f"{n}{unit}" for n, unit in ((hour, "H"), (minute, "M"), (fraction, "S")) if str(n) != "0"
-    )
-    if not days and not clock:
-        return "PT0S"
-    return sign + "P" + (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
-
-
-def _bytes(value: bytes | bytearray | memoryview) -> Json:
-    return base64.b64encode(bytes(value)).decode("ascii")
 
 
 def _list(value: Iterable[object], notes: set[str]) -> Json:
@@ -104,32 +82,28 @@ def _list(value: Iterable[object], notes: set[str]) -> Json:
 
 
 def _mapping(value: Mapping[object, object], notes: set[str]) -> Json:
-    return {_key(name): json_safe(item, notes) for name, item in value.items()}
+    return {str(json_safe(name)): json_safe(item, notes) for name, item in value.items()}
 
 
-def _key(name: object) -> str:
-    safe = json_safe(name)
-    return safe if isinstance(safe, str) else str(safe)
+def _base64(value: bytes | bytearray | memoryview, _: set[str]) -> Json:
+    return base64.b64encode(value).decode("ascii")
 
 
-def _iso(value: date | time) -> Json:
+def _iso(value: date | time, _: set[str]) -> Json:
     return value.isoformat()
 
 
 #: How a type is written, nearest base first (a bool is an int, a datetime a date).
-_ALONE: dict[type, Callable[[Any], Json]] = {
-    bool: bool,
-    int: int,
-    str: str,
+_WRITERS: Final[Mapping[type, Callable[[Any, set[str]], Json]]] = {
+    bool: lambda value, _: bool(value),
+    int: lambda value, _: int(value),
+    str: lambda value, _: str(value),
     date: _iso,
     time: _iso,
-    timedelta: _duration,
-    bytes: _bytes,
-    bytearray: _bytes,
-    memoryview: _bytes,
-}
-#: The same for types in which NaN may hide.
-_NOTING: dict[type, Callable[[Any, set[str]], Json]] = {
+    timedelta: lambda value, _: iso_duration(value),
+    bytes: _base64,
+    bytearray: _base64,
+    memoryview: _base64,
     float: _float,
     Decimal: _decimal,
     list: _list,

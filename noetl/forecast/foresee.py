@@ -1,30 +1,35 @@
-"""Puts the forecast together: the steps, one after the other, each with what it can be told."""
+"""Puts the forecast together: the steps, one after the other, each with what is known of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, get_args
 
 from noetl.errors import TemplateError
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
-from noetl.forecast.arcs import forecast_arcs
-from noetl.forecast.beginning import render_beginning
-from noetl.forecast.known_names import AT_THE_END, DURING, THE_RUN, KnownNames, render_all
 from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
-from noetl.forecast.secrets import find_secrets, find_variables
-from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
-from noetl.forecast.tasks import Kinds, Views, find_calls, forecast_loop, forecast_task
-from noetl.forecast.worlds import WORLDS, World, WorldRequest, agree, make_requests
-from noetl.net.checks import cycles
-from noetl.net.dominators import postorder
-from noetl.net.model import ENTRY, Arc, Net, Transition
+from noetl.forecast.secrets import find_secrets, find_variables, render_entry
+from noetl.forecast.tasks import Kinds, find_calls, forecast_arcs, forecast_loop, forecast_task
+from noetl.forecast.worlds import (
+    AT_THE_END,
+    DURING,
+    KnownNames,
+    WorldRequest,
+    make_requests,
+    render_all,
+    render_worlds,
+)
+from noetl.net.checks import cycles, descendants, dominators
+from noetl.net.graphs import Dominators, postorder
+from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
 
-#: What the final step is handed.
-_FINAL_ARGS: Final = ("status", "steps", "errors")
-#: What something hands over that is known only then.
+#: An input whose value is known only then.
 _UNKNOWN: Final = Rendered(None, ("args",))
+#: What the start of ctx and the keychain see besides the workload.
+_OF_REQUESTS: Final = ("payload", "now")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
     templates do."""
     ahead = _Ahead(net, given)
     steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
-    taken = _without_arcs_never_taken(net, steps)
+    taken = _drop_idle_arcs(net, steps)
     order = _in_reading_order(taken)
     inside = frozenset(order)
     reached = tuple(replace(steps[name], sources=_sources(taken, name, inside)) for name in order)
@@ -56,11 +61,11 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
         entry=net.entry,
         final_step=net.final_step,
         workload=ahead.workload,
-        ctx=ahead.beginning.ctx,
+        ctx=ahead.ctx,
         steps=reached,
         unreached=tuple(name for name in net.steps if name not in inside),
         cycles=tuple(cycle for cycle in cycles(taken) if inside.issuperset(cycle)),
-        secrets=find_secrets(net, ahead.beginning.keychain, reached, given.kinds.infos),
+        secrets=find_secrets(net, ahead.keychain, reached, given.kinds.infos),
         variables=find_variables(net, reached, given.env),
         playbooks=find_calls(reached),
     )
@@ -75,14 +80,14 @@ def _in_reading_order(net: Net) -> tuple[str, ...]:
     return (*order, net.final_step) if net.final_step else tuple(order)
 
 
-def _without_arcs_never_taken(net: Net, steps: Mapping[str, StepForecast]) -> Net:
-    def kept(step: Transition) -> tuple[Arc, ...]:
+def _drop_idle_arcs(net: Net, steps: Mapping[str, StepForecast]) -> Net:
+    def without(step: Transition) -> Transition:
         if step.name not in steps:
-            return step.arcs
-        ahead = steps[step.name].arcs
-        return tuple(arc for arc, one in zip(step.arcs, ahead, strict=True) if one.taken is not False)
+            return step
+        ahead = zip(step.arcs, steps[step.name].arcs, strict=True)
+        return replace(step, arcs=tuple(arc for arc, one in ahead if one.taken is not False))
 
-    return replace(net, transitions=tuple(replace(step, arcs=kept(step)) for step in net.transitions))
+    return replace(net, transitions=tuple(map(without, net.transitions)))
 
 
 def _sources(net: Net, step: str, reached: frozenset[str]) -> tuple[str, ...]:
@@ -96,26 +101,35 @@ class _Ahead:
     def __init__(self, net: Net, given: PlanInput) -> None:
         self._net = net
         self._given = given
-        found = make_requests(net, given.payload, given.overrides, given.env)
-        keys = found[0].workload
-        self.workload = {key: _of_worlds(net, key, [one.workload[key] for one in found]) for key in keys}
-        self.beginning = render_beginning(net, found, self.workload)
-        self._names = tuple(_names(given, *one) for one in zip(WORLDS, found, strict=True))
+        requests = make_requests(net, given.payload, given.overrides, given.env)
+        self.workload = {key: _render_key(net, key, requests) for key in requests[0].workload}
+        early = KnownNames(
+            names=tuple(request.early for request in requests),
+            workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
+        )
+        self.ctx = render_all(net.ctx, early)
+        self.keychain = {
+            str(entry["name"]): render_entry(net, entry, requests[0], early) for entry in net.keychain
+        }
+        self._requests = tuple((request.fixed, request.values) for request in requests)
         self._starts = Starts(net)
         self._arcs: dict[str, ArcForecast] = {}
 
     def step(self, step: Transition) -> StepForecast:
-        handed = self._handed(step)
-        starts = {moment: self._untouched(step, moment) for moment in MOMENTS}
-        inputs = {**render_all(step.args, self._scope(handed, DURING, starts["before"])), **handed}
-        before = self._scope(inputs, DURING, starts["before"])
-        arcs = forecast_arcs(step, self._scope(inputs, DURING | AT_THE_END, starts["end"]))
+        handed = self._args_of_tokens(step)
+        before, during, end = (self._initial_variables(step, moment) for moment in MOMENTS)
+        inputs = {**render_all(step.args, self._scope(handed, DURING, before)), **handed}
+        early = self._scope(inputs, DURING, before)
+        arcs = forecast_arcs(step, self._scope(inputs, DURING | AT_THE_END, end))
         if step.name == self._net.final_step:
             # It runs when nothing else is left, and nothing follows it.
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
-        own = DURING | frozenset(_own(step))
-        views = Views(lambda over, hidden: self._scope({**inputs, **over}, own | hidden, starts["during"]))
+        own = DURING | _own_names(step)
+
+        def see(over: Mapping[str, Rendered], hidden: frozenset[str]) -> KnownNames:
+            return self._scope({**inputs, **over}, own | hidden, during)
+
         return StepForecast(
             name=step.name,
             description=step.description,
@@ -123,49 +137,49 @@ class _Ahead:
             sources=(),
             join=step.join,
             admit=step.admit,
-            loop=None if step.loop is None else forecast_loop(step.loop, before, self._given.max_in_flight),
+            loop=None if step.loop is None else forecast_loop(step.loop, early, self._given.max_in_flight),
             args=inputs,
-            tasks=tuple(forecast_task(task, step, views, self._given.kinds) for task in step.calls),
+            tasks=tuple(forecast_task(task, step, see, self._given.kinds) for task in step.calls),
             router=step.router,
             arcs=arcs,
             line=step.line,
         )
 
-    def _handed(self, step: Transition) -> dict[str, Rendered]:
+    def _args_of_tokens(self, step: Transition) -> dict[str, Rendered]:
         """The args of the step's tokens. Where they may come from several arcs only their names are
         known."""
         if step.name == self._net.final_step:
-            return dict.fromkeys(_FINAL_ARGS, _UNKNOWN)
+            return dict.fromkeys(FINAL_INPUTS, _UNKNOWN)
         places = self._net.incoming[step.name]
         names = dict.fromkeys(key for place in places if place != ENTRY for key in self._net.arcs[place].args)
         only = self._arcs.get(places[0]) if len(places) == 1 else None
         return {name: only.args[name] if only is not None else _UNKNOWN for name in names}
 
-    def _untouched(self, step: Transition, moment: Moment) -> dict[str, Rendered]:
+    def _initial_variables(self, step: Transition, moment: Moment) -> dict[str, Rendered]:
         """The variables that still hold by then what they began with."""
-        touched = self._starts.touched(step.name, moment)
-        return {name: value for name, value in self.beginning.ctx.items() if name not in touched}
+        names_in_doubt = self._starts.names_in_doubt(step.name, moment)
+        return {name: value for name, value in self.ctx.items() if name not in names_in_doubt}
 
     def _scope(
         self, args: Mapping[str, Rendered], hidden: frozenset[str], ctx: Mapping[str, Rendered]
     ) -> KnownNames:
         names = []
-        for world, (fixed, workload) in enumerate(self._names):
+        for world, (fixed, workload) in enumerate(self._requests):
             mine, starts = _in_world(args, world), _in_world(ctx, world)
             above = {"args": mine, "input": mine, "ctx": starts, "vars": starts}
             names.append(layered(above, fixed, mine, starts, workload))
         return KnownNames(
             names=tuple(names),
-            workload=_known(self.workload),
-            args=_known(args),
+            workload=_is_known_by_name(self.workload),
+            args=_is_known_by_name(args),
             steps=self._net.steps.keys(),
             hidden=hidden,
-            assigned=self._starts.assigned,
-            ctx=_known(ctx),
+            assigned=self._net.variables,
+            ctx=_is_known_by_name(ctx),
         )
 
 
-def _known(values: Mapping[str, Rendered]) -> dict[str, bool]:
+def _is_known_by_name(values: Mapping[str, Rendered]) -> dict[str, bool]:
     return {name: value.known for name, value in values.items()}
 
 
@@ -173,37 +187,70 @@ def _in_world(values: Mapping[str, Rendered], world: int) -> dict[str, Json]:
     return {name: value.worlds[world] for name, value in values.items() if value.known}
 
 
-def _of_worlds(net: Net, key: str, values: list[Json | TemplateError]) -> Rendered:
+def _render_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rendered:
     """A value of the workload."""
     template = net.workload.get(key)
-    errors = [value.message for value in values if isinstance(value, TemplateError)]
-    if errors:
-        return Rendered(template, error=errors[0])
-    same, value = agree(tuple(values))
-    # What differs in more than the id and the instant is known to the run alone, and to who can
-    # wait for it.
-    return Rendered(value, worlds=tuple(values)) if same else Rendered(template, (THE_RUN,))
+    values: list[Json] = []
+    for request in requests:
+        value = request.workload[key]
+        if isinstance(value, TemplateError):
+            return Rendered(template, error=value.message)
+        values.append(value)
+    return render_worlds(template, tuple(values))
 
 
-def _names(
-    given: PlanInput, world: World, request: WorldRequest
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What the names of every step mean in one world: those that win over args, and the
-    workload."""
-    fixed = {
-        "workload": request.values,
-        "execution_id": world.execution_id,
-        "job": {"uuid": world.execution_id, "execution_id": world.execution_id},
-        "env": given.env,
-        "keychain": request.inputs.keychain,
-    }
-    return fixed, request.values
-
-
-def _own(step: Transition) -> Iterator[str]:
+def _own_names(step: Transition) -> set[str]:
     """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the
     item of its loop."""
-    yield from (task.name for task in step.tasks)
-    yield from (one.name.partition(".")[0] for one in in_tasks(step.tasks) if one.scope in ("local", "iter"))
-    if step.loop is not None:
-        yield step.loop.iterator
+    assigned = find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
+    loop = {step.loop.iterator} if step.loop is not None else set()
+    return {task.name for task in step.tasks} | assigned | loop
+
+
+#: When a template of a step is rendered: before its tasks, while they run, or once they have ended.
+Moment: TypeAlias = Literal["before", "during", "end"]
+MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
+
+#: Joins that fire once, where nothing leads back to them.
+_ONCE: Final = frozenset({"auto", "all"})
+
+
+class Starts:
+    """What assigns which variable, and whether that can have happened by the time a step is due.
+
+    A step that fires once is before all steps to which every path leads through it; whatever else
+    assigns may have done so, in another branch or in an earlier round.
+    """
+
+    def __init__(self, net: Net) -> None:
+        self._net = net
+        self._all = {step.name: find_assigned_names(step.assigns, "ctx") for step in net.transitions}
+
+    def names_in_doubt(self, step: str, moment: Moment) -> frozenset[str]:
+        """The names that may have been assigned by then."""
+        once = step not in self._repeated
+        own = self._all[step] if moment == "end" or not once else set[str]()
+        if moment == "during":
+            own = own.union(*(find_assigned_names(one.assigns, "ctx") for one in self._net.steps[step].tasks))
+        others = (
+            names
+            for name, names in self._all.items()
+            if name != step and not (once and self._tree.dominates(step, name))
+        )
+        return frozenset(own).union(*others)
+
+    @cached_property
+    def _tree(self) -> Dominators:
+        return dominators(self._net)
+
+    @cached_property
+    def _repeated(self) -> frozenset[str]:
+        """The steps that may fire more than once, or late, and all behind them."""
+        circular = {name for cycle in cycles(self._net) for name in cycle}
+        again = {step.name for step in self._net.transitions if self._may_repeat(step)}
+        return descendants(self._net, circular | again)
+
+    def _may_repeat(self, step: Transition) -> bool:
+        several = len(self._net.incoming[step.name]) > 1 and step.join.mode not in _ONCE
+        late = step.admit is not None and step.admit.on_deny == "pending"
+        return several or late or step.name == self._net.final_step

@@ -4,32 +4,60 @@ none is opened."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl.engine.plan import Plan
+from noetl.engine.request import render_keychain
+from noetl.errors import NoetlError
 from noetl.expressions import names_used
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import called
-from noetl.forecast.beginning import Entry
-from noetl.forecast.model import SecretForecast, StepForecast, TaskForecast, Variable
+from noetl.forecast.model import SecretForecast, StepForecast, TaskForecast, Variable, errors_of, needs_of
 from noetl.forecast.tasks import place_of
+from noetl.forecast.worlds import KnownNames, WorldRequest, render_all
 from noetl.net.model import KindInfo, Net, Transition
 
 #: Where credentials by name are kept.
 STORE: Final = "store"
 #: Where an execution keeps what its keychain brings.
 OWN: Final = "execution"
-#: Who uses what is mentioned outside of steps.
-_WORKLOAD: Final = "workload"
-_CTX: Final = "ctx"
-_KEYCHAIN: Final = "keychain"
+#: Keys of an entry that are no templates.
+_FIXED: Final = frozenset({"name", "kind"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the keychain as the execution would render it, as far as that is known. With an
+    `error` no execution would begin."""
+
+    values: JsonMap
+    needs: tuple[str, ...] = ()
+    error: str = ""
+
+
+def render_entry(net: Net, entry: JsonMap, request: WorldRequest, scope: KnownNames) -> Entry:
+    """An `entry` of the keychain of `net`: with what `scope` knows, and as `request` would."""
+    own = render_all({key: value for key, value in entry.items() if key not in _FIXED}, scope)
+    # The values that it brings are not shown.
+    values = {**entry, **{key: value.value for key, value in own.items()}, "data": "data" in entry}
+    if needs := needs_of(own.values()):
+        return Entry(values, needs)
+    if errors := errors_of(own.values()):
+        return Entry(values, error=errors[0])
+    try:
+        # An entry may be refused for the values that it has once rendered.
+        render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values, [])
+    except NoetlError as error:
+        return Entry(values, error=error.message)
+    return Entry(values)
 
 
 def find_secrets(
     net: Net, entries: Mapping[str, Entry], steps: tuple[StepForecast, ...], kinds: Mapping[str, KindInfo]
 ) -> tuple[SecretForecast, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
-    named = list(_named(steps, kinds))
+    named = list(_find_credentials(steps, kinds))
     users = _mentions(net, steps, "keychain")
     found: dict[str, SecretForecast] = {}
     for name, entry in entries.items():
@@ -62,7 +90,7 @@ def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> SecretForecast:
     return SecretForecast(name, kind, provider, used_by, found.needs, source, found.error)
 
 
-def _named(
+def _find_credentials(
     steps: Iterable[StepForecast], kinds: Mapping[str, KindInfo]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Every credential that a task names: where, its name, and what is missing of that."""
@@ -102,9 +130,9 @@ def _mentions(net: Net, steps: tuple[StepForecast, ...], head: str) -> dict[str,
     """What is named below `head`, and by which steps."""
     plan, found = Plan(net), dict[str, dict[str, None]]()
     places = [
-        (_WORKLOAD, names_used(dict(net.workload))),
-        (_CTX, names_used(dict(net.ctx))),
-        (_KEYCHAIN, names_used(list(net.keychain))),
+        ("workload", names_used(dict(net.workload))),
+        ("ctx", names_used(dict(net.ctx))),
+        ("keychain", names_used(list(net.keychain))),
     ]
     places += [(step.name, plan.needs(step.name).chains | _around(net.steps[step.name])) for step in steps]
     for place, chains in places:

@@ -42,7 +42,7 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
         "queues": {queue: list(steps) for queue, steps in forecast.queues.items()},
         "secrets": [_secret(secret) for secret in forecast.secrets],
         "environment": [_variable(variable) for variable in forecast.variables],
-        "playbooks": [_called(called) for called in forecast.playbooks],
+        "playbooks": [_playbook(called) for called in forecast.playbooks],
         "errors": _sentences(forecast, errors_of),
         "warnings": _sentences(forecast, warnings_of),
     }
@@ -179,7 +179,7 @@ def _variable(variable: Variable) -> JsonMap:
     return {"name": variable.name, "used_by": list(variable.used_by), "given": variable.given}
 
 
-def _called(called: CalledPlaybook) -> JsonMap:
+def _playbook(called: CalledPlaybook) -> JsonMap:
     return {
         "path": called.path,
         "version": called.version,

@@ -1,5 +1,5 @@
-"""Tasks and loops: their templates as far as they are known, what they touch, and the playbooks
-that they call."""
+"""Tasks, loops and arcs: their templates as far as they are known, what tasks touch, the playbooks
+that they call, and which arcs are taken."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json
 from noetl.facts.reference import as_items
-from noetl.forecast.known_names import AT_THE_END, KnownNames, decide_guard, fixed, render, render_all
 from noetl.forecast.model import (
     AfterForecast,
+    ArcForecast,
     CalledPlaybook,
     LoopForecast,
     Rendered,
@@ -20,12 +20,17 @@ from noetl.forecast.model import (
     StepForecast,
     TaskForecast,
 )
-from noetl.net.model import EACH_INPUTS, KindInfo, Loop, Repeat, Task, Template, Transition
-from noetl.pipeline.calls import prepared
+from noetl.forecast.worlds import AT_THE_END, KnownNames, decide_guard, render, render_all, render_constant
+from noetl.net.model import EACH_INPUTS, Arc, KindInfo, Loop, Repeat, Task, Template, Transition
 from noetl.pipeline.repeating import address_key, changed_keys, first_params
+from noetl.pipeline.templates import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
+
+#: What templates see: makes the names of inputs that lie over those of the step, and of names that
+#: only the run answers for.
+See: TypeAlias = Callable[[Mapping[str, Rendered], frozenset[str]], KnownNames]
 
 #: The kind whose tasks call playbooks.
 _CALL: Final = "playbook"
@@ -41,33 +46,22 @@ class Kinds:
     quoting: BeginQuoting = NoQuoting
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
-    """What the parts of a step's tasks see. `of` makes a scope of inputs that lie over those of the
-    step, and of names that only the run answers for."""
-
-    of: Callable[[Mapping[str, Rendered], frozenset[str]], KnownNames]
-
-    def before(self, task: Task) -> KnownNames:
-        """What is rendered before the task's inputs are."""
-        return self.of({}, _ends(task))
-
-    def item(self, task: Task) -> Callable[[Mapping[str, Rendered]], KnownNames]:
-        """What the task itself sees with its inputs, and where it has a loop for each item."""
-        iterator = {task.loop.iterator} if task.loop is not None else set()
-        handed = {name: Rendered(None, (name,)) for name in EACH_INPUTS} if task.each_of else {}
-        return lambda inputs: self.of({**handed, **inputs}, _ends(task) | iterator)
-
-
-def forecast_task(task: Task, step: Transition, views: Views, kinds: Kinds) -> TaskForecast:
-    """A task of `step`, with what `views` lets it see."""
+def forecast_task(task: Task, step: Transition, see: See, kinds: Kinds) -> TaskForecast:
+    """A task of `step`, in which its templates `see` what they do."""
     task = _first_call(task)
-    before, scope = views.before(task), views.item(task)
+    # Those behind the end of a pipeline see its outcome.
+    hidden = AT_THE_END if task.after is not None else frozenset[str]()
+    before = see({}, hidden)
+    hidden |= {task.loop.iterator} if task.loop is not None else set()
+    handed = {name: Rendered(None, (name,)) for name in EACH_INPUTS} if task.each_of else {}
     ready = prepared(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
     for stage in (*((ready.given,) if ready.given is not None else ()), *ready.stages):
-        inputs |= {**as_written(stage.args), **render_all(stage.templates, scope(inputs))}
-    values = {**as_written(task.config), **render_all(ready.config, scope(inputs))}
+        inputs |= {
+            **_fix_all(stage.args),
+            **render_all(stage.templates, see({**handed, **inputs}, hidden)),
+        }
+    values = {**_fix_all(task.config), **render_all(ready.config, see({**handed, **inputs}, hidden))}
     info = kinds.infos.get(task.kind)
     return TaskForecast(
         name=task.name,
@@ -95,21 +89,16 @@ def forecast_loop(loop: Loop, scope: KnownNames, max_in_flight: int) -> LoopFore
     known = collection.known and loop.cursor is None
     width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
     wide = render(max_in_flight if width is None else width, scope)
+    alone = wide.known and str(wide.worlds[0]) == "1"
     return LoopForecast(
         iterator=loop.iterator,
-        mode=_mode(loop, wide),
+        # A cursor's is left to its width: where that is not known yet, it may come to either.
+        mode=loop.mode if loop.mode != "cursor" else "sequential" if alone else "parallel",
         collection=collection,
         width=wide,
         count=as_items(collection.worlds[0], None)[0] if known else None,
         cursor=loop.cursor.kind if loop.cursor is not None else None,
     )
-
-
-def _mode(loop: Loop, width: Rendered) -> str:
-    """Where it is left to a width that is not known yet, it may come to either."""
-    if loop.mode != "cursor":
-        return loop.mode
-    return "sequential" if width.known and str(width.worlds[0]) == "1" else "parallel"
 
 
 def _first_call(task: Task) -> Task:
@@ -119,11 +108,6 @@ def _first_call(task: Task) -> Task:
     if not params:
         return task
     return replace(task, config={**task.config, "params": {**(task.config.get("params") or {}), **params}})
-
-
-def _ends(task: Task) -> frozenset[str]:
-    """The names of an outcome: those behind the end of a pipeline see one."""
-    return AT_THE_END if task.after is not None else frozenset()
 
 
 def _repeat(task: Task, step: Transition, scope: KnownNames) -> RepeatForecast | None:
@@ -144,9 +128,9 @@ def _changes(task: Task, repeat: Repeat) -> tuple[str, ...]:
     return ("params",) if repeat.pages.by != "link" else (address_key(task), "params")
 
 
-def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:
+def _fix_all(values: Mapping[str, Template]) -> dict[str, Rendered]:
     """`values` that hold no template."""
-    return {key: fixed(value) for key, value in values.items()}
+    return {key: render_constant(value) for key, value in values.items()}
 
 
 def _tries(task: Task) -> Template:
@@ -174,3 +158,42 @@ def find_calls(steps: Iterable[StepForecast]) -> tuple[CalledPlaybook, ...]:
             users = (*(found[key].used_by if key in found else ()), place_of(step, task))
             found[key] = CalledPlaybook(str(path.value), version, users, path.needs)
     return tuple(found.values())
+
+
+def forecast_arcs(step: Transition, scope: KnownNames) -> tuple[ArcForecast, ...]:
+    """The arcs of `step`, in order. `scope` is what their guards see."""
+    found: list[ArcForecast] = []
+    earlier: list[ArcForecast] = []
+    for arc in step.arcs:
+        if not arc.also:
+            # What stands behind it may be taken with it, and not in its place.
+            earlier = [one for one in found if one.step]
+        one = _forecast_arc(arc, scope)
+        chosen = step.router == "exclusive" or (step.router == "first" and arc.step)
+        found.append(_put_behind(one, earlier) if chosen else one)
+    return tuple(found)
+
+
+def _forecast_arc(arc: Arc, scope: KnownNames) -> ArcForecast:
+    guard = None if arc.when is None else decide_guard(arc.when, scope)
+    return ArcForecast(
+        step=arc.step,
+        when=arc.when,
+        taken=True if guard is None else bool(guard.value) if guard.known else None,
+        guard=guard,
+        on_failure=arc.boundary,
+        args=render_all(arc.args, scope),
+        line=arc.line,
+        also=arc.also,
+        sets={f"{one.scope}.{one.name}": render(one.value, scope) for one in arc.set},
+    )
+
+
+def _put_behind(arc: ArcForecast, before: list[ArcForecast]) -> ArcForecast:
+    """`arc` behind others, only one of them being taken. After a failure only arcs that mention it
+    are asked."""
+    if any(other.taken for other in before) and not arc.on_failure:
+        return replace(arc, taken=False)
+    if arc.taken and any(other.taken is None for other in before):
+        return replace(arc, taken=None)
+    return arc

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
-from noetl.net.model import Arc, Net, Transition
+from noetl.net.graphs import ROOT, Dominators, components
+from noetl.net.model import ENTRY, Arc, Net, Template, Transition
 
-_Graph = Mapping[str, Collection[str]]
+#: What is known of a guard beforehand: that it always holds, never holds, or (None) neither.
+Fixed: TypeAlias = Callable[[Template], bool | None]
 
-#: What is known of an arc's guard beforehand: that it always holds, never holds, or (None) neither.
-Fixed: TypeAlias = Callable[[Arc], bool | None]
-
-
-def literal(arc: Arc) -> bool | None:
-    """The least that can be said: there is no guard, or it is a boolean."""
-    if arc.when is None:
-        return True
-    return arc.when if isinstance(arc.when, bool) else None
+#: In the names of nodes before the ids of arcs, so that they are not those of steps.
+_ARC: Final = "->"
+#: Joins that may fire again without a cycle, when one of their branches comes late.
+_REPEATING: Final = frozenset({"any", "first", "count"})
 
 
 def reachable(net: Net) -> frozenset[str]:
@@ -40,58 +38,54 @@ def descendants(net: Net, steps: Iterable[str]) -> frozenset[str]:
 def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
     """Sets of steps that lead to each other (a step that leads to itself is one), in document
     order."""
-    graph = {transition.name: tuple({arc.step for arc in transition.ways}) for transition in net.transitions}
+    graph = {step.name: {arc.step for arc in step.ways} for step in net.transitions}
     position = {name: index for index, name in enumerate(graph)}
     found = [
         tuple(sorted(component, key=position.__getitem__))
-        for component in _components(graph)
+        for component in components(graph)
         if len(component) > 1 or component[0] in graph[component[0]]
     ]
     return tuple(sorted(found, key=lambda cycle: position[cycle[0]]))
 
 
-def endless_cycles(net: Net, fixed: Fixed = literal) -> tuple[tuple[str, ...], ...]:
+def endless_cycles(net: Net, fixed: Fixed) -> tuple[tuple[str, ...], ...]:
     """Cycles that a token never leaves: no arc leads out, and every step has an arc that is always
     taken."""
-    return tuple(
-        cycle for cycle in cycles(net) if all(_holds(net.steps[step].ways, cycle, fixed) for step in cycle)
-    )
+
+    def holds(step: str, cycle: tuple[str, ...]) -> bool:
+        arcs = [arc for arc in net.steps[step].ways if fixed(arc.when) is not False]
+        return all(arc.step in cycle for arc in arcs) and any(fixed(arc.when) for arc in arcs)
+
+    return tuple(cycle for cycle in cycles(net) if all(holds(step, cycle) for step in cycle))
 
 
-def _holds(arcs: tuple[Arc, ...], cycle: tuple[str, ...], fixed: Fixed) -> bool:
-    inside = frozenset(cycle)
-    open_arcs = [arc for arc in arcs if fixed(arc) is not False]
-    return all(arc.step in inside for arc in open_arcs) and any(fixed(arc) for arc in open_arcs)
-
-
-def endless_steps(net: Net, fixed: Fixed = literal) -> tuple[str, ...]:
+def endless_steps(net: Net, fixed: Fixed) -> tuple[str, ...]:
     """Steps whose token always comes back to them at once."""
     return tuple(step.name for step in net.transitions if _returns(step, fixed))
 
 
 def _returns(step: Transition, fixed: Fixed) -> bool:
     for choice in step.choices:
-        if any(arc.step == step.name and fixed(arc) for arc in choice):
+        if any(arc.step == step.name and fixed(arc.when) for arc in choice):
             return True
-        if step.router != "inclusive" and any(
-            arc.step != step.name and fixed(arc) is not False for arc in choice
-        ):
+        leaves = any(arc.step != step.name and fixed(arc.when) is not False for arc in choice)
+        if leaves and step.router != "inclusive":
             return False
     return False
 
 
-def shadowed_arcs(net: Net, fixed: Fixed = literal) -> tuple[tuple[Arc, Arc], ...]:
+def find_shadowed_arcs(net: Net, fixed: Fixed) -> tuple[tuple[Arc, Arc], ...]:
     """Arcs that do nothing because a choice before them is always taken, each with that one.
 
     Guards about how the step ended are asked after failures too, when what is unguarded is passed
     over.
     """
     return tuple(
-        pair for step in net.transitions if step.router != "inclusive" for pair in _shadowed(step, fixed)
+        pair for step in net.transitions if step.router != "inclusive" for pair in _find_shadows(step, fixed)
     )
 
 
-def _shadowed(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
+def _find_shadows(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
     taken: Arc | None = None
     always: Arc | None = None
     for arc in step.arcs:
@@ -100,59 +94,86 @@ def _shadowed(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
         assigns = step.router == "first" and bool(arc.set)
         if taken is not None and not arc.boundary and not assigns:
             yield arc, taken
-        elif always is None and arc.step and fixed(arc) and not arc.boundary:
+        elif always is None and arc.step and fixed(arc.when) and not arc.boundary:
             always = arc
 
 
-def _components(graph: _Graph) -> list[list[str]]:
-    """Strongly connected components (Tarjan), without recursion: nets may be one long chain."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    found: list[list[str]] = []
-    for root in graph:
-        if root in index:
-            continue
-        work = [(root, iter(graph[root]))]
-        _enter(root, index, low, stack, on_stack)
-        while work:
-            node, successors = work[-1]
-            following = next((step for step in successors if _visit(step, node, index, low, on_stack)), None)
-            if following is not None:
-                _enter(following, index, low, stack, on_stack)
-                work.append((following, iter(graph[following])))
-                continue
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[node])
-            if low[node] == index[node]:
-                found.append(_pop_component(node, stack, on_stack))
-    return found
+@dataclass(frozen=True, slots=True)
+class Unfilled:
+    """A join that waits for ever. `steps` are where the tokens that fail it would come from, all of
+    them
+
+    - `unreached`: steps that nothing leads to;
+    - `later`: steps that only run after the join has fired;
+    - `exclusive`: behind different choices of the step `router`, of which one token takes one.
+    """
+
+    join: str
+    why: Literal["unreached", "later", "exclusive"]
+    steps: tuple[str, ...]
+    router: str = ""
 
 
-def _enter(
-    node: str, index: dict[str, int], low: dict[str, int], stack: list[str], on_stack: set[str]
-) -> None:
-    index[node] = low[node] = len(index)
-    stack.append(node)
-    on_stack.add(node)
+def dominators(net: Net) -> Dominators:
+    """Of steps (by name) and arcs (by `->` and id). The final step is another beginning."""
+    graph: dict[str, list[str]] = {ROOT: [net.entry, *([net.final_step] if net.final_step else [])]}
+    for step in net.transitions:
+        arcs = () if step.name == net.final_step else step.ways
+        graph[step.name] = [_ARC + arc.id for arc in arcs]
+        graph |= {_ARC + arc.id: [arc.step] for arc in arcs}
+    return Dominators(graph)
 
 
-def _visit(step: str, node: str, index: dict[str, int], low: dict[str, int], on_stack: set[str]) -> bool:
-    """Whether `step` is still to be entered; where not, what it knows is noted for `node`."""
-    if step not in index:
-        return True
-    if step in on_stack:
-        low[node] = min(low[node], index[step])
-    return False
+def unfillable_joins(net: Net, tree: Dominators) -> tuple[Unfilled, ...]:
+    """Joins `all` and `count` that can never fire; those that wait for more tokens than they have
+    arcs left out."""
+    joins = [step for step in net.transitions if step.join.mode in ("all", "count")]
+    if not joins:
+        return ()
+    circular = {step for cycle in cycles(net) for step in cycle}
+    several = {step.name for step in net.transitions if len(net.incoming[step.name]) > 1}
+    again = {step for step in several if net.steps[step].join.mode in _REPEATING}
+    repeating = descendants(net, circular | again)
+    found = [
+        _find_fault(net, tree, step, repeating) for step in joins if tree.dominates(step.name, step.name)
+    ]
+    return tuple(one for one in found if one is not None)
 
 
-def _pop_component(root: str, stack: list[str], on_stack: set[str]) -> list[str]:
-    component = []
-    while True:
-        node = stack.pop()
-        on_stack.discard(node)
-        component.append(node)
-        if node == root:
-            return component
+def _find_fault(net: Net, tree: Dominators, join: Transition, repeating: Collection[str]) -> Unfilled | None:
+    places = net.incoming[join.name]
+    needed = len(places) if join.join.mode == "all" else join.join.count
+    if needed > len(places):
+        return None
+    arcs = [net.arcs[place] for place in places if place != ENTRY]
+    unreached = [arc for arc in arcs if not tree.dominates(arc.source, arc.source)]
+    if len(places) - len(unreached) < needed:
+        return Unfilled(join.name, "unreached", _sources(unreached))
+    later = [arc for arc in arcs if tree.dominates(join.name, arc.source)]
+    if len(places) - len(unreached) - len(later) < needed:
+        return Unfilled(join.name, "later", _sources(later))
+    coming = [arc for arc in arcs if arc not in unreached and arc not in later]
+    if any(arc.source in repeating for arc in coming):
+        return None
+    return _find_exclusion(net, tree, join.name, coming, needed - (ENTRY in places))
+
+
+def _find_exclusion(net: Net, tree: Dominators, join: str, coming: list[Arc], needed: int) -> Unfilled | None:
+    """Of the arcs behind one exclusive router only those behind one of its choices bring tokens."""
+    behind: dict[str, dict[str, list[Arc]]] = {}
+    for arc in coming:
+        for node in tree.above(_ARC + arc.id):
+            chosen = net.arcs.get(node.removeprefix(_ARC)) if node.startswith(_ARC) else None
+            if chosen is not None and net.steps[chosen.source].router != "inclusive":
+                choice = next(one for one in net.steps[chosen.source].choices if chosen in one)
+                behind.setdefault(chosen.source, {}).setdefault(choice[0].id, []).append(arc)
+    for router, choices in behind.items():
+        sizes = [len(arcs) for arcs in choices.values()]
+        if len(coming) - sum(sizes) + max(sizes) < needed:
+            excluded = [arc for arcs in choices.values() for arc in arcs]
+            return Unfilled(join, "exclusive", _sources(excluded), router)
+    return None
+
+
+def _sources(arcs: Collection[Arc]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(arc.source for arc in arcs))

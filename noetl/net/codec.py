@@ -1,21 +1,19 @@
-"""Nets as JSON: exact both ways, and named by the digest of what they say.
-
-A stored net has the number of its schema; one without a number is of schema 1 (`noetl.net.older`).
-"""
+"""Nets as JSON: exact both ways, named by the digest of what they say, and compared."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from noetl.errors import NoetlError
 from noetl.facts.json import Json
-from noetl.net.model import Net
+from noetl.net.model import Assignment, Net
 from noetl.net.older import from_schema_1
 
 #: Of the nets that this version writes. A net that an older version would not understand has
@@ -59,13 +57,43 @@ def from_json(body: Mapping[str, Json]) -> Net:
 def digest(net: Net) -> str:
     """SHA-256 (hex) of the body in canonical JSON: equal bodies have equal digests and no others
     do."""
-    text = json.dumps(
-        to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(
+            to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+    ).hexdigest()
 
 
 @cache
 def _adapter() -> TypeAdapter[Net]:
     # Built at first use: nets are compiled in places that never store them.
     return TypeAdapter(Net)
+
+
+#: Fields that say where something stands in its file, not what it is.
+_POSITIONS: Final = frozenset({"line", "lines", "file"})
+
+
+def same_net(one: Net, other: Net) -> bool:
+    """Whether two nets say the same, wherever it stands in their files.
+
+    The order in which one `set` assigns different names does not count either: keys have no order.
+    """
+    return bool(_meaning(one) == _meaning(other))
+
+
+def _meaning(value: Any) -> Any:
+    if isinstance(value, tuple):
+        items = [_meaning(item) for item in value]
+        if value and all(isinstance(item, Assignment) for item in value):
+            items.sort(key=lambda item: (item["scope"], item["name"]))
+        return items
+    if isinstance(value, Mapping):
+        return {key: _meaning(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return {
+            field.name: _meaning(getattr(value, field.name))
+            for field in fields(value)
+            if field.name not in _POSITIONS
+        }
+    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from noetl.net.model import Arc, Net, Repeat, Transition
 
@@ -13,43 +13,38 @@ _MAX_LABEL = 60
 def mermaid(net: Net) -> str:
     """A Mermaid flowchart: steps with their kinds and loops, guards on the arcs."""
     lines = ["flowchart TD"]
-    for node, transition in _numbered(net):
+    nodes = _nodes(net)
+    for transition in net.transitions:
         label = "<br/>".join(_mermaid_text(text) for text in _label(transition))
         opening, closing = ("([", "])") if transition.name == net.entry else ("[", "]")
-        lines.append(f'    {node}{opening}"{label}"{closing}')
-    for source, target, arc in _edges(net):
+        lines.append(f'    {nodes[transition.name]}{opening}"{label}"{closing}')
+    for arc in net.arcs.values():
         guard = _guard(arc)
         label = f'|"{_mermaid_text(guard)}"|' if guard else ""
-        lines.append(f"    {source} {'-.->' if arc.boundary else '-->'}{label} {target}")
+        lines.append(f"    {nodes[arc.source]} {'-.->' if arc.boundary else '-->'}{label} {nodes[arc.step]}")
     return "\n".join(lines) + "\n"
 
 
 def dot(net: Net) -> str:
     """A Graphviz digraph with the same content."""
     lines = [f'digraph "{_dot_text(net.name)}" {{', "    node [shape=box, style=rounded];"]
-    for node, transition in _numbered(net):
+    nodes = _nodes(net)
+    for transition in net.transitions:
         label = "\\n".join(_dot_text(text) for text in _label(transition))
         bold = ', style="rounded,bold"' if transition.name == net.entry else ""
-        lines.append(f'    {node} [label="{label}"{bold}];')
-    for source, target, arc in _edges(net):
+        lines.append(f'    {nodes[transition.name]} [label="{label}"{bold}];')
+    for arc in net.arcs.values():
         guard = _guard(arc)
         attributes = [f'label="{_dot_text(guard)}"'] if guard else []
         attributes += ["style=dashed"] if arc.boundary else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
-        lines.append(f"    {source} -> {target}{suffix};")
+        lines.append(f"    {nodes[arc.source]} -> {nodes[arc.step]}{suffix};")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _numbered(net: Net) -> Iterator[tuple[str, Transition]]:
-    """Nodes are numbered: names may hold anything."""
-    for index, transition in enumerate(net.transitions):
-        yield f"s{index}", transition
-
-
-def _edges(net: Net) -> Iterator[tuple[str, str, Arc]]:
-    nodes = {transition.name: node for node, transition in _numbered(net)}
-    for arc in net.arcs.values():
-        yield nodes[arc.source], nodes[arc.step], arc
+def _nodes(net: Net) -> dict[str, str]:
+    """Step → its node. Nodes are numbered: names may hold anything."""
+    return {step.name: f"s{index}" for index, step in enumerate(net.transitions)}
 
 
 def _label(transition: Transition) -> list[str]:

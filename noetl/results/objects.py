@@ -113,40 +113,33 @@ class StoredObject:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ResultObject:
-    """JSON on its way to a store."""
-
-    name: ObjectName
-    packed: bytes
-
-
-def encoded(value: Json) -> bytes:
+def encode(value: Json) -> bytes:
     """Compact JSON in UTF-8. Raises BadRequest where the value is not JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"This result cannot be kept, as it is not JSON: {error}.") from error
-    return text.encode("utf-8", "replace")  # lone surrogates, which are no text, become "?"
+    return text.encode("utf-8", "replace")  # lone surrogates, which are not text, become "?"
 
 
-def pack(store: str, content: bytes, place: str) -> ResultObject:
+def pack(store: str, content: bytes, place: str) -> tuple[ObjectName, bytes]:
+    """The name of an object of JSON, and its bytes as they are kept."""
     name = ObjectName(store, place, hashlib.sha256(content).hexdigest(), "json")
-    return ResultObject(name, gzip.compress(content, compresslevel=4, mtime=0))
+    return name, gzip.compress(content, compresslevel=4, mtime=0)
 
 
-def damaged(name: ObjectName, why: str) -> NotFound:
+def damage(name: ObjectName, why: str) -> NotFound:
     return NotFound(f"The result {name.sha256} is damaged ({why}); run its step again.")
 
 
-def unpacked(name: ObjectName, packed: bytes) -> bytes:
+def unpack(name: ObjectName, packed: bytes) -> bytes:
     """The content of an object. Raises NotFound where it is not what its name says."""
     try:
         raw = gzip.decompress(packed) if name.compressed else packed
     except (OSError, EOFError, zlib.error) as error:
-        raise damaged(name, str(error)) from error
+        raise damage(name, str(error)) from error
     if hashlib.sha256(raw).hexdigest() != name.sha256:
-        raise damaged(name, "its content has another hash")
+        raise damage(name, "its content has another hash")
     return raw
 
 
@@ -180,12 +173,9 @@ def table_preview(length: int, columns: Sequence[Column], first: Sequence[JsonMa
     """`{type, length, columns, rows}` with the first rows, as many as a preview has characters
     for."""
     named = [{"name": one.name, "type": one.type} for one in columns]
-    return {"type": "array", "length": length, "columns": named, "rows": _that_fit(first)}
-
-
-def _that_fit(rows: Sequence[JsonMap]) -> list[JsonMap]:
-    sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in rows)
-    return [row for row, size in zip(rows, sizes, strict=True) if size <= PREVIEW]
+    sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in first)
+    fitting = [row for row, size in zip(first, sizes, strict=True) if size <= PREVIEW]
+    return {"type": "array", "length": length, "columns": named, "rows": fitting}
 
 
 def preview(value: Json, raw: bytes) -> JsonMap:

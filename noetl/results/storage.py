@@ -1,23 +1,23 @@
-"""Where objects lie: on any file system that fsspec knows."""
+"""Keeps the bytes of objects on any file system that fsspec knows."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
 import hashlib
-import os
-import secrets
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
+from noetl.atomic import replace_file
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.distribution import install_line
-from noetl.results import lines, objects
+from noetl.results import objects
+from noetl.results.blocks import pack_lines
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -29,7 +29,7 @@ EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 class Storage:
     """Objects at `<base>/<place>/<sha256>.<form>`, never changed. On local disks they are written
-    beside their place, flushed to the disk and renamed: whoever finds one finds all of it.
+    beside their place, flushed to the disk and renamed: an object that is found is whole.
     Temporary files go to `scratch`.
     """
 
@@ -115,44 +115,31 @@ class Storage:
 
     def keep(self, name: objects.ObjectName, content: bytes) -> None:
         """Keeps packed bytes. Raises Unavailable."""
-        self._once(name, lambda path: self._write(path, content))
+        self._keep(name, lambda draft: draft.write_bytes(content))
 
     def keep_file(self, name: objects.ObjectName, source: Path) -> None:
         """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless
         line, and Unavailable."""
-        self._once(name, lambda path: self._copy(name, source, path))
+        self._keep(name, lambda draft: _pack(name, source, draft))
 
-    def _once(self, name: objects.ObjectName, write: Callable[[str], None]) -> None:
+    def _keep(self, name: objects.ObjectName, write: Callable[[Path], object]) -> None:
         path = self.path(name)
-        try:
-            if not self.files.exists(path):
-                write(path)
-        except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be written: {error}.") from error
-
-    def _write(self, path: str, content: bytes) -> None:
-        if self.is_local:
-            _settle(Path(path), lambda draft: draft.write_bytes(content))
-        else:
-            # Object stores show an object when all of it has come.
-            self._make_folder(path)
-            self.files.pipe_file(path, content)
-
-    def _copy(self, name: objects.ObjectName, source: Path, path: str) -> None:
-        if self.is_local:
-            _settle(Path(path), lambda draft: _packed(name, source, draft))
-            return
-        with self.scratch() as folder:
-            packed = folder / "packed"
-            _packed(name, source, packed)
-            self._make_folder(path)
-            self.files.put_file(str(packed), path)
-
-    def _make_folder(self, path: str) -> None:
-        # Buckets have no folders, and their drivers would make the bucket itself where it is
-        # missing.
-        if self._url.partition("://")[0] not in EXTRAS:
-            self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        with self._translate("written"):
+            if self.files.exists(path):
+                return
+            if self.is_local:
+                with replace_file(Path(path)) as draft:
+                    write(draft)
+                return
+            with self.scratch() as folder:
+                packed = folder / "packed"
+                write(packed)
+                # Buckets have no folders, and their drivers would make the bucket itself where it
+                # is missing.
+                if self._url.partition("://")[0] not in EXTRAS:
+                    self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+                # Object stores show an object when all of it has come.
+                self.files.put_file(str(packed), path)
 
     def read(self, name: objects.ObjectName, start: int | None = None, end: int | None = None) -> bytes:
         """Bytes as they are kept. Raises NotFound, or Unavailable."""
@@ -160,7 +147,7 @@ class Storage:
             return bytes(self.files.cat_file(self.path(name), start=start, end=end))
 
     @contextlib.contextmanager
-    def opened(self, name: objects.ObjectName) -> Iterator[IO[bytes]]:
+    def open(self, name: objects.ObjectName) -> Iterator[IO[bytes]]:
         """The bytes as they are kept, to be read in pieces. Raises NotFound, or Unavailable."""
         with self.reading(name), self.files.open(self.path(name), "rb") as file:
             yield file
@@ -169,24 +156,24 @@ class Storage:
     def reading(self, name: objects.ObjectName) -> Iterator[None]:
         """Says what went wrong with an object in the block. Raises NotFound, or Unavailable."""
         try:
-            with self.answering():
+            with self._translate("read", FileNotFoundError, gzip.BadGzipFile):
                 yield
         except FileNotFoundError as error:
-            raise self.gone(name) from error
+            raise self.missing(name) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise objects.damaged(name, str(error)) from error
+            raise objects.damage(name, str(error)) from error
 
     @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """Raises Unavailable where the store does not answer in the block."""
+    def _translate(self, what: str, *passing: type[Exception]) -> Iterator[None]:
+        """Raises Unavailable where the store does not do in the block what it is asked to."""
         try:
             yield
-        except (FileNotFoundError, gzip.BadGzipFile):
+        except passing:
             raise
         except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be read: {error}.") from error
+            raise Unavailable(f"The result store {self.base} cannot be {what}: {error}.") from error
 
-    def gone(self, name: objects.ObjectName) -> NotFound:
+    def missing(self, name: objects.ObjectName) -> NotFound:
         return NotFound(f"The result {name.sha256} is gone from {self.base}; run its step again.")
 
     @contextlib.contextmanager
@@ -194,7 +181,7 @@ class Storage:
         """A file with the content, there while the block runs. Raises NotFound, or Unavailable."""
         if self.is_local and not name.compressed:
             if not self.exists(name):
-                raise self.gone(name)
+                raise self.missing(name)
             yield Path(self.path(name))
             return
         with self.scratch() as folder:
@@ -204,17 +191,17 @@ class Storage:
 
     def _unpack(self, name: objects.ObjectName, target: Path) -> None:
         digest = hashlib.sha256()
-        with self.opened(name) as packed, target.open("wb") as out:
+        with self.open(name) as packed, target.open("wb") as out:
             plain = gzip.GzipFile(fileobj=packed) if name.compressed else packed
             while block := plain.read(BLOCK):
                 digest.update(block)
                 out.write(block)
         if digest.hexdigest() != name.sha256:
-            raise objects.damaged(name, "its content has another hash")
+            raise objects.damage(name, "its content has another hash")
 
     def places(self) -> Iterator[str]:
         """See the port."""
-        with self.answering():
+        with self._translate("read"):
             found = {
                 folder.removeprefix(f"{self.base}/")
                 for pattern in ("executions/*", "running/*", "until/*", "permanent")
@@ -228,60 +215,28 @@ class Storage:
         if not objects.PLACE.fullmatch(place):
             raise BadRequest(f"{place[:200]!r} is no place of a result store.")
         folder = f"{self.base}/{place}"
-        try:
+        with self._translate("cleared"):
             count = len(self.files.find(folder))
             with contextlib.suppress(FileNotFoundError):
                 self.files.rm(folder, recursive=True)
-        except self._failures as error:
-            raise Unavailable(f"The result store {self.base} cannot be cleared: {error}.") from error
         return count
 
 
-def measured(path: Path) -> tuple[str, int, bytes]:
+def measure(path: Path) -> tuple[str, int, bytes]:
     """Hash, size and first bytes of a file."""
-    digest, size, head = hashlib.sha256(), 0, b""
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            head = head or block[: 4 * objects.PREVIEW]
-            size += len(block)
-            digest.update(block)
-    return digest.hexdigest(), size, head
+        head = file.read(4 * objects.PREVIEW)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size, head
 
 
-def _packed(name: objects.ObjectName, source: Path, target: Path) -> None:
+def _pack(name: objects.ObjectName, source: Path, target: Path) -> None:
     """The content in the file `source` as it is kept."""
     with source.open("rb") as plain, target.open("wb") as out:
         if name.form == "ndjson":
-            lines.pack(plain, out)
+            pack_lines(plain, out)
         elif name.compressed:
             with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=4, mtime=0, filename="") as packed:
                 shutil.copyfileobj(plain, packed, BLOCK)
         else:
             shutil.copyfileobj(plain, out, BLOCK)
-
-
-def _settle(path: Path, write: Callable[[Path], object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        write(draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-    _flush_directory(path.parent)
-
-
-def _flush_directory(folder: Path) -> None:
-    """Makes the rename itself durable, where the system can."""
-    flags: Any = getattr(os, "O_DIRECTORY", None)
-    if flags is None:
-        return
-    handle = os.open(folder, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""Tables: from text to Parquet, and read where somebody looks.
+"""Tables: written from text to Parquet, and read in the parts that are looked at.
 
 DuckDB does both, within a bound of memory and without network or extensions. It runs on one thread,
 so that the same rows become the same bytes, and with them the same object.
@@ -12,7 +12,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,18 +66,6 @@ _TYPES: Final = [
 _DECIMAL: Final = re.compile(r"DECIMAL ?\( ?([0-9]{1,2}) ?, ?([0-9]{1,2}) ?\)")
 
 
-@dataclass(frozen=True, slots=True)
-class TableShape:
-    """What a Parquet file tells without being read: columns, and how many rows each group holds."""
-
-    columns: tuple[Column, ...]
-    groups: tuple[int, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(self.groups)
-
-
 class RowBlocks(Blocks):
     """The rows of a table as mappings. `read` yields those from a start to an end, `cached`
     remembers a block."""
@@ -124,17 +111,17 @@ class TableDatabase:
 
     @contextlib.contextmanager
     def cursor(self) -> Iterator[DuckDBPyConnection]:
-        """Raises BadRequest for a table that is none, and Unavailable where files cannot be read or
-        written."""
+        """Raises BadRequest for a file that is not a table, and Unavailable where files cannot be
+        read or written."""
         import duckdb  # the driver takes 90 ms: a run with small results does without
 
         try:
             with self._connection().cursor() as cursor:
                 yield cursor
         except duckdb.IOException as error:
-            raise Unavailable(f"A table cannot be read or written: {told(error)}.") from error
+            raise Unavailable(f"A table cannot be read or written: {describe_error(error)}.") from error
         except duckdb.Error as error:
-            raise BadRequest(f"This table cannot be used: {told(error)}.") from error
+            raise BadRequest(f"This table cannot be used: {describe_error(error)}.") from error
 
     def _connection(self) -> DuckDBPyConnection:
         with self._lock:
@@ -162,7 +149,7 @@ def _connect(scratch: Path, files: AbstractFileSystem | None) -> DuckDBPyConnect
     return connection
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The place and the cause of an error of DuckDB, without its advice on settings that are
     ours."""
     lines = [line for line in _NOISE.sub("", str(error)).splitlines() if line.strip()] or [
@@ -178,7 +165,7 @@ def write_parquet(
     cursor: DuckDBPyConnection, source: Path, content_type: str, columns: Sequence[Column], target: Path
 ) -> None:
     """The text table `source` as Parquet. Raises what `Results.put_table` raises."""
-    rows = _read(source, content_type, checked(columns))
+    rows = _read(source, content_type, check_columns(columns))
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP_ROWS}"
     cursor.execute(f"COPY ({rows}) TO {text(str(target))} ({options})")
 
@@ -194,22 +181,22 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
                 "allow_quoted_nulls = false"
             )
             sizes = f"max_line_size = {_LINE}, buffer_size = {2 * _LINE}"
-            return _selected(
+            return _select(
                 f"read_csv({text(str(source))}, {form}, {sizes}", columns, "from_hex(substr({}, 3))"
             )
-        case "application/x-ndjson":
-            form = f"format = 'newline_delimited', maximum_object_size = {_LINE}"
-            return _selected(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
-        case "application/json":  # a list of mappings
-            form = f"format = 'array', maximum_object_size = {_LINE}"
-            return _selected(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
+        case ("application/x-ndjson" | "application/json") as found:  # a list of mappings
+            layout = "array" if found == "application/json" else "newline_delimited"
+            form = f"format = '{layout}', maximum_object_size = {_LINE}"
+            return _select(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
         case other:
             raise BadRequest(f"{other[:100]!r} is no text of a table: text/csv and application/x-ndjson are.")
 
 
-def _selected(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
+def _select(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
     """Bytes are read as text: each format writes them in its own way."""
-    types = ", ".join(f"{text(one.name)}: '{_read_as(one)}'" for one in columns)
+    types = ", ".join(
+        f"{text(one.name)}: '{'VARCHAR' if one.type == 'BLOB' else one.type}'" for one in columns
+    )
     chosen = ", ".join(
         f"{to_bytes.format(name(one.name))} AS {name(one.name)}" if one.type == "BLOB" else name(one.name)
         for one in columns
@@ -217,11 +204,7 @@ def _selected(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
     return f"SELECT {chosen} FROM {reader}, auto_detect = false, columns = {{{types}}})"  # noqa: S608 - quoted
 
 
-def _read_as(column: Column) -> str:
-    return "VARCHAR" if column.type == "BLOB" else column.type
-
-
-def checked(columns: Sequence[Column]) -> list[Column]:
+def check_columns(columns: Sequence[Column]) -> list[Column]:
     """The columns with their types in capitals. Raises BadRequest."""
     if not columns:
         raise BadRequest("A table needs at least one column.")
@@ -248,16 +231,11 @@ def _type(column: Column) -> str:
     return wanted
 
 
-def shape(cursor: DuckDBPyConnection, file: str) -> TableShape:
-    """What the Parquet file says of itself."""
+def shape(cursor: DuckDBPyConnection, file: str) -> tuple[list[Column], int]:
+    """What a Parquet file says of itself without being read: its columns, and how many rows."""
     described = cursor.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()
-    groups = cursor.execute(
-        "SELECT row_group_id, any_value(row_group_num_rows) FROM parquet_metadata(?) GROUP BY 1 ORDER BY 1",
-        [file],
-    ).fetchall()
-    return TableShape(
-        tuple(Column(row[0], row[1]) for row in described), tuple(int(row[1]) for row in groups)
-    )
+    counted = cursor.execute("SELECT num_rows FROM parquet_file_metadata(?)", [file]).fetchall()
+    return [Column(row[0], row[1]) for row in described], int(counted[0][0])
 
 
 def some_rows(cursor: DuckDBPyConnection, file: str, start: int, end: int) -> list[dict[str, Json]]:

@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.facts import events
 from noetl.facts.events import SCHEMA, Fact
 from noetl.facts.json import Json
 
@@ -94,7 +93,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 def _record_reader(record: type[Any]) -> Reader:
     """Builds a record from its mapping, with readers for those fields that are not JSON as they
     are."""
-    hints = get_type_hints(record, vars(events))
+    hints = get_type_hints(record)
     readers = {name: _reader(hints[name]) for name in _names(record)}
     special = [(name, reader) for name, reader in readers.items() if reader is not None]
     if not special:

@@ -77,7 +77,7 @@ class DirectSession(Session):
         self._checks.append(check)
 
     def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
-        """Statements that travel together without BEGIN are one transaction of their own."""
+        """Statements that travel together without BEGIN are a transaction by themselves."""
         begin = BEGIN["relaxed"]
         if self._begun or self._waiting != [begin]:
             return super().alone(statement, values)
@@ -106,8 +106,7 @@ class DirectSession(Session):
             with self._raw.cursor() as cursor:
                 cursor.execute(b"ROLLBACK; DEALLOCATE ALL")
         except psycopg2.Error:
-            # The server forgets the transaction with the connection, and nobody may have that
-            # again.
+            # The server forgets the transaction with the connection, which must not be used again.
             self._connection.invalidate()
 
     def _run(self, statement: Executable, values: Values) -> Rows:

@@ -194,7 +194,7 @@ class SqlPlaybooks(SqlTable):
 
 
 _r = credential.c
-#: In the order of CredentialRow's fields; of a scope of its own, `label` is what people call it.
+#: In the order of CredentialRow's fields; where there is a `label`, that is what people call it.
 CREDENTIAL: Final[Sequence[ColumnElement[Any]]] = (
     case((_r.label == "", _r.name), else_=_r.label).label("name"),
     _r.type,

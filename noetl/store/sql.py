@@ -70,7 +70,7 @@ class SqlStore:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = connect(url, pool_size)
-        #: Whether nobody else can change anything, and so nobody else has to be listened to.
+        #: Whether no other process can change anything, so that nothing has to be listened to.
         self._alone = isinstance(self._connections, MemoryConnections)
         ear = None if self._alone else lambda: listen(self._connections)
         self._watches = Watches(ear, self.read, watch_s)

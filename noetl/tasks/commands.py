@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 MAX_ID = 300
 
 #: Characters of an error that Flower shows.
-MAX_SAID: Final = 2000
+MAX_ERROR: Final = 2000
 
 #: What our messages are in the worker's own process.
 REQUEST: Final = "noetl.tasks.requests:WorkRequest"
@@ -59,23 +59,23 @@ def _register(app: Celery, purpose: Purpose, worker: Callable[[], Worker]) -> No
     )
     def carry_out(self: Task[..., object], *args: object) -> None:
         try:
-            with about_command(_id(args)) as command_id:
+            with about_command(_read_id(args)) as command_id:
                 _carry_out(self, purpose, command_id, worker)
         finally:
             if is_scheduler:
-                # While this was in the queue, whoever wanted a turn took it for a wake.
+                # While this was in the queue, every process that wanted a turn took it for a wake.
                 advance(worker().rt)
 
 
-def _id(args: tuple[object, ...]) -> str:
+def _read_id(args: tuple[object, ...]) -> str:
     """The one argument of our messages. Raises Ignore: anybody may write to a broker."""
     match args:
         case (str(found),) if 0 < len(found) <= MAX_ID and "\0" not in found:
             return found
-    raise _refusal(args)
+    raise _refuse(args)
 
 
-def _refusal(args: tuple[object, ...]) -> Ignore:
+def _refuse(args: tuple[object, ...]) -> Ignore:
     """Kept as a dead letter, it is done with: the scheduler's queue knows no rejecting."""
     reason = f"not the arguments of the task {current_task.name}"
     refuse(_queue(current_task), reason, args)
@@ -131,8 +131,7 @@ def _arrive(task: Task[..., object], slices: _Slices) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """What the slices of a lane have come to so far: its messages carry that from one to the
-    next."""
+    """The outcome of the slices of a lane so far: its messages carry it from one to the next."""
 
     began: float
     are_further: bool
@@ -151,7 +150,7 @@ class _Slices:
     def add(self, delivery: Delivery) -> _Slices:
         if delivery.error is None:
             return replace(self, failed=self.failed + delivery.failed)
-        error, traceback = _failure(delivery.error).args
+        error, traceback = _make_failure(delivery.error).args
         return replace(self, failed=self.failed + delivery.failed, error=error, traceback=traceback)
 
     def failure(self) -> WorkFailed:
@@ -159,12 +158,12 @@ class _Slices:
         return WorkFailed(several + self.error, self.traceback)
 
 
-def _failure(error: ErrorInfo) -> WorkFailed:
+def _make_failure(error: ErrorInfo) -> WorkFailed:
     names = (("step", error.step), ("task", error.task), ("iteration", error.iteration))
     place = ", ".join(f"{name} {value}" for name, value in names if value is not None)
     said = f"{error.type or error.kind}: {error.message}" + (f" ({place})" if place else "")
     log.info("Failed: %s", said)
-    return WorkFailed(said[:MAX_SAID], error.traceback or "")
+    return WorkFailed(said[:MAX_ERROR], error.traceback or "")
 
 
 def _next_slice(task: Task[..., object], command_id: str, slices: _Slices) -> Signature:

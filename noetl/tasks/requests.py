@@ -1,11 +1,11 @@
-"""What Celery's events tell of our tasks, and so what Flower shows: how the work ended, not only
-that Celery is done.
+"""The events of our Celery tasks, which Flower shows: how the work ended, not only that Celery is
+done.
 
-Celery tells nothing of a task that raises `Ignore`: neither of a lane that sends itself on, nor of
-one that is refused. And a task that raises anything else ends the chord that it is a part of. So a
-task that is to be shown as something else than a success raises one of the exceptions here, which
-Celery takes for `Ignore`, and the event is sent by the worker's own process, over the connection
-that it has for events.
+Celery sends no event for a task that raises `Ignore`: neither for a lane that sends itself on, nor
+for one that is refused. And a task that raises anything else ends the chord that it is a part of.
+So a task that is to be shown as something else than a success raises one of the exceptions here,
+which Celery takes for `Ignore`, and the event is sent by the worker's own process, over the
+connection that it has for events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WorkFailed(Ignore):
 
 
 class WorkCancelled(Ignore):
-    """Nobody wants the work any more."""
+    """The command was cancelled."""
 
 
 class WorkRequest(Request):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl.engine.notices import Notice, Notices
-from noetl.engine.passed_errors import describe
+from noetl.engine.notices import Notice, Notices, describe
 from noetl.engine.plan import Plan
 from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord

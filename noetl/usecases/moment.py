@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.engine.status import status_of
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
@@ -52,7 +52,7 @@ class Moment:
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
         if status != "waiting" or follows is None or follows.draft.source != "server":
             return status
-        # What another execution said comes from outside as well, whoever wrote it.
+        # What another execution reports comes from outside, too, although the scheduler wrote it.
         return status if isinstance(follows.fact, ChildWaiting | ChildEnded) else "running"
 
 

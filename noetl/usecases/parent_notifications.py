@@ -60,7 +60,6 @@ def _make_child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
 
 
 def _key_of_end(command: CommandRow) -> str:
-    """The key of the child's end in the caller's log."""
     return f"child:{command.execution_id}"
 
 

@@ -40,7 +40,7 @@ class Purpose:
     #: Where its messages go: to the workers that serve its step, or to the scheduler. Flower hears
     #: nothing of the latter: they outnumber work and say nothing.
     queue: Literal["step", "scheduler"] = "step"
-    #: Whether a worker claims it before it begins. What nobody claims outlives the end of its
+    #: Whether a worker claims it before it begins. What is not claimed outlives the end of its
     #: execution.
     is_claimed: bool = False
     #: Whether those of one loop that leave together are the header of a chord, and arrive there one

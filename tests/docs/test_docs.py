@@ -22,8 +22,7 @@ from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dispatch.deployer import base
 from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
-from noetl.dsl.explain.lessons import LESSONS, whole
-from noetl.dsl.explain.lessons.page import problems
+from noetl.dsl.explain.lessons import lessons, problems, whole
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
@@ -32,7 +31,8 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
-from noetl.projection.tables import TABLES, ColumnType
+from noetl.projection.rows import ColumnType
+from noetl.projection.tables import TABLES
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.code.quoting import CommandLine
@@ -280,7 +280,7 @@ def test_the_bad_example_of_a_code_yields_it_where_it_says_and_the_good_one_noth
 ) -> None:
     for code in dsl.Code:
         with subtests.test(code.name):
-            lesson = LESSONS[code]
+            lesson = lessons()[code]
             found, _ = problems(lesson.bad, kinds())
             assert {problem.code for problem in found} == {code}
             text = whole(lesson.bad)
@@ -430,7 +430,7 @@ def test_plans_lists_the_keys_of_what_is_said_of_a_task() -> None:
 
 
 def test_plans_lists_every_section_of_the_text() -> None:
-    titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan_text.py").read_text()))
+    titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan.py").read_text()))
     assert set(keys(sections("docs/plan.md")["How to read it"])) == titles
 
 

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from noetl.dsl import Code, compile_playbook, json_schema
-from noetl.dsl.explain.lessons import LESSONS, whole
+from noetl.dsl.explain.lessons import lessons, whole
 from noetl.dsl.problems import Path, dotted
 from noetl.dsl.read.source import read
 from noetl.net.model import KindInfo
@@ -66,8 +66,8 @@ def wrong_documents() -> Iterator[tuple[str, str]]:
     lessons."""
     yield from ((case.name, HEAD + case.body) for case in cases())
     yield from ((str(code), HEAD + text) for code, text, *_ in SAMPLES if isinstance(text, str))
-    lessons = ((str(code), whole(lesson.bad)) for code, lesson in LESSONS.items())
-    yield from ((name, text) for name, text in lessons if isinstance(text, str))
+    examples = ((str(code), whole(lesson.bad)) for code, lesson in lessons().items())
+    yield from ((name, text) for name, text in examples if isinstance(text, str))
 
 
 def places(text: str) -> set[Path]:

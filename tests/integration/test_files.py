@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import duckdb
 import pytest
 
-from noetl.cli.doctor_checks import CHECKS
-from noetl.cli.up import with_files
+from noetl.cli.doctor import CHECKS
+from noetl.cli.stack_settings import with_files
 from noetl.config import Settings
 from noetl.facts.outcome import ErrorInfo
 from noetl.pipeline.model import Call, Where

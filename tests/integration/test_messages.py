@@ -32,7 +32,7 @@ from kombu.transport import pyamqp
 from noetl.dispatch import consumer, transports
 from noetl.dispatch.celery import make_app
 from noetl.dispatch.dead_letters import ROOM, DeadLetter, DeadLetterQueue
-from noetl.dispatch.envelope import flaw_of_bytes, flaw_of_envelope, flaw_of_message
+from noetl.dispatch.envelope import find_flaw_in_bytes, find_flaw_in_envelope, find_flaw_in_message
 from noetl.dispatch.refused import refuse, refused
 from noetl.dispatch.transports import Connection
 from noetl.errors import Unavailable
@@ -239,11 +239,11 @@ def test_nothing_that_is_put_on_a_queue_is_raised_at_who_reads_it(broker: Broker
 @given(raw=odd_envelopes())
 @settings(max_examples=200, deadline=None)
 def test_what_passes_as_an_envelope_can_be_made_a_message_of(raw: bytes) -> None:
-    if flaw_of_bytes(raw) is None and flaw_of_envelope(json.loads(raw)) is None:
+    if find_flaw_in_bytes(raw) is None and find_flaw_in_envelope(json.loads(raw)) is None:
         with Connection("memory://") as connection:
             message = connection.channel().message_to_python(json.loads(raw))
             message.accept = {"application/json"}
-            assert flaw_of_message(message, TASKS) is None or message.body is not None
+            assert find_flaw_in_message(message, TASKS) is None or message.body is not None
 
 
 @pytest.mark.parametrize(
@@ -359,12 +359,12 @@ def amqp(raw: bytes) -> pyamqp.Message:
 
 
 def test_messages_of_amqp_are_looked_at_in_the_same_way(tmp_path: Path) -> None:
-    assert flaw_of_message(amqp(GOOD), TASKS) is None
+    assert find_flaw_in_message(amqp(GOOD), TASKS) is None
     for name, (raw, part) in forged_messages(QUEUE, tmp_path / "trap").items():
         message = amqp(raw)
         if message.errors or "not the arguments" in part:  # found by kombu, and by the task
             continue
-        assert part in str(flaw_of_message(message, TASKS)), name
+        assert part in str(find_flaw_in_message(message, TASKS)), name
 
 
 class Channel:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.json import Json
-from noetl.facts.loops import TaskLoopStarted
+from noetl.facts.tasks import TaskLoopStarted
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
 from noetl.forecast.tasks import Kinds

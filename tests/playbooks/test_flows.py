@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.dsl import compile_playbook
+from noetl.net.codec import same_net
 from noetl.net.model import Net
-from noetl.net.same import same_net
 from noetl.tools.kit.registry import kinds
 from noetl.usecases import inspect
 from noetl.usecases.runtime import Runtime

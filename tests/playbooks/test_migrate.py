@@ -8,7 +8,7 @@ import yaml
 
 from noetl.dsl import compile_playbook
 from noetl.dsl.read.canonical_text import canonical_text
-from noetl.net.same import same_net
+from noetl.net.codec import same_net
 from noetl.tools.kit.registry import kinds
 from tests.budget import budget
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.dsl import Code, compile_playbook
+from noetl.net.codec import same_net
 from noetl.net.model import KindInfo
-from noetl.net.same import same_net
 from tests.budget import examples
 
 KINDS = {kind: KindInfo(kind, kind) for kind in ("noop", "http", "python")}

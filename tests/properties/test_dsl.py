@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.dsl import Compiled, compile_playbook, json_schema
-from noetl.net.codec import digest, from_json, to_json
+from noetl.net.codec import digest, from_json, same_net, to_json
 from noetl.net.model import KindInfo
-from noetl.net.same import same_net
 from tests.budget import examples
 
 _SQL = ("command", "commands", "query")

@@ -20,8 +20,7 @@ from mutants import mutant
 from noetl.dsl import Compiled, compile_playbook
 from noetl.dsl.read.canonical_text import canonical_text
 from noetl.errors import PlaybookInvalid
-from noetl.net.codec import from_json, to_json
-from noetl.net.same import same_net
+from noetl.net.codec import from_json, same_net, to_json
 from noetl.tools.kit.registry import kinds
 from tests.budget import budget
 from tests.pace import slowness

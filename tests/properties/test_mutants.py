@@ -21,7 +21,6 @@ from world import OPERATIONS, PATIENT, Schedule, World
 from noetl.engine import decide as engine_decide
 from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
-from noetl.engine import life as engine_life
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
@@ -354,19 +353,18 @@ def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
     rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide.cancel)
     patch.setattr(engine_decide, "_RULES", rules)
-    for module in (engine_decide, engine_life):
-        patch.setattr(module, "is_halted", lambda state: state.pause_requested)
+    patch.setattr(engine_decide, "is_halted", lambda state: state.pause_requested)
 
 
 @defect("a healthy loop needs no sweeper", "the result is")
 def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
-    original = engine_iterations._iteration_done
+    original = engine_iterations._end_iteration
 
     def next_free(loop: Any, index: int, fact: Any) -> Any:
         done = original(loop, index, fact)
         return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
 
-    patch.setattr(engine_iterations, "_iteration_done", next_free)
+    patch.setattr(engine_iterations, "_end_iteration", next_free)
 
 
 @defect("workers die", "the ctx is")
@@ -493,7 +491,7 @@ def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.Monkey
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
+    patch.setattr(engine_decision, "find_dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")

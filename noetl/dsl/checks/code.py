@@ -1,25 +1,20 @@
-"""Python and SQL that tasks are handed: their syntax, the names in them, and templates that stand
-there."""
+"""Python and SQL of tasks: their syntax, templates in them, and statements that claim rows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from noetl.dsl.checks.code_names import undefined_names
-from noetl.dsl.checks.inputs import inputs_around
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.context import CompiledCall
+from noetl.dsl.compile.cursors import NO_CODE
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.problems import Code, Finding, Path
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 from noetl.errors import NoetlError
-from noetl.net.model import EACH_INPUTS, KindInfo, Template
+from noetl.net.model import Template
 
-#: What the runner gives to every code besides its inputs.
-_GIVEN: Final = frozenset({"args", "input_data", "context"})
 #: Python names another line of the code.
 _ON_LINE: Final = re.compile(r" on line (\d+)")
 
@@ -27,16 +22,19 @@ _ON_LINE: Final = re.compile(r" on line (\d+)")
 def check_python(subject: Subject) -> Iterator[Finding]:
     """Python code that cannot be parsed, in the playbook."""
     for call in subject.notes.calls:
-        for key, code in _texts(call):
-            tree = parsed(code) if key in call.kind.python_keys and key in call.task.verbatim else None
-            if isinstance(tree, Fault):
+        for key, code in python_in(call):
+            if isinstance(tree := parsed(code), Fault):
                 path, before = call.paths[key], code.split("\n")[: tree.line - 1]
                 # What is missing at the end is missing behind the last word.
                 end = max(len(code.rstrip()) - 1, 0)
                 place = min(sum(len(one) + 1 for one in before) + tree.column - 1, end)
-                message = f"python: {_with_lines(subject, code, path, tree.message)}"
-                hint = "the line is that of the playbook"
-                yield Finding(Code.PYTHON, path, message, hint, within=(code, place))
+                yield Finding(
+                    Code.PYTHON,
+                    path,
+                    f"python: {_with_lines(subject, code, path, tree.message)}",
+                    "the line is that of the playbook",
+                    within=(code, place),
+                )
 
 
 def _with_lines(subject: Subject, code: str, path: Path, message: str) -> str:
@@ -50,43 +48,52 @@ def _with_lines(subject: Subject, code: str, path: Path, message: str) -> str:
     return _ON_LINE.sub(line, message)
 
 
-def _texts(call: CompiledCall) -> Iterator[tuple[str, str]]:
-    for key, value in call.task.config.items():
-        if isinstance(value, str):
-            yield key, value
+def python_in(call: CompiledCall) -> Iterator[tuple[str, str]]:
+    """The python code that a task has as it is written, by key."""
+    for key in call.kind.python_keys:
+        if isinstance(code := call.task.config.get(key), str) and key in call.task.verbatim:
+            yield key, code
 
 
 def check_files(subject: Subject) -> Iterator[Finding]:
     """Files that tasks name: whether they are there, and the syntax of python in them."""
     for call, key, name in _files(subject):
-        text = _text_of(subject, name)
+        text = text_of_file(subject, name)
         if isinstance(text, NoetlError):
-            hint = "name a file from the playbook's directory on"
-            yield Finding(Code.FILE, call.paths[key], text.message.rstrip("."), hint)
+            yield Finding(
+                Code.FILE,
+                call.paths[key],
+                text.message.rstrip("."),
+                "name a file from the playbook's directory on",
+            )
         elif call.kind.python_keys and isinstance(tree := parsed(text), Fault):
-            message = f"python: {name}:{tree.line}: {tree.message}"
-            yield Finding(Code.PYTHON, call.paths[key], message, "the line is that of the script")
+            yield Finding(
+                Code.PYTHON,
+                call.paths[key],
+                f"python: {name}:{tree.line}: {tree.message}",
+                "the line is that of the script",
+            )
 
 
 def _files(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
-    """The files that tasks name, each with the key that names it; none where they are not read."""
-    for call in subject.notes.calls if subject.files is not None else ():
-        for key in call.kind.source_files:
-            name = _source_name(call.kind, call.task.config.get(key))
-            if name is not None:
-                yield call, key, name
+    """The files that tasks name, each with the key that names it."""
+    for call in subject.notes.calls:
+        yield from ((call, key, name) for key, name in files_of(subject, call))
 
 
-def _source_name(kind: KindInfo, named: Template) -> str | None:
-    """The file that a key of `source_files` names; None where it names none, or not yet."""
-    # A text names a script of python; where it is SQL it is SQL.
-    name: Template = named if kind.python_keys else None
-    if isinstance(named, Mapping):
-        name = named.get("file") or named.get("path")
-    return name if isinstance(name, str) and not is_template(name) and "://" not in name else None
+def files_of(subject: Subject, call: CompiledCall) -> Iterator[tuple[str, str]]:
+    """The files that a task names, by key; none where they are not read, or not known yet."""
+    for key in call.kind.source_files if subject.files is not None else ():
+        named = call.task.config.get(key)
+        # A text names a script of python; where it is SQL it is SQL.
+        name: Template = named if call.kind.python_keys else None
+        if isinstance(named, Mapping):
+            name = named.get("file") or named.get("path")
+        if isinstance(name, str) and not is_template(name) and "://" not in name:
+            yield key, name
 
 
-def _text_of(subject: Subject, name: str) -> str | NoetlError:
+def text_of_file(subject: Subject, name: str) -> str | NoetlError:
     """The text of a file, or why it cannot be read."""
     try:
         return subject.files(name) if subject.files is not None else ""
@@ -99,21 +106,17 @@ def check_sql(subject: Subject) -> Iterator[Finding]:
     if not subject.parse_sql:
         return
     for call in subject.notes.calls:
-        for key in call.kind.verbatim_with_params:
-            if key in call.task.config:
-                for text, path in _statements(call.task.config[key], call.paths[key]):
-                    yield from _sql_fault(call, text, path)
+        for key in call.task.config.keys() & set(call.kind.verbatim_with_params):
+            value, path = call.task.config[key], call.paths[key]
+            if isinstance(value, list):
+                for place, text in enumerate(value):
+                    yield from _sql_fault(call, text, (*path, place))
+            else:
+                yield from _sql_fault(call, value, path)
     for call, key, name in _files(subject):
-        text = _text_of(subject, name)
+        text = text_of_file(subject, name)
         if not call.kind.python_keys and isinstance(text, str):
             yield from _sql_fault(call, text, call.paths[key], name)
-
-
-def _statements(value: Template, path: Path) -> Iterator[tuple[Template, Path]]:
-    if isinstance(value, list):
-        yield from ((one, (*path, at)) for at, one in enumerate(value))
-    else:
-        yield value, path
 
 
 def _sql_fault(call: CompiledCall, text: Template, path: Path, file: str = "") -> Iterator[Finding]:
@@ -122,78 +125,138 @@ def _sql_fault(call: CompiledCall, text: Template, path: Path, file: str = "") -
     fault = call.kind.parse(text, isinstance(call.task.config.get("params"), Mapping))
     if fault is not None:
         offset, why = fault
-        message = f"SQL: {f'{file}: ' if file else ''}{why}"
         within = None if file else (text, offset)
-        yield Finding(Code.SQL_SYNTAX, path, message, f"{call.kind.kind} would refuse it", within)
+        yield Finding(
+            Code.SQL_SYNTAX,
+            path,
+            f"SQL: {f'{file}: ' if file else ''}{why}",
+            f"{call.kind.kind} would refuse it",
+            within,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """Python code of a task, or of the script `file`; `given` are the names that the task itself
-    gives it."""
-
-    step: str
-    path: Path
-    text: str
-    given: frozenset[str]
-    file: str = ""
-
-
-def check_names_of_code(subject: Subject) -> Iterator[Finding]:
-    """Names in python code that neither the code nor its inputs nor its libraries define."""
-    net = subject.net
-    if net is None or not subject.notes.is_whole:
-        return
-    around = inputs_around(net)
-    for code in _codes(subject):
-        tree = parsed(code.text)
-        given = {*_GIVEN, *code.given, *around[code.step]}
-        for one in undefined_names(tree, given) if not isinstance(tree, Fault) else ():
-            message = f"python: nothing defines {shown(one.name)}"
-            otherwise = f"hand it over with input: {{{one.name}: ...}}"
-            hint = subject.names.suggest(one.name, sorted(given), otherwise)
-            if code.file:
-                message = f"python: {code.file}:{one.line}: nothing defines {shown(one.name)}"
-                yield Finding(Code.UNDEFINED_IN_CODE, code.path, message, hint)
-            else:
-                lines = code.text.split("\n")
-                at = sum(len(line) + 1 for line in lines[: one.line - 1])
-                column = len(lines[one.line - 1].encode()[: one.column].decode("utf-8", "replace"))
-                within = (code.text, at + column)
-                yield Finding(Code.UNDEFINED_IN_CODE, code.path, message, hint, within)
+# An expression or statement, not the doubled braces of a format string.
+_IN_CODE: Final = re.compile(r"\{\{\s*[A-Za-z_][\w.]*\s*(\||\}\}|\[)|\{%-?\s*(if|for|set)\b")
+# What stands before a value in SQL.
+_BEFORE_VALUE: Final = re.compile(
+    r"(=|<|>|'|\(|,|\b(like|ilike|in|values|then|between|and|limit|offset|select))\s*$", re.IGNORECASE
+)
+# Filters after which nothing of the value can end the literal that it stands in.
+_NUMERIC: Final = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
+# The id of the execution is digits.
+_ID: Final = re.compile(r"^[-\s]*(execution_id|job\.(uuid|execution_id))\s*(\|\s*string\s*)?$")
+# What the engine counts.
+_COUNT: Final = re.compile(
+    r"^[-\s]*(__frame_max_rows|loop_index|iter\.index)\s*(\|\s*default\(\s*\d+\s*\)\s*)?$"
+)
+_QUOTES_DOUBLED: Final = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
 
-def _codes(subject: Subject) -> Iterator[_Code]:
-    """The code of tasks whose inputs are known, which those of repeated calls are not."""
+def check_templates_in_code(subject: Subject) -> Iterator[Finding]:
+    """Templates in code that is passed to the tool as written: it is not rendered."""
     for call in subject.notes.calls:
-        task, kind = call.task, call.kind
-        libs = names_of_libs(task.config.get("libs"))
-        if libs is None or not call.step or any(subject.raw(part).get("repeat") for part in call.parts):
+        for key in call.task.verbatim:
+            code = call.task.config[key]
+            is_python = isinstance(code, str) and key in call.kind.python_keys
+            comments = templates_between(code).comments if is_python else ()
+            places = (found.start() for found in _IN_CODE.finditer(code if isinstance(code, str) else ""))
+            # Comments of python may hold anything.
+            outside = (at for at in places if not any(start <= at < end for start, end in comments))
+            if (place := next(outside, None)) is not None:
+                message, way = f"`{key}` is handed over as written", "hand the value over with input:"
+                if key not in call.kind.verbatim:
+                    message = f"{message}, because it comes with params"
+                    way = "write :name and bind it in params:"
+                yield Finding(
+                    Code.TEMPLATE_IN_CODE,
+                    call.paths[key],
+                    f"{message}: the template in it is not rendered",
+                    f"{way}, or set spec.render: true",
+                    (code, place),
+                )
+
+
+def check_rendered_code(subject: Subject) -> Iterator[Finding]:
+    """Python that is rendered because of what stands in it, and not because the task asks for
+    it."""
+    for call, key, code in _texts_to_render(subject):
+        if key not in call.kind.python_keys or call.task.spec.get("render") is True:
             continue
-        given = {*libs, *task.args, *task.handed}
-        given |= {*EACH_INPUTS} if any("each" in path for path in call.paths.values()) else set()
-        for key in kind.python_keys:
-            text = task.config.get(key)
-            if isinstance(text, str) and key in task.verbatim:
-                yield _Code(call.step, call.paths[key], text, frozenset(given))
-        for key in kind.source_files if kind.python_keys and subject.files is not None else ():
-            name = _source_name(kind, task.config.get(key))
-            text = _text_of(subject, name) if name is not None else None
-            if name is not None and isinstance(text, str):
-                yield _Code(call.step, call.paths[key], text, frozenset(given), name)
+        if between := templates_between(code).code:
+            yield Finding(
+                Code.TEMPLATE_IN_CODE,
+                call.paths[key],
+                f"a template stands in `{key}`, which is rendered: text from it becomes part of the code",
+                "hand it over with input:",
+                (code, between[0][0]),
+            )
 
 
-def names_of_libs(libs: Template) -> frozenset[str] | None:
-    """The names that `libs` binds; None where that is known only when the task runs."""
-    if isinstance(libs, Mapping):
-        return frozenset(libs)
-    if not isinstance(libs, list | None):
-        return None
-    found = set[str]()
-    for one in libs or ():
-        path, _, alias = str(one).partition(" as ")
-        parts = path.strip().split(".")
-        if not all(map(str.isidentifier, parts)):
-            return None  # a distribution, whose modules are those that are installed
-        found.add(alias.strip() or parts[0])
-    return frozenset(found)
+def check_interpolated_sql(subject: Subject) -> Iterator[Finding]:
+    """A template in SQL where a value is meant; one for each statement."""
+    for call, key, sql in _texts_to_render(subject):
+        if key in call.kind.python_keys or key not in call.kind.verbatim_with_params or not is_template(sql):
+            continue
+        for start, expression in _expressions(sql):
+            if _BEFORE_VALUE.search(sql, max(0, start - 60), start) and not _is_safe(expression):
+                yield Finding(
+                    Code.SQL_INTERPOLATION,
+                    call.paths[key],
+                    "a template stands where SQL means a value: text from it becomes part of the statement",
+                    "write :name and params: {name: ...}",
+                    within=(sql, start),
+                )
+                break
+
+
+def _texts_to_render(subject: Subject) -> Iterator[tuple[CompiledCall, str, str]]:
+    """The texts of all tasks that are not handed over as written."""
+    for call in subject.notes.calls:
+        for key, value in call.task.config.items():
+            if isinstance(value, str) and key not in call.task.verbatim:
+                yield call, key, value
+
+
+def _expressions(text: str) -> Iterator[tuple[int, str]]:
+    """Where each `{{ ... }}` begins and what is in it."""
+    start = text.find("{{")
+    while start >= 0:
+        end = text.find("}}", start)
+        if end < 0:
+            return
+        yield start, text[start + 2 : end]
+        start = text.find("{{", end)
+
+
+def _is_safe(expression: str) -> bool:
+    ended = expression.rstrip("- \n")
+    counted = _ID.search(ended) or _COUNT.search(ended)
+    return bool(counted or _NUMERIC.search(ended) or _QUOTES_DOUBLED.search(expression))
+
+
+_CHANGES: Final = re.compile(r"\b(update|delete|insert|merge|call)\b", re.IGNORECASE)
+_ROUTINE: Final = re.compile(r"\b(?:from|select)\s+[\w.]+\s*\(", re.IGNORECASE)
+_YIELDS: Final = re.compile(r"\breturning\b|(?:^|;)\s*(?:select|with|call)\b", re.IGNORECASE)
+_LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
+
+
+def check_keys_beside_claims(subject: Subject) -> Iterator[Finding]:
+    """A statement that stands at a cursor, not under its `claim`."""
+    for call in subject.notes.calls:
+        for key in subject.raw(call.path).keys() & {*call.kind.verbatim_with_params} if call.claims else ():
+            message = f"`{key}` stands at a cursor"
+            yield Finding(Code.MISPLACED, (*call.path, key), message, "write it under claim:", at_key=True)
+
+
+def check_claims(subject: Subject) -> Iterator[Finding]:
+    """A claim that marks no rows as taken, or returns none."""
+    for call in subject.notes.calls:
+        claim = call.task.config.get("command")
+        if call.claims and not is_template(claim) and (bare := NO_CODE.sub(" ", str(claim)).strip()):
+            if not (_CHANGES.search(_LOCKS.sub(" ", bare)) or _ROUTINE.search(bare)):
+                message = "the claim changes nothing: it yields the same rows for ever"
+                hint = "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *"
+                yield Finding(Code.CLAIM, call.paths["command"], message, hint)
+            elif not _YIELDS.search(bare):
+                message = "the claim returns no rows"
+                yield Finding(Code.CLAIM, call.paths["command"], message, "end it with RETURNING *")

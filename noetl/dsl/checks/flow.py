@@ -1,53 +1,96 @@
-"""The graph: steps that nothing leads to, arcs never taken, cycles that nothing leaves, joins that
-cannot fill."""
+"""Where tokens and tasks go: steps not reached, endless cycles and jumps, joins, policies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
-from noetl.dsl.checks.guards import fixed
+from noetl import expressions
 from noetl.dsl.checks.subject import Subject
+from noetl.dsl.compile.context import CompiledCall
+from noetl.dsl.compile.policies import branches_of
+from noetl.dsl.document import Policy, Then
 from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.net.checks import endless_cycles, endless_steps, reachable, shadowed_arcs
-from noetl.net.model import Net
-from noetl.net.unfillable import Unfilled, unfillable_joins
+from noetl.errors import TemplateError
+from noetl.net.checks import (
+    Unfilled,
+    endless_cycles,
+    endless_steps,
+    find_shadowed_arcs,
+    reachable,
+    unfillable_joins,
+)
+from noetl.net.model import Net, Task, Template
 
+# Constants and operators that cost nothing: no calls, filters, powers or formats.
+_SIMPLE: Final = re.compile(r"[^(|*%~]{1,60}")
+# Words by which a guard shows that it has errors in mind.
+_OF_ERRORS: Final = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
 #: Steps that a message names.
-_MAX_NAMED = 5
+_MAX_NAMED: Final = 5
 
 
-def check_reached(subject: Subject) -> Iterator[Finding]:
+def always(when: Template) -> bool | None:
+    """Whether a guard holds or not, whatever the values are; None where it depends on them. No
+    guard holds."""
+    if when is None or isinstance(when, bool):
+        return when is not False
+    if not isinstance(when, str) or not _SIMPLE.fullmatch(when) or not when.strip():
+        return None
+    if expressions.names_used(when, guard=True) or expressions.check(when, guard=True):
+        return None
+    try:
+        return expressions.truth(when, {})
+    except TemplateError:
+        return None
+
+
+def check_reachability(subject: Subject) -> Iterator[Finding]:
     """Steps that no path leads to."""
     for net in _net(subject):
         reached = reachable(net)
         for step in net.transitions:
             if step.name not in reached:
-                message = f"no path leads to step {shown(step.name)}"
-                hint = "add an arc to it, or remove it"
-                yield Finding(Code.UNREACHABLE, _place(net, step.name), message, hint)
+                yield Finding(
+                    Code.UNREACHABLE,
+                    _place(net, step.name),
+                    f"no path leads to step {shown(step.name)}",
+                    "add an arc to it, or remove it",
+                )
 
 
 def check_cycles(subject: Subject) -> Iterator[Finding]:
     """Steps that repeat for ever."""
     for net in _net(subject):
-        for name in endless_steps(net, fixed):
-            message = f"step {shown(name)} leads to itself without a condition"
-            yield Finding(Code.SELF_LOOP, _place(net, name), message, "give the arc a when:")
-        for cycle in endless_cycles(net, fixed):
+        for name in endless_steps(net, always):
+            yield Finding(
+                Code.SELF_LOOP,
+                _place(net, name),
+                f"step {shown(name)} leads to itself without a condition",
+                "give the arc a when:",
+            )
+        for cycle in endless_cycles(net, always):
             if len(cycle) > 1:
-                message = f"the steps {_some(cycle)} repeat for ever"
-                yield Finding(Code.ENDLESS, _place(net, cycle[0]), message, "give one of the arcs a when:")
+                yield Finding(
+                    Code.ENDLESS,
+                    _place(net, cycle[0]),
+                    f"the steps {_some(cycle)} repeat for ever",
+                    "give one of the arcs a when:",
+                )
 
 
 def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
     """Arcs behind one that is always taken."""
     for net in _net(subject):
-        for arc, before in shadowed_arcs(net, fixed):
-            message = (
-                f"the arc to {shown(arc.step)} is never taken: the one to {shown(before.step)} always is"
+        for arc, before in find_shadowed_arcs(net, always):
+            yield Finding(
+                Code.SHADOWED_ARC,
+                subject.notes.arcs[arc.id],
+                f"the arc to {shown(arc.step)} is never taken: the one to {shown(before.step)} always is",
+                "put the arc without a guard last",
             )
-            hint = "put the arc without a guard last"
-            yield Finding(Code.SHADOWED_ARC, subject.notes.arcs[arc.id], message, hint)
 
 
 def check_joins(subject: Subject) -> Iterator[Finding]:
@@ -56,8 +99,12 @@ def check_joins(subject: Subject) -> Iterator[Finding]:
         for step in net.transitions:
             arcs = len(net.incoming[step.name])
             if step.join.mode == "count" and step.join.count > arcs:
-                message = f"the join waits for {step.join.count} tokens, but {arcs} lead to it"
-                yield Finding(Code.JOIN_COUNT, _place(net, step.name), message, "lower its count")
+                yield Finding(
+                    Code.JOIN_COUNT,
+                    _place(net, step.name),
+                    f"the join waits for {step.join.count} tokens, but {arcs} lead to it",
+                    "lower its count",
+                )
         for one in unfillable_joins(net, subject.graph) if subject.graph is not None else ():
             yield Finding(Code.JOIN_UNFILLED, _place(net, one.join), *_why(one))
 
@@ -78,18 +125,112 @@ def _why(one: Unfilled) -> tuple[str, str]:
     steps = _some(one.steps)
     match one.why:
         case "unreached":
-            message = f"the join of {shown(one.join)} waits for {steps}, which nothing leads to"
-            return message, "remove those arcs, or lead to the steps"
+            return (
+                f"the join of {shown(one.join)} waits for {steps}, which nothing leads to",
+                "remove those arcs, or lead to the steps",
+            )
         case "later":
-            message = f"the join of {shown(one.join)} waits for {steps}, which can only run after it"
-            return message, "write spec.join: any, or leave join out"
+            return (
+                f"the join of {shown(one.join)} waits for {steps}, which can only run after it",
+                "write spec.join: any, or leave join out",
+            )
         case "exclusive":
-            message = (
+            return (
                 f"the join of {shown(one.join)} waits for {steps}, but {shown(one.router)} leads "
                 "to one of them"
-            )
-            return message, f"write mode: inclusive in the router of {one.router}, or leave join out"
+            ), f"write mode: inclusive in the router of {one.router}, or leave join out"
 
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (", …" if len(names) > _MAX_NAMED else "")
+
+
+def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, Path]]]]:
+    """The rules that hold for some task: where they stand, and of each the guard and what
+    follows."""
+    used = {call.rules for call in subject.notes.calls}
+    for policy, path in subject.parts_that_are(Policy):
+        at = (*path, "rules")
+        if at in used:
+            branches = branches_of(policy.rules or (), at)
+            yield at, [(when, part, way) for when, part, way in branches if isinstance(part, Then)]
+
+
+def check_error_rules(subject: Subject) -> Iterator[Finding]:
+    """Policies without a rule about errors: after an error the pipeline goes on."""
+    for path, rules in _rules(subject):
+        if rules and not any(when in (None, True) or _OF_ERRORS.search(str(when)) for when, _, _ in rules):
+            yield Finding(
+                Code.ERRORS_UNCOVERED,
+                path,
+                "no rule of this policy covers errors: after one the pipeline goes on",
+                "add - else: {then: {do: fail}} as the last rule",
+            )
+
+
+def check_retries(subject: Subject) -> Iterator[Finding]:
+    """Retries that allow one attempt."""
+    for _, rules in _rules(subject):
+        for _, then, path in rules:
+            if then.do == "retry" and str(then.attempts).strip() == "1":
+                yield Finding(
+                    Code.RETRY_ONCE,
+                    (*path, "attempts"),
+                    "attempts: 1 counts the first try: nothing is tried again",
+                    "write attempts: 2 or more, or do: fail",
+                )
+
+
+def check_jumps(subject: Subject) -> Iterator[Finding]:
+    """Tasks that jump back, or to themselves, whatever happens, while nothing on the way leads
+    elsewhere."""
+    for calls in _pipelines(subject):
+        yield from _endless(calls)
+
+
+def check_order_of_tasks(subject: Subject) -> Iterator[Finding]:
+    """Tasks of the pipeline proper that stand behind one that runs after it."""
+    for calls in _pipelines(subject):
+        first = next((call.task.name for call in calls if call.task.after is not None), "")
+        for call in itertools.dropwhile(lambda call: call.task.after is None, calls):
+            if call.task.after is None:
+                yield Finding(
+                    Code.MISPLACED,
+                    call.path,
+                    f"task {shown(call.task.name)} stands behind {shown(first)}, which runs once the "
+                    "pipeline has ended",
+                    "put tasks with spec.after last, or give this one an after: as well",
+                )
+
+
+def _pipelines(subject: Subject) -> Collection[Sequence[CompiledCall]]:
+    """The calls of each pipeline of a step, as they are written."""
+    found: dict[Path, list[CompiledCall]] = {}
+    for call in subject.notes.calls:
+        if call.step and not call.claims:
+            found.setdefault(call.pipeline, []).append(call)
+    return found.values()
+
+
+def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
+    tasks = [call.task for call in calls]
+    names = [task.name for task in tasks]
+    for index, task in enumerate(tasks):
+        first = task.rules[0] if task.rules else None
+        if first is None or first.then.do != "jump" or first.then.to not in names or not always(first.when):
+            continue
+        begin = names.index(first.then.to)
+        if begin <= index and not any(map(_may_leave, tasks[begin:index])):
+            repeated = ", ".join(names[begin : index + 1])
+            yield Finding(
+                Code.ENDLESS_JUMP,
+                calls[index].path,
+                f"task {shown(task.name)} always jumps back: {repeated} repeat until one of them fails",
+                "give the jump a when:",
+            )
+
+
+def _may_leave(task: Task) -> bool:
+    """Whether a rule may lead out of the row of tasks, other than by a failure that is not
+    planned."""
+    return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())

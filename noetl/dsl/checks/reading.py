@@ -1,5 +1,4 @@
-"""Checks of names that there are, in places where they mean nothing: other than misspelt ones,
-which `templates` finds."""
+"""Names that exist, in places where they mean nothing; misspelt ones are found by `templates`."""
 
 from __future__ import annotations
 
@@ -9,13 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from noetl.dsl.checks.assigned import by_tasks, heads
-from noetl.dsl.checks.places import is_in_task
+from noetl.dsl.checks.members import is_in_task
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
-from noetl.net.model import Net, Transition
+from noetl.net.model import Net, Transition, find_assigned_names
 
 #: Built-ins that win over every other name wherever a template stands. Of those that only some
 #: places know (`result`, `error`...) nothing is said: a step that handles errors may well be called
@@ -58,12 +56,20 @@ class Readings:
         here = self.net.steps[step]
         yield from self._iteration(here, path, chain)
         if chain[0] == "_prev" and self._is_first(here, path):
-            message = "`_prev` is the result of the task before, and this is the first one"
-            yield Code.NOTHING_BEFORE, message, "read a step by its name, or args"
-        if chain[0] == "now" and "now" not in self.net.steps and self._is_in_task(here, path):
-            message = "now() is not there in a task: each attempt would see another instant"
-            hint = 'write input: {at: "{{ now() }}"} at the step, and read at'
-            yield Code.NO_CLOCK, message, hint
+            yield (
+                Code.NOTHING_BEFORE,
+                "`_prev` is the result of the task before, and this is the first one",
+                "read a step by its name, or args",
+            )
+        # Inputs of a step that read the item are those of its tasks.
+        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
+        is_clock = chain[0] == "now" and "now" not in self.net.steps
+        if is_clock and (handed or is_in_task(self.subject, path)):
+            yield (
+                Code.NO_CLOCK,
+                "now() is not there in a task: each attempt would see another instant",
+                'write input: {at: "{{ now() }}"} at the step, and read at',
+            )
         if chain[0] in self.net.steps:
             yield from self._step(here, self.net.steps[chain[0]], chain)
 
@@ -91,36 +97,36 @@ class Readings:
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
         name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
-        if here.iteration or self._task_loops(path):
+        if here.iteration or any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path))):
             return
         if is_behind_loops(path) and (here.loop is not None or chain[0] in iterators(here)):
             if chain[0] in iterators(here) | {"loop_index"} or (
                 name is not None and name not in _OF_THE_CALLER
             ):
-                message = (
-                    f"the loop of step {shown(here.name)} is over here: "
-                    f"{shown('.'.join(chain[:2]))} is undefined"
+                yield (
+                    Code.OUTSIDE_OF_LOOP,
+                    (
+                        f"the loop of step {shown(here.name)} is over here: "
+                        f"{shown('.'.join(chain[:2]))} is undefined"
+                    ),
+                    f"read {here.name}.results, or assign to ctx in the loop",
                 )
-                hint = f"read {here.name}.results, or assign to ctx in the loop"
-                yield Code.OUTSIDE_OF_LOOP, message, hint
         elif here.loop is not None:
-            known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
+            known = {here.loop.iterator, *_OF_ITERATIONS, *find_assigned_names(here.assigns, "iter")}
             if name is not None and name not in known:
-                hint = self.subject.names.suggest(
-                    name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
+                yield (
+                    Code.UNDEFINED,
+                    f"nothing defines {shown(f'iter.{name}')}",
+                    self.subject.names.suggest(
+                        name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
+                    ),
                 )
-                yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
         elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
-            message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
-            yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
-
-    def _is_in_task(self, here: Transition, path: Path) -> bool:
-        # Inputs of a step that read the item are those of its tasks.
-        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
-        return handed or is_in_task(self.subject, path)
-
-    def _task_loops(self, path: Path) -> bool:
-        return any("loop" in self.subject.raw(path[:size]) for size in range(4, len(path)))
+            yield (
+                Code.OUTSIDE_OF_LOOP,
+                f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined",
+                "add loop: to the step, or read args or ctx",
+            )
 
     def _is_first(self, here: Transition, path: Path) -> bool:
         """Whether `path` stands in the first task of the step, and nothing jumps there."""
@@ -133,26 +139,30 @@ class Readings:
 
     def _step(self, here: Transition, there: Transition, chain: Chain) -> Iterator[Fault]:
         if self._is_later(here.name, there.name):
-            message = f"step {shown(there.name)} only runs after {shown(here.name)}: here it has no result"
-            yield Code.TOO_EARLY, message, "read it in a step behind it"
+            yield (
+                Code.TOO_EARLY,
+                f"step {shown(there.name)} only runs after {shown(here.name)}: here it has no result",
+                "read it in a step behind it",
+            )
         elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
             tasks = [task.name for task in there.tasks]
-            # A result may have a key `results` of its own: only what looks like a task was meant to
+            # A result may have a key `results` as well: only what looks like a task was meant to
             # be one.
             close = None if chain[2] in tasks else nearest(chain[2], tasks)
             if close is not None:
-                message = f"step {shown(there.name)} has no task {shown(chain[2])}"
-                yield Code.UNKNOWN_RESULT, message, f"did you mean {close!r}?"
+                yield (
+                    Code.UNKNOWN_RESULT,
+                    f"step {shown(there.name)} has no task {shown(chain[2])}",
+                    f"did you mean {close!r}?",
+                )
 
     def _is_later(self, here: str, there: str) -> bool:
-        if self.subject.graph is None or here == there or here == self.net.final_step:
+        graph = self.subject.graph
+        if graph is None or here in (there, self.net.final_step) or not graph.dominates(here, there):
             return False
-        return self.subject.graph.dominates(here, there) and here not in self._after(there)
-
-    def _after(self, step: str) -> frozenset[str]:
-        if step not in self._behind:
-            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].ways])
-        return self._behind[step]
+        if there not in self._behind:
+            self._behind[there] = descendants(self.net, [arc.step for arc in self.net.steps[there].ways])
+        return here not in self._behind[there]
 
 
 def is_behind_loops(path: Path) -> bool:
@@ -174,12 +184,19 @@ def check_built_in_names(
     read before the first step."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
-            message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
-            yield Finding(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
+            yield Finding(
+                Code.BUILT_IN,
+                ("workflow", index, "step"),
+                f"templates cannot read step {shown(transition.name)}: the name is a built-in",
+                "call it otherwise",
+            )
         if transition.loop is not None and (name := transition.loop.iterator) in EVERYWHERE:
-            message = f"templates that read {shown(name)} get the built-in, not the item"
-            place = ("workflow", index, "loop", "iterator")
-            yield Finding(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
+            yield Finding(
+                Code.BUILT_IN,
+                ("workflow", index, "loop", "iterator"),
+                f"templates that read {shown(name)} get the built-in, not the item",
+                f"call it otherwise, or read iter.{name}",
+            )
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
     bare = {name: early.get(name, set()) for name in AT_THE_START}
     bare |= {name: read.get(name, set()) for name in EVERYWHERE}
@@ -187,5 +204,10 @@ def check_built_in_names(
         value = net.workload[key]
         inner = value.keys() if isinstance(value, dict) else frozenset()
         if any(len(chain) == 1 or chain[1] in inner for chain in bare[key]):
-            message = f"templates that read {shown(key)} get the built-in, not this value"
-            yield Finding(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)
+            yield Finding(
+                Code.BUILT_IN,
+                ("workload", key),
+                f"templates that read {shown(key)} get the built-in, not this value",
+                f"read workload.{key}",
+                at_key=True,
+            )

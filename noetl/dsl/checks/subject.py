@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
-from noetl.dsl.compile.notes import Notes
+from noetl.dsl.compile.context import Notes
 from noetl.dsl.document import Document, Part
-from noetl.dsl.document.parts import Parts, parts_of
+from noetl.dsl.document.base import Parts, parts_of
 from noetl.dsl.problems import Finding, Path
 from noetl.dsl.read.report import DottedNames
 from noetl.dsl.read.source import Source
 from noetl.facts.json import JsonMap
-from noetl.net.dominators import Dominators
+from noetl.net.checks import dominators
+from noetl.net.graphs import Dominators
 from noetl.net.model import KindInfo, Net
-from noetl.net.unfillable import dominators
 
 _Part = TypeVar("_Part", bound=Part)
 

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl import expressions
-from noetl.dsl.checks.assigned import by_tasks, heads
-from noetl.dsl.checks.inputs import OF_FINAL_STEP
-from noetl.dsl.checks.members import Fault, Members
-from noetl.dsl.checks.places import is_envelope, unseen
-from noetl.dsl.checks.reading import Chain, Readings, check_built_in_names, is_behind_loops, iterators
+from noetl.dsl.checks.members import Fault, Members, is_envelope, unseen
+from noetl.dsl.checks.reading import (
+    Chain,
+    Readings,
+    check_built_in_names,
+    is_behind_loops,
+    iterators,
+)
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.notes import KEYCHAIN, Use
+from noetl.dsl.compile.context import KEYCHAIN, Use
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.model import Net, Transition
+from noetl.net.model import FINAL_INPUTS, Net, Transition, find_assigned_names
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
 BUILTINS = frozenset(
@@ -28,7 +31,7 @@ BUILTINS = frozenset(
         *("range", "dict", "namespace", "timedelta"),
     }
 )
-#: Names that nobody means who misspells one.
+#: Names that are never suggested.
 _OF_JINJA = frozenset({"cycler", "joiner", "lipsum", "loop", "caller", "varargs", "kwargs", "self"})
 #: What other languages have, and how it is written here.
 _ELSEWHERE: Mapping[str, str] = {
@@ -43,20 +46,10 @@ _ELSEWHERE: Mapping[str, str] = {
 #: What a workload value may name besides the other workload values.
 FOR_WORKLOAD = frozenset(
     {
-        "workload",
-        "payload",
-        "keychain",
-        "execution_id",
-        "job",
-        "env",
-        "now",
-        "range",
-        "dict",
-        "namespace",
-        "timedelta",
+        *("workload", "payload", "keychain", "execution_id", "job", "env", "now"),
+        *("range", "dict", "namespace", "timedelta"),
     }
 )
-
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
@@ -69,8 +62,13 @@ def check_syntax(subject: Subject) -> Iterator[Finding]:
     """Templates that cannot be parsed, or that name an unknown filter."""
     for use in subject.notes.uses:
         for fault in _faults(use):
-            path, within = (*use.path, *fault.path), (fault.source, fault.offset)
-            yield Finding(Code.TEMPLATE, path, f"template: {fault.message}", fault.hint, within)
+            yield Finding(
+                Code.TEMPLATE,
+                (*use.path, *fault.path),
+                f"template: {fault.message}",
+                fault.hint,
+                (fault.source, fault.offset),
+            )
 
 
 def _faults(use: Use) -> Sequence[expressions.TemplateFault]:
@@ -89,11 +87,13 @@ def check_guards(subject: Subject) -> Iterator[Finding]:
             and _COMPARES.search(_IN_BRACES.sub("", text))
             and not _faults(use)
         ):
-            message = (
-                "outside of the braces nothing is compared: this is a text, and holds whatever the values are"
+            yield Finding(
+                Code.GUARD_IS_TEXT,
+                use.path,
+                "outside of the braces nothing is compared: this is a text, and holds whatever the "
+                "values are",
+                'write the whole expression inside: "{{ a == 1 and b }}"',
             )
-            hint = 'write the whole expression inside: "{{ a == 1 and b }}"'
-            yield Finding(Code.GUARD_IS_TEXT, use.path, message, hint)
 
 
 def check_names(subject: Subject) -> Iterator[Finding]:
@@ -126,14 +126,11 @@ class _Names:
 
     def __init__(self, subject: Subject, net: Net) -> None:
         self._subject = subject
-        #: What arcs hand over and anybody assigns to ctx.
-        self._shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
-        self._scopes = _scopes(net, self._shared)
+        self._scopes = _scopes(net)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = Readings(subject, net)
         self._steps = frozenset(net.steps)
-        assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
-        self._members = Members(subject.names, net.workload, assigned)
+        self._members = Members(subject.names, net.workload, net.variables)
         #: The chains that were met, by their first name; and those of them that are read before the
         #: first step.
         self.read: dict[str, set[Chain]] = {}
@@ -157,7 +154,9 @@ class _Names:
                 yield from self._check_read(
                     use, spot, [chain for chain in chains if chain[0] not in asked], scope
                 )
-            yield from self._check_members(use, spot, chains - optional, scope)
+            for chain in sorted(chains - optional)[:_MAX_NAMES]:
+                for fault in self._member_faults(use.step, path, chain, scope):
+                    yield spot.finding(*fault, chain)
 
     def _check_collection(self, use: Use) -> Iterator[Finding]:
         """`in: workload.rows` is one item, a text."""
@@ -165,30 +164,23 @@ class _Names:
         if scope is None or use.path[-2:] != ("loop", "in") or not isinstance(use.template, str):
             return
         if _DOTTED.fullmatch(use.template) and use.template.partition(".")[0] in scope.all - _OF_JINJA:
-            message = f"the loop has one item, the text {shown(use.template)}"
-            hint = f'write in: "{{{{ {use.template} }}}}"'
-            yield Finding(Code.LOOP_OVER_NAME, use.path, message, hint)
+            yield Finding(
+                Code.LOOP_OVER_NAME,
+                use.path,
+                f"the loop has one item, the text {shown(use.template)}",
+                f'write in: "{{{{ {use.template} }}}}"',
+            )
 
     def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> Iterator[Finding]:
         asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
         for chain in sorted(asked)[:_MAX_NAMES]:
             if chain[1] not in self._secrets:
-                hint = self._subject.names.suggest(chain[1], self._secrets, "add it to keychain:")
                 yield spot.finding(
-                    Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain
+                    Code.UNKNOWN_KEYCHAIN,
+                    f"the keychain has no entry {shown(chain[1])}",
+                    self._subject.names.suggest(chain[1], self._secrets, "add it to keychain:"),
+                    chain,
                 )
-
-    def _instead(self, name: str, scope: _Scope) -> str:
-        if name in _ELSEWHERE:
-            return _ELSEWHERE[name]
-        return self._subject.names.suggest(name, scope.all - _OF_JINJA, "define it in workload, set or input")
-
-    def _check_members(
-        self, use: Use, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None
-    ) -> Iterator[Finding]:
-        for chain in sorted(chains)[:_MAX_NAMES]:
-            for code, message, hint in self._member_faults(use.step, spot.path, chain, scope):
-                yield spot.finding(code, message, hint, chain)
 
     def _member_faults(
         self, step: str | None, path: Path, chain: Chain, scope: _Scope | None
@@ -200,30 +192,30 @@ class _Names:
         elif not named:
             sections = self._readings.sections(step) if is_envelope(name, path) else None
             yield from self._members.faults(chain, sections)
-        elif scope is not None and name in self._members.workload and not self._hides(name, scope):
-            yield from self._members.within(chain)
-
-    def _hides(self, name: str, scope: _Scope) -> bool:
-        """Whether something that wins over a value of the workload has the name."""
-        return name in BUILTINS or name in self._steps or name in scope.own or name in self._shared
+        elif scope is not None and name in self._members.workload and name not in scope.hiding:
+            yield from self._members.of_workload(chain, 0)
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> Iterator[Finding]:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
         odd = self._readings.unreadable(spot.text, unknown) if unknown else None
         if odd is not None:
-            message = f"templates cannot read {shown(odd)} by its name: this subtracts"
-            hint = "use letters, digits and _ in names that templates read"
-            yield spot.finding(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
+            yield spot.finding(
+                Code.UNREADABLE,
+                f"templates cannot read {shown(odd)} by its name: this subtracts",
+                "use letters, digits and _ in names that templates read",
+                (re.split(r"\W", odd)[0],),
+            )
             unknown -= frozenset(re.findall(r"\w+", odd))
         for name in sorted(unknown)[:_MAX_NAMES]:
-            yield spot.finding(
-                Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,)
+            hint = _ELSEWHERE.get(name) or self._subject.names.suggest(
+                name, scope.all - _OF_JINJA, "define it in workload, set or input"
             )
+            yield spot.finding(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
         if use.step and use.step != KEYCHAIN:
+            named = scope.named - scope.items if is_behind_loops(spot.path) else scope.named
             for chain in sorted(chains)[:_MAX_NAMES]:
-                named = scope.named_at(spot.path)
-                for code, message, hint in self._readings.faults(use.step, spot.path, chain, named):
-                    yield spot.finding(code, message, hint, chain)
+                for fault in self._readings.faults(use.step, spot.path, chain, named):
+                    yield spot.finding(*fault, chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,47 +236,34 @@ class _Spot:
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """`all` names that a template may use; `named` are those that are neither built-in nor a step,
-    `own` those that only this step has, `items` those that only its loops have."""
+    `hiding` those that win over values of the workload, `items` those that only loops have."""
 
     all: frozenset[str]
     named: frozenset[str]
-    own: frozenset[str] = frozenset()
+    hiding: frozenset[str]
     items: frozenset[str] = frozenset()
 
-    def named_at(self, path: Path) -> frozenset[str]:
-        """Those of `named` that are there at `path`."""
-        return self.named - self.items if is_behind_loops(path) else self.named
 
-
-def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
-    """Step → the names that its templates may use; None → those of workload values. `shared` are
-    those of all steps."""
+def _scopes(net: Net) -> Mapping[str | None, _Scope]:
+    """Step → the names that its templates may use; None → those of workload values."""
+    shared = net.variables.union(*(arc.args for arc in net.arcs.values()))
     named = shared | net.workload.keys()
-    known = BUILTINS | _OF_JINJA | net.steps.keys()
     early = FOR_WORKLOAD | net.workload.keys()
-    # What an entry of the keychain names besides is told where the entry is compiled.
-    scopes: dict[str | None, _Scope] = {None: _Scope(early, named), KEYCHAIN: _Scope(early | known, named)}
-    everywhere = known | named
+    hiding = BUILTINS | net.steps.keys() | shared
+    everywhere = hiding | named | _OF_JINJA
+    # Checks of the keychain report names that exist later than its entries are rendered.
+    scopes: dict[str | None, _Scope] = {
+        None: _Scope(early, named, hiding),
+        KEYCHAIN: _Scope(early | BUILTINS | _OF_JINJA | net.steps.keys(), named, hiding),
+    }
     for transition in net.transitions:
         own = frozenset(_own(transition))
         if transition.name == net.final_step:
-            own |= OF_FINAL_STEP
+            own |= {*FINAL_INPUTS}
         items = iterators(transition) - own - named
         own |= items
-        scopes[transition.name] = _Scope(everywhere | own, named | own, own, items)
+        scopes[transition.name] = _Scope(everywhere | own, named | own, hiding | own, items)
     return scopes
-
-
-def _shared_by(transition: Transition) -> set[str]:
-    return {name for arc in transition.arcs for name in arc.args} | _assigned_by(transition)
-
-
-def _assigned_by(transition: Transition) -> set[str]:
-    """The heads of what a step, its arcs and its tasks assign to ctx."""
-    names = heads(transition.set, "ctx")
-    for arc in transition.arcs:
-        names |= heads(arc.set, "ctx")
-    return names | heads(by_tasks(transition), "ctx")
 
 
 def _own(transition: Transition) -> set[str]:
@@ -293,4 +272,4 @@ def _own(transition: Transition) -> set[str]:
         names |= task.args.keys() | set(task.handed)
     if transition.loop is not None and transition.loop.cursor is not None:
         names |= transition.loop.cursor.args.keys()
-    return names | heads(by_tasks(transition), "local")
+    return names | find_assigned_names(transition.assigns, "local")

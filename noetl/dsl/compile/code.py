@@ -1,4 +1,4 @@
-"""What of a task is handed over as written, and which names python code may read."""
+"""Which keys of a task are passed to its tool as written, and which names python code may read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
 
@@ -25,7 +24,7 @@ _REACHES_ALL = frozenset(
 )
 
 
-def as_written(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
+def verbatim_keys(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
     """The keys of `config` that are not rendered: code, and SQL that comes with `params`; none
     where `spec.render` is true."""
     if spec.get("render") is True:
@@ -67,7 +66,7 @@ def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
 def names_read(
     kind: KindInfo, config: Mapping[str, Template], verbatim: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The names that python code of the task may read; None where that cannot be told: then it is
+    """The names that python code of the task may read; None where that is not known: then it is
     all of them."""
     keys = [key for key in kind.python_keys if key in config]
     if not keys or not all(key in verbatim for key in keys):

@@ -1,4 +1,4 @@
-"""What every part of a compilation shares, and where in the playbook a part stands."""
+"""What every part of a compilation shares: the document, notes for the checks, assignments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,73 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl import expressions
-from noetl.dsl.compile.notes import Notes, Use
-from noetl.dsl.document import Document, Tool
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.document import Arc, Document, Step, Then, Tool
+from noetl.dsl.document.texts import is_template
+from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.json import JsonMap
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import Assignment, Demand, KindInfo, Scope, Task, Template
+
+#: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
+WORKBOOK = ""
+#: The keychain, whose templates see less than those of the workload. No step can be called so.
+KEYCHAIN = "#keychain"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the
+    workload."""
+
+    path: Path
+    template: Template
+    step: str | None
+    guard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value
+    or as null; `own` are those among them that the workbook does not know."""
+
+    path: Path
+    step: str
+    expects: tuple[Demand, ...]
+    given: Mapping[str, bool]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCall:
+    """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`.
+    `parts` are where its mappings stand, the outermost first; `paths` where each key of its
+    configuration does; `rules` where its policy does, if it is the document's."""
+
+    step: str
+    pipeline: Path
+    path: Path
+    kind: KindInfo
+    task: Task
+    parts: tuple[Path, ...]
+    paths: Mapping[str, Path]
+    rules: Path | None = None
+    #: Whether it claims the rows of a loop.
+    claims: bool = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """All that compiling one document notes. `is_whole`: no step and no arc was left out because of
+    an error, so that the net says what follows what."""
+
+    uses: list[Use] = field(default_factory=list)
+    calls: list[CompiledCall] = field(default_factory=list)
+    expecting: list[Expecting] = field(default_factory=list)
+    #: Where each arc stands, by its id.
+    arcs: dict[str, Path] = field(default_factory=dict)
+    is_whole: bool = True
+
 
 #: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
 MAX_SHARED = 1_000_000
@@ -78,6 +138,21 @@ class Context:
         return self.report.source.line_of_content(path)
 
 
+def whole_number(context: Context, value: Template, at: Path, default: Template, hint: str = "") -> Template:
+    """`value` where it is a whole number from 1 or a template; else `default`, with a problem."""
+    if is_template(value) or (isinstance(value, int) and value >= 1):
+        return value
+    hint = hint or "write a whole number from 1, or a template"
+    context.report.add(Code.VALUE, at, f"{at[-1]} is {shown(value)}", hint)
+    return default
+
+
+def as_number(value: int | str) -> int | str:
+    """Digits in quotes are a number."""
+    digits = isinstance(value, str) and value.strip().isdecimal() and len(value) < 9
+    return int(value) if digits else value
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Where a pipeline stands. `specs` are those around its tasks, outermost first.
@@ -90,3 +165,60 @@ class Site:
     specs: tuple[Path, ...] = ()
     iterating: bool = False
     reduced: frozenset[str] | None = None
+
+
+_SCOPES: Mapping[str, Scope] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "step": "step"}
+_NOT_ASSIGNABLE = frozenset({"workload", "keychain", "args", "input", "env"})
+
+
+def assignments(
+    context: Context, part: Tool | Then | Step | Arc, path: Path, site: Site, bare: Scope = "local"
+) -> tuple[Assignment, ...]:
+    """All that a part assigns, in the order of the document. `bare` is what names without a scope
+    mean: of steps and arcs, whose iterations are over, it is ctx."""
+    made = []
+    for name, value in (part.set or {}).items():
+        at = (*path, "set", name)
+        one = assignment(context, at, name, value, site, bare)
+        if one is not None:
+            context.use(at, value, site.step)
+            made.append(one)
+    return tuple(made)
+
+
+def assignment(
+    context: Context, at: Path, target: str, value: Template, site: Site, bare: Scope = "local"
+) -> Assignment | None:
+    """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
+    assigned."""
+    head, dot, rest = target.partition(".")
+    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (bare, target)
+    fault = _fault(target, head if dot else "", scope, name, site)
+    if fault is not None:
+        context.report.add(Code.SCOPE, at, *fault, at_key=True)
+        return None
+    if scope == "ctx" and site.reduced is not None and name not in site.reduced:
+        context.report.add(
+            Code.UNREDUCED,
+            at,
+            f"ctx.{name} is written by the iterations of a parallel loop without a reducer",
+            f"add loop.spec.reduce: {{ctx.{name}: append}}, or write iter.{name}",
+            at_key=True,
+        )
+    return Assignment(scope, name, value)
+
+
+def _fault(target: str, head: str, scope: Scope, name: str, site: Site) -> tuple[str, str] | None:
+    if head in _NOT_ASSIGNABLE:
+        return (
+            f"{shown(target)} cannot be assigned: {head} does not change",
+            f"assign ctx.{name.partition('.')[2]}",
+        )
+    if not all(part.strip() for part in name.split(".")):
+        return (
+            f"{shown(target)} names nothing to assign",
+            "write ctx.<name>, iter.<name>, step.<name> or a name",
+        )
+    if scope == "iter" and not site.iterating:
+        return f"{shown(target)} is assigned outside of an iteration", "assign ctx.<name> or step.<name> here"
+    return None

@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.compile.code import as_written
-from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.notes import CompiledCall
+from noetl.dsl.compile.code import verbatim_keys
+from noetl.dsl.compile.context import CompiledCall, Context, Site, whole_number
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
-from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import inside
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
@@ -46,20 +44,26 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     """The claim of the cursor at `path`; None where it cannot be made."""
     kind = _kind(context, part, path)
     if part.claim is None or not part.claim.strip():
-        hint = "add claim: UPDATE ... RETURNING *"
-        context.report.missing(path, "claim", "the cursor does not say how rows are claimed", hint)
+        context.report.missing(
+            path, "claim", "the cursor does not say how rows are claimed", "add claim: UPDATE ... RETURNING *"
+        )
     if kind is None or part.claim is None:
         return None
     at = (*path, "claim")
-    config, paths = _config(context, part, path, kind)
+    config: dict[str, Template] = {
+        key: value
+        for key, value in (part.model_extra or {}).items()
+        if not is_free(key) and key not in kind.verbatim_with_params
+    }
+    paths: dict[str, Path] = {key: (*path, key) for key in config}
     for key, value in config.items():
         context.use(paths[key], value, site.step)
     rows = _rows_per_claim(context, frame, site)
-    params = {**_bound(part.claim, rows), **(part.params or {})}
+    params = {**_bind_names(part.claim, rows), **(part.params or {})}
     for name, value in (part.params or {}).items():
         context.use((*path, "params", name), value, site.step)
     spec = effective_spec(context, kind, site, [path])
-    verbatim = as_written(kind, {_COMMAND: part.claim, "params": part.params}, spec)
+    verbatim = verbatim_keys(kind, {_COMMAND: part.claim, "params": part.params}, spec)
     args: dict[str, Template] = {}
     if not verbatim:
         context.use(at, part.claim, site.step)
@@ -92,29 +96,16 @@ def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
         return None
     if part.kind in able:
         return context.kinds[part.kind]
-    hint = context.report.suggest(part.kind, able, f"one of {', '.join(able)}")
-    message = f"rows cannot be claimed with kind {shown(part.kind)}"
-    context.report.add(Code.UNKNOWN_KIND, (*path, "kind"), message, hint)
+    context.report.add(
+        Code.UNKNOWN_KIND,
+        (*path, "kind"),
+        f"rows cannot be claimed with kind {shown(part.kind)}",
+        context.report.suggest(part.kind, able, f"one of {', '.join(able)}"),
+    )
     return None
 
 
-def _config(
-    context: Context, part: Cursor, path: Path, kind: KindInfo
-) -> tuple[dict[str, Template], dict[str, Path]]:
-    """The kind's own keys: where to connect to, and how."""
-    config: dict[str, Template] = {}
-    for key, value in (part.model_extra or {}).items():
-        if key in kind.verbatim_with_params:
-            hint = "write it under claim:"
-            context.report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a cursor", hint, at_key=True)
-            continue
-        if not is_free(key):
-            config[key] = value
-    paths: dict[str, Path] = {key: (*path, key) for key in config}
-    return config, paths
-
-
-def _bound(claim: str, rows: Template) -> dict[str, Template]:
+def _bind_names(claim: str, rows: Template) -> dict[str, Template]:
     """What the claim asks for by name. A parameter that no statement uses would be an error of the
     tool."""
     given: dict[str, Template] = {**_BOUND, "max_rows": rows}
@@ -133,22 +124,9 @@ def _read(claim: str, rows: Template) -> dict[str, Template]:
 
 def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
     """`frame.max_rows`."""
-    if frame is None:
+    if frame is None or frame.max_rows is None:
         return MAX_ROWS
-    at = (*site.specs[-1], "frame")
-    return _max_rows(context, frame, (*at, "max_rows"), site.step)
-
-
-def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) -> Template:
-    value = frame.max_rows
-    if value is None:
-        return MAX_ROWS
-    if is_template(value):
-        context.use(at, value, step)
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    context.report.add(
-        Code.VALUE, at, f"max_rows is {shown(value)}", "write a whole number from 1, or a template"
-    )
-    return MAX_ROWS
+    at: Path = (*site.specs[-1], "frame", "max_rows")
+    rows = whole_number(context, frame.max_rows, at, MAX_ROWS)
+    context.use(at, rows, site.step)
+    return rows

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.context import Context, Expecting
 from noetl.dsl.compile.entries import ToolEntry, inputs_of
-from noetl.dsl.compile.notes import Expecting
-from noetl.dsl.document import Assert, NamedTask, Tool
+from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of
 from noetl.net.model import Demand, ValueType
@@ -23,24 +22,19 @@ class Asserted:
     returns: tuple[Demand, ...] = ()
 
 
-def asserted(context: Context, entry: ToolEntry) -> Asserted:
+def find_demands(context: Context, entry: ToolEntry) -> Asserted:
     """The demands of a task, with the problems of their names."""
     found = Asserted()
     for tool, path in entry.parts:
-        name = _workbook_name(context, path)
-        for part, at in _asserts(context, tool, path):
-            expects = _demands(context, part.expects, (*at, "expects"), name)
-            returns = _demands(context, part.returns, (*at, "returns"), name)
-            found = Asserted((*found.expects, *expects), (*found.returns, *returns))
+        item = _workbook_item(context, path)
+        name = "" if item is None else path[1] if isinstance(path[1], str) else item.name or ""
+        around = item.assert_ if isinstance(item, NamedTask) else None
+        for part, at in (around, (*path[:-1], "assert")), (tool.assert_, (*path, "assert")):
+            if part is not None:
+                expects = _demands(context, part.expects, (*at, "expects"), name)
+                returns = _demands(context, part.returns, (*at, "returns"), name)
+                found = Asserted((*found.expects, *expects), (*found.returns, *returns))
     return found
-
-
-def _asserts(context: Context, tool: Tool, path: Path) -> Iterator[tuple[Assert, Path]]:
-    around = _workbook_item(context, path)
-    if isinstance(around, NamedTask) and around.assert_ is not None:
-        yield around.assert_, (*path[:-1], "assert")
-    if tool.assert_ is not None:
-        yield tool.assert_, (*path, "assert")
 
 
 def _workbook_item(context: Context, path: Path) -> NamedTask | Tool | None:
@@ -51,13 +45,6 @@ def _workbook_item(context: Context, path: Path) -> NamedTask | Tool | None:
     return book.get(str(key)) if isinstance(book, Mapping) else book[int(key)]
 
 
-def _workbook_name(context: Context, path: Path) -> str:
-    item = _workbook_item(context, path)
-    if item is None:
-        return ""
-    return path[1] if isinstance(path[1], str) else item.name or ""
-
-
 def _demands(
     context: Context, given: list[str] | dict[str, ValueType] | None, path: Path, name: str
 ) -> tuple[Demand, ...]:
@@ -66,17 +53,17 @@ def _demands(
         typed = [(key, kind, key) for key, kind in given.items()]
     else:
         typed = [(key, "any", index) for index, key in enumerate(given or ())]
-    return tuple(Demand(key, kind, name) for key, kind, at in typed if _is_path(context, key, (*path, at)))
+    found = []
+    for key, kind, at in typed:
+        if path_of(key) is not None:
+            found.append(Demand(key, kind, name))
+        else:
+            message, hint = f"{shown(key)} is no name", "write names like id or user.id"
+            context.report.add(Code.VALUE, (*path, at), message, hint)
+    return tuple(found)
 
 
-def _is_path(context: Context, text: str, path: Path) -> bool:
-    if path_of(text) is not None:
-        return True
-    context.report.add(Code.VALUE, path, f"{shown(text)} is no name", "write names like id or user.id")
-    return False
-
-
-def expecting(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
+def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
     """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the
     caller to give."""
     given: dict[str, bool] = {}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments
 from noetl.dsl.compile.entries import workbook_entries
-from noetl.dsl.compile.keychain import keychain
-from noetl.dsl.compile.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
+from noetl.dsl.compile.keychain import compile_keychain
+from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import queue_of
@@ -17,7 +16,7 @@ from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
 from noetl.dsl.document.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
-from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
+from noetl.net.model import Failure, Join, Net, Task, Template, Transition
 from noetl.net.model import Loop as NetLoop
 
 MAX_STEPS = 1_000
@@ -31,10 +30,11 @@ def compile_document(context: Context) -> Net | None:
     report, what the checks need to know in its notes."""
     document = context.document
     if not document.workflow:
-        hint = "add workflow: with a list of steps"
-        context.report.missing((), "workflow", "the document has no steps", hint)
-    steps = list(_named_steps(context, document))
-    # Steps that are left out because of their own faults are no unknown targets.
+        context.report.missing(
+            (), "workflow", "the document has no steps", "add workflow: with a list of steps"
+        )
+    steps = list(_find_steps(context, document))
+    # Steps that are left out because of their own faults are not unknown targets.
     context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
     context.workbook = workbook_entries(context)
     spec = (document.executor or Executor()).spec or ExecutorSpec()
@@ -57,7 +57,7 @@ def compile_document(context: Context) -> Net | None:
         transitions=transitions,
         workload=workload,
         workbook=workbook_tasks(context),
-        keychain=keychain(context),
+        keychain=compile_keychain(context),
         final_step=_special_step(context, spec.final_step, "final_step"),
         failure=failure,
         no_next_is_error=bool(spec.no_next_is_error),
@@ -67,14 +67,16 @@ def compile_document(context: Context) -> Net | None:
     )
 
 
-def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, Step, Path]]:
+def _find_steps(context: Context, document: Document) -> Iterator[tuple[str, Step, Path]]:
     """Steps whose names can be used, each once, with their paths."""
     seen: dict[str, int] = {}
     workflow = document.workflow or []
     if len(workflow) > MAX_STEPS:
-        message = f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}"
         context.report.add(
-            Code.TOO_MANY_STEPS, ("workflow",), message, "move parts into playbooks of their own"
+            Code.TOO_MANY_STEPS,
+            ("workflow",),
+            f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}",
+            "move parts into playbooks of their own",
         )
         workflow = workflow[:MAX_STEPS]
         context.notes.is_whole = False
@@ -95,8 +97,12 @@ def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, 
         return False
     at = (*path, "step")
     if step.step in seen:
-        message = f"a step {shown(step.step)} is already in line {seen[step.step]}"
-        context.report.add(Code.DUPLICATE_NAME, at, message, "give each step its own name")
+        context.report.add(
+            Code.DUPLICATE_NAME,
+            at,
+            f"a step {shown(step.step)} is already in line {seen[step.step]}",
+            "give each step its own name",
+        )
         return False
     return usable(context.report, step.step, at, "step")
 
@@ -106,6 +112,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     site = _site(name, step, path)
     spec = step.spec or StepSpec()
     own_failure = failure_of(context, spec, (*path, "spec"))
+    admit = (spec.policy or Policy()).admit
     made_loop = None
     if step.loop is not None:
         made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
@@ -114,16 +121,16 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     args, iterated = _inputs(context, step, path, name, made_loop)
     return Transition(
         name=name,
-        tasks=tuple(_given(context, task, step, path, iterated) for task in tasks),
+        tasks=tuple(_add_inputs(context, task, step, path, iterated) for task in tasks),
         arcs=onwards.arcs,
         router=onwards.mode,
         no_next_is_error=onwards.no_next_is_error,
         loop=made_loop,
-        admit=_admission(context, spec, path, name),
+        admit=None if admit is None else admission(context, admit, (*path, "spec", "policy", "admit"), name),
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
         args=args,
-        set=assignments(context, step, path, step_level(site)),
+        set=assignments(context, step, path, Site(name), "ctx"),
         failure=own_failure or around,
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
@@ -135,23 +142,16 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or context.report.is_faulty((*path, "next")):
         return
-    message = f"step {shown(name)} has neither tool nor next"
-    context.report.missing(path, "tool", message, "add one of them, or remove the step")
+    context.report.missing(
+        path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"
+    )
 
 
 def _site(name: str, step: Step, path: Path) -> Site:
     specs: tuple[Path, ...] = (_EXECUTOR_SPEC, (*path, "spec"))
     if step.loop is None:
         return Site(name, specs)
-    reduced = reduced_names(step.loop) if is_parallel(step.loop) else None
-    return Site(name, (*specs, (*path, "loop", "spec")), iterating=True, reduced=reduced)
-
-
-def _admission(context: Context, spec: StepSpec, path: Path, name: str) -> Admission | None:
-    admit = (spec.policy or Policy()).admit
-    if admit is None:
-        return None
-    return admission(context, admit, (*path, "spec", "policy", "admit"), name)
+    return Site(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
 
 
 def _join(context: Context, spec: StepSpec, at: Path) -> Join:
@@ -174,8 +174,12 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
 def _iteration(context: Context, step: Step, at: Path) -> str:
     name = (step.iteration or "").removeprefix("ctx.")
     if name and not name.isidentifier():
-        hint = "write the name of a variable in ctx that holds {<iterator>, index, parent}"
-        context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
+        context.report.add(
+            Code.VALUE,
+            at,
+            f"iteration is {shown(step.iteration)}",
+            "write the name of a variable in ctx that holds {<iterator>, index, parent}",
+        )
         return ""
     return name
 
@@ -194,8 +198,8 @@ def _inputs(
     )
 
 
-def _given(context: Context, task: Task, step: Step, path: Path, inputs: Mapping[str, Template]) -> Task:
-    """`task` with `inputs` of its step for inputs of its own, and where they stand."""
+def _add_inputs(context: Context, task: Task, step: Step, path: Path, inputs: Mapping[str, Template]) -> Task:
+    """`task` with `inputs` of its step, and where they stand, below those that it says itself."""
     if not inputs:
         return task
     keys = {name: "input" if name in (step.input or {}) else "args" for name in inputs}
@@ -228,8 +232,12 @@ def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], ar
 def _special_step(context: Context, name: str | None, key: str) -> str | None:
     if name is None or name in context.step_names:
         return name
-    hint = context.report.suggest(name, context.step_names, "name a step of this workflow")
-    context.report.add(Code.UNKNOWN_STEP, (*_EXECUTOR_SPEC, key), f"there is no step {shown(name)}", hint)
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        (*_EXECUTOR_SPEC, key),
+        f"there is no step {shown(name)}",
+        context.report.suggest(name, context.step_names, "name a step of this workflow"),
+    )
     context.notes.is_whole = False
     return None
 

@@ -1,8 +1,8 @@
-"""All forms of `tool` and `workbook`, to entries: named, but not yet compiled."""
+"""The tasks of a pipeline and of the workbook before they are compiled: named, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.document.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.json import JsonMap
+from noetl.net.model import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,23 @@ class ToolEntry:
         """Where the task stands in the workflow; one of the workbook by itself, where it stands
         there."""
         path = self.parts[-1][1]
-        # Whom a step calls by nothing but a name says nothing of its own.
+        # Of a task that a step calls by its name alone nothing else stands in the workflow.
         return self.name_path if path[0] == "workbook" else path
+
+    def part(self, key: str) -> tuple[Any, Path] | None:
+        """What the task says under `key`, and where. Of a workbook's task and its call the call
+        wins."""
+        given = [(getattr(tool, key), (*path, key)) for tool, path in self.parts]
+        return next((one for one in reversed(given) if one[0] is not None), None)
+
+    @property
+    def after(self) -> tuple[Template, Path] | None:
+        """`true` or the guard, and where it stands; None for a task of the pipeline proper."""
+        for tool, path in reversed(self.parts):
+            if tool.spec is not None and tool.spec.after is not None:
+                after = tool.spec.after
+                return None if after is False else (after, (*path, "spec", "after"))
+        return None
 
 
 def inputs_of(tool: Tool) -> dict[str, JsonMap]:
@@ -121,13 +137,10 @@ def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) 
 
 def _callee(context: Context, tool: Tool, path: Path) -> tuple[str, Path] | None:
     """Which workbook task a `kind: workbook` names, and where it does."""
-    task = (tool.model_extra or {}).get("task")
-    if isinstance(task, str):
-        return task, (*path, "task")
-    if tool.name is None:
+    if (name := _name_of_callee(tool)) is None:
         context.report.missing(path, "name", "the call does not say which workbook task", "add name:")
         return None
-    return tool.name, (*path, "name")
+    return name, (*path, "task" if isinstance((tool.model_extra or {}).get("task"), str) else "name")
 
 
 def _call(
@@ -135,19 +148,21 @@ def _call(
 ) -> ToolEntry | None:
     known = context.workbook.get(name)
     if known is None:
-        hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
+        names = ", ".join(context.workbook)
+        otherwise = f"the workbook has {names}" if names else "the playbook has no workbook"
+        hint = context.report.suggest(name, context.workbook, otherwise)
         if name in context.kinds:
             hint = f"write tool: {{kind: {name}, ...}} with what the tool needs"
         context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
         return None
     parts = _chain(context, *known)
     if parts[0][0].kind == "workbook":
-        return None  # told where it stands in the workbook, once
+        return None  # reported where it stands in the workbook, once
     return ToolEntry(label or name, path, (*parts, caller) if caller else parts)
 
 
 def workbook_entry(context: Context, name: str) -> ToolEntry | None:
-    """The workbook's task `name` by itself; tells what is wrong with whom it calls."""
+    """The workbook's task `name` by itself; reports what is wrong with those that it calls."""
     tool, path = context.workbook[name]
     parts = _chain(context, tool, path)
     if parts[0][0].kind != "workbook":
@@ -158,7 +173,7 @@ def workbook_entry(context: Context, name: str) -> ToolEntry | None:
     inner, at = callee
     if inner not in context.workbook:
         return _call(context, inner, "", at, None)
-    if _named(parts[0][0]) in context.workbook:
+    if _name_of_callee(parts[0][0]) in context.workbook:
         context.report.add(
             Code.UNKNOWN_TASK,
             at,
@@ -173,17 +188,35 @@ def _chain(context: Context, tool: Tool, path: Path) -> tuple[tuple[Tool, Path],
     workbook unless that leads to nothing, or in a circle."""
     chain = [(tool, path)]
     while chain[0][0].kind == "workbook":
-        inner = context.workbook.get(_named(chain[0][0]))
+        inner = context.workbook.get(_name_of_callee(chain[0][0]) or "")
         if inner is None or inner in chain:
             break
         chain.insert(0, inner)
     return tuple(chain)
 
 
-def _named(tool: Tool) -> str:
+def _name_of_callee(tool: Tool) -> str | None:
     task = (tool.model_extra or {}).get("task")
-    return task if isinstance(task, str) else tool.name or ""
+    return task if isinstance(task, str) else tool.name
 
 
-def _listing(names: Mapping[str, object]) -> str:
-    return f"the workbook has {', '.join(names)}" if names else "the playbook has no workbook"
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The tasks of one step by name, in order, and those of them that run behind the end of the
+    others."""
+
+    names: Collection[str]
+    after: frozenset[str] = frozenset()
+
+    def may_lead(self, task: str, target: str) -> bool:
+        """Whether a jump of `task` may lead to `target`."""
+        return target in self.names and (target in self.after) == (task in self.after)
+
+    def around(self, task: str) -> Sequence[str]:
+        """Those that a jump of `task` may lead to."""
+        return [name for name in self.names if self.may_lead(task, name)]
+
+
+def siblings(entries: Sequence[ToolEntry]) -> Siblings:
+    after = frozenset(entry.name for entry in entries if entry.after is not None)
+    return Siblings(dict.fromkeys(entry.name for entry in entries), after)

@@ -1,15 +1,15 @@
-"""`loop`, and what failure means for loops, steps and executions."""
+"""`loop` of steps and of tasks, and what failure means for loops, steps and executions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
 
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, as_number, whole_number
 from noetl.dsl.compile.cursors import cursor
-from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
+from noetl.dsl.compile.entries import ToolEntry
+from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
-from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import names_used
 from noetl.net.model import Failure, Reducer, Template
@@ -36,11 +36,15 @@ def loop(
         return None
     step = site.step or ""
     context.use((*path, "in"), part.in_, step)
+    width: Template = None
+    if spec.max_in_flight is not None:
+        width = whole_number(context, as_number(spec.max_in_flight), (*at, "max_in_flight"), None)
+        context.use((*at, "max_in_flight"), width, step)
     return NetLoop(
         collection=part.in_,
         iterator=iterator,
         mode=_mode(context, part, spec, (*at, "mode")),
-        max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
+        max_in_flight=width,
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
         commit=spec.commit,
@@ -54,8 +58,9 @@ def _mode(
 ) -> Literal["sequential", "parallel", "cursor"]:
     """Of a loop over a cursor `mode: cursor` is left where its width is known when it runs."""
     if spec.mode == "cursor" and part.cursor is None:
-        message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
-        context.report.add(Code.VALUE, at, message, hint)
+        context.report.add(
+            Code.VALUE, at, "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
+        )
         return "parallel"
     return spec.mode or "sequential"
 
@@ -65,16 +70,15 @@ def _check_source(context: Context, part: Loop, path: Path) -> None:
     report = context.report
     given = "in_" in part.model_fields_set
     if given and part.cursor is not None:
-        message = "the loop has both `in` and `cursor`"
-        report.add(Code.MISPLACED, (*path, "cursor"), message, "keep one of them", at_key=True)
+        report.add(
+            Code.MISPLACED,
+            (*path, "cursor"),
+            "the loop has both `in` and `cursor`",
+            "keep one of them",
+            at_key=True,
+        )
     elif not given and part.cursor is None and not report.is_faulty((*path, "cursor")):
-        hint = 'add in: "{{ ... }}" or a list'
-        report.missing(path, "in", "the loop does not say what to loop over", hint)
-
-
-def is_parallel(part: Loop) -> bool:
-    """Whether iterations run side by side."""
-    return part.spec is not None and part.spec.mode == "parallel"
+        report.missing(path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list')
 
 
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
@@ -95,23 +99,20 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     return made
 
 
-def reduced_names(part: Loop) -> frozenset[str]:
-    """The ctx names that have a reducer."""
-    keys = ((part.spec and part.spec.reduce) or {}).keys()
+def ctx_names_to_reduce(part: Loop) -> frozenset[str] | None:
+    """The ctx names that have a reducer; None where iterations do not run side by side."""
+    if part.spec is None or part.spec.mode != "parallel":
+        return None
+    keys = part.spec.reduce or ()
     return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
     """`policy.failure` of the spec at `path`; None where it has none."""
-    policy = spec.policy if spec is not None and spec.policy is not None else Policy()
-    given = policy.failure
+    given = spec.policy.failure if spec is not None and spec.policy is not None else None
     if given is None:
         return None
-    at = (*path, "policy", "failure")
-    return _failure(context, given, at)
-
-
-def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
+    at: Path = (*path, "policy", "failure")
     tolerate = given.tolerate or Tolerate()
     if tolerate.count is not None and tolerate.count < 0:
         context.report.add(
@@ -137,30 +138,20 @@ def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | No
         return None
     at = (*path, "iterator")
     if part.iterator in _OF_ITERATIONS:
-        message = f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}"
-        context.report.add(Code.NAME, at, message, "call it item")
+        context.report.add(
+            Code.NAME,
+            at,
+            f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}",
+            "call it item",
+        )
         return None
     return part.iterator if readable(context.report, part.iterator, at) else None
 
 
-def _max_in_flight(context: Context, value: int | str | None, at: Path, step: str) -> Template:
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
-        value = int(value)
-    if value is None or is_template(value):
-        context.use(at, value, step)
-        return value
-    if isinstance(value, int) and value >= 1:
-        return value
-    context.report.add(
-        Code.VALUE, at, f"max_in_flight is {shown(value)}", "write a whole number from 1, or a template"
-    )
-    return None
-
-
 def inputs_of_iterations(loop: NetLoop, args: Mapping[str, Template], *, inner: bool) -> frozenset[str]:
     """Those of a step's `args` that read the item or its index: they are inputs of every iteration.
-    What the loop itself is told by is not among them. `inner` says that `iter` is another iteration
-    where the step begins."""
+    Those that the loop itself reads are not among them. `inner` says that `iter` is another
+    iteration where the step begins."""
     asked = names_used([loop.collection, loop.max_in_flight])
     kept = {chain[0] for chain in asked} | {
         chain[1] for chain in asked if chain[0] in _ARGS and len(chain) > 1
@@ -177,3 +168,20 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
     if chain[0] == iterator or chain[:2] == ("iter", iterator):
         return True
     return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))
+
+
+def task_loop(context: Context, entry: ToolEntry, site: Site) -> NetLoop | None:
+    """The loop of the task."""
+    if (given := entry.part("loop")) is None:
+        return None
+    part, path = given
+    spec = part.spec or LoopSpec()
+    iterator = iterator_of(context, part, path)
+    if "in_" not in part.model_fields_set:
+        context.report.missing(
+            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
+        )
+    if iterator is None:
+        return None
+    context.use((*path, "in"), part.in_, site.step)
+    return NetLoop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.after import Siblings
-from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, as_number, assignments, whole_number
+from noetl.dsl.compile.entries import Siblings
 from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
@@ -16,7 +15,7 @@ from noetl.net.model import AdmitRule as NetAdmitRule
 
 
 def branches_of(rules: Sequence[PolicyRule | AdmitRule], path: Path) -> Iterator[tuple[Template, Part, Path]]:
-    """(`when`, what follows, its path) of every rule; one with `else` of its own gives two."""
+    """(`when`, what follows, its path) of every rule; one with an `else` gives two."""
     for index, rule in enumerate(rules):
         at, other = (*path, index), rule.else_
         if rule.then is not None and (rule.when is not None or not isinstance(other, Part)):
@@ -39,8 +38,9 @@ def branches(
         if rule.then is None and (rule.when is not None or not isinstance(other, Part)):
             context.report.missing(at, "then", "the rule does not say what follows", "add then: {...}")
         if isinstance(other, ElseThen | ElseAllow) and other.then is None:
-            hint = "add then: {...}"
-            context.report.missing((*at, "else"), "then", "`else` does not say what follows", hint)
+            context.report.missing(
+                (*at, "else"), "then", "`else` does not say what follows", "add then: {...}"
+            )
     yield from branches_of(rules, path)
 
 
@@ -75,16 +75,18 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
     # A delay without a word on how it grows is meant to be waited.
     backoff = then.backoff or ("none" if then.delay is None else "fixed")
+    hint = "all tries are counted: a whole number from 1, or a template"
+    attempts = default.attempts
+    if then.attempts is not None:
+        attempts = whole_number(context, as_number(then.attempts), (*at, "attempts"), 1, hint)
     made = Directive(
         do=then.do or "continue",
-        attempts=default.attempts
-        if then.attempts is None
-        else _attempts(context, then.attempts, (*at, "attempts")),
+        attempts=attempts,
         backoff=backoff,
         delay=delay,
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
         to=_target(context, then, at, task, tasks),
-        set=assignments(context, then, at, task_level(site)),
+        set=assignments(context, then, at, site),
     )
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)
@@ -102,17 +104,23 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
         context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
         return None
     if then.to in tasks.names:
-        message = (
-            f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
-            "with spec.after run"
+        context.report.add(
+            Code.VALUE,
+            (*at, "to"),
+            (
+                f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
+                "with spec.after run"
+            ),
+            f"it may lead to {listed}",
         )
-        context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
         return None
     if then.to == "previous":
         return _previous(context, at, task, tasks)
-    hint = context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}")
     context.report.add(
-        Code.UNKNOWN_TASK, (*at, "to"), f"there is no task {shown(then.to)} in this step", hint
+        Code.UNKNOWN_TASK,
+        (*at, "to"),
+        f"there is no task {shown(then.to)} in this step",
+        context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}"),
     )
     return None
 
@@ -130,20 +138,6 @@ def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | N
         "name a task, or use do: retry",
     )
     return None
-
-
-def _attempts(context: Context, value: int | str, at: Path) -> Template:
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
-        value = int(value)
-    if is_template(value) or (isinstance(value, int) and value >= 1):
-        return value
-    context.report.add(
-        Code.VALUE,
-        at,
-        f"attempts is {shown(value)}",
-        "all tries are counted: a whole number from 1, or a template",
-    )
-    return 1
 
 
 def seconds_at(context: Context, value: float | str, at: Path) -> Template:

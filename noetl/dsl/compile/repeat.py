@@ -3,220 +3,160 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.compile.assignments import assignment, task_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignment
 from noetl.dsl.compile.entries import ToolEntry
-from noetl.dsl.compile.pagination import is_expression, paged
 from noetl.dsl.compile.policies import seconds_at
-from noetl.dsl.document import NextCall, Repeat
-from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document import Collect, NextCall, Pagination, Repeat
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
-from noetl.net.model import Assignment, CollectPolicy, KindInfo, NextRequest, Task, Template
-from noetl.net.model import Repeat as Repetition
+from noetl.expressions import inside
+from noetl.facts.json import Json
+from noetl.net.model import CollectPolicy, NextRequest, Pages, Rule, Task, Template
+from noetl.net.model import Repeat as NetRepeat
 
 #: Compiles the tasks that stand at a path, one by one.
-Tasks: TypeAlias = Callable[[Context, Any, Path, Site], list[tuple[ToolEntry, Task]]]
+CompileTasks: TypeAlias = Callable[[Context, Any, Path, Site], list[tuple[ToolEntry, Task]]]
 
-#: Calls unless the playbook says how many.
-_MOST_CALLS: Final = 100
 #: The keys of a tool that `next` changes; `args` are the inputs.
-_PARTS: Final = ("params", "url", "headers", "data", "json")
+CHANGING: Final = ("params", "url", "headers", "data", "json")
 #: What tools call them besides.
 _ALSO: Final[Mapping[str, str]] = {"url": "endpoint", "json": "payload"}
+#: Calls or pages unless the playbook says how many.
+_MOST: Final = 100
 _UNNAMED: Final = re.compile(r"task_\d+")
 
 
-def repeated(
-    context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: Site, compiled: Tasks
+def add_repeats(
+    context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: Site, compile_tasks: CompileTasks
 ) -> tuple[Task, ...]:
     """The pipeline: tasks with `repeat` or `pagination` say so, and those that run after every call
-    of one stand behind it. `compiled` yields the tasks of `each`."""
+    of one stand behind it. `compile_tasks` yields the tasks of `each`."""
     made: list[Task] = []
     names = {task.name for _, task in tasks}
     for entry, task in tasks:
-        if not is_repeated(entry):
+        if (pages := entry.part("pagination")) is not None:
+            made.append(replace(task, repeat=_compile_pagination(context, *pages, site)))
+        elif (repeat := entry.part("repeat")) is not None:
+            each = _compile_each(context, *repeat, task, site, compile_tasks)
+            _check_names(context, repeat[1], each, names)
+            made += [replace(task, repeat=_compile_repeat(context, *repeat, task, site)), *each]
+        else:
             made.append(task)
-        elif (found := _repetition(context, entry, task, site, compiled)) is not None:
-            repetition, each = found
-            _check_names(context, entry, each, names)
-            made += [replace(task, repeat=repetition), *each]
     return tuple(made)
 
 
-def is_repeated(entry: ToolEntry) -> bool:
-    return any(tool.repeat is not None or tool.pagination is not None for tool, _ in entry.parts)
-
-
-def _check_names(context: Context, entry: ToolEntry, each: Sequence[Task], names: set[str]) -> None:
+def _check_names(context: Context, path: Path, each: Sequence[Task], names: set[str]) -> None:
     for task in each:
         if task.name in names:
-            message = f"two tasks of this step are called {shown(task.name)}"
             context.report.add(
-                Code.DUPLICATE_NAME, (*entry.path, "repeat"), message, "give each its own name", at_key=True
+                Code.DUPLICATE_NAME,
+                path,
+                f"two tasks of this step are called {shown(task.name)}",
+                "give each its own name",
+                at_key=True,
             )
         names.add(task.name)
 
 
-def _repetition(
-    context: Context, entry: ToolEntry, task: Task, site: Site, compiled: Tasks
-) -> tuple[Repetition, tuple[Task, ...]] | None:
-    """None where it cannot be used; problems say why."""
-    given = [(tool.repeat, (*path, "repeat")) for tool, path in entry.parts if tool.repeat is not None]
-    if task.loop is not None or (given and any(tool.pagination is not None for tool, _ in entry.parts)):
-        message = f"task {shown(task.name)} has two of `loop`, `repeat` and `pagination`"
-        context.report.add(Code.MISPLACED, entry.path, message, "keep one; a step can loop over such a task")
-        return None
-    if not given:
-        pages = paged(context, entry, task, site)
-        return None if pages is None else (pages, ())
-    # The innermost one: a call of the workbook may replace that of the task.
-    part, path = given[-1]
-    return _Form(context, part, path, task, site).compiled(compiled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """A `repeat` and what it belongs to."""
-
-    context: Context
-    part: Repeat
-    path: Path
-    task: Task
-    site: Site
-
-    def compiled(self, compiled: Tasks) -> tuple[Repetition, tuple[Task, ...]] | None:
-        """None where it cannot be used; problems say why."""
-        warn_unknown(self.part, self.path, self.context.report)
-        each = self._each(compiled)
-        most, delay = self._most(), self._delay()
-        entries = self._entries()
-        if not entries:
-            hint = "add next: {when, params} with what differs in the next call"
-            message = "the repetition does not say which call is next"
-            self.context.report.missing(self.path, "next", message, hint)
-            return None
-        calls = tuple(self._next(entry, at) for entry, at in entries)
-        backoff = self.part.backoff or "fixed"
-        return Repetition(calls, None, most, delay, backoff, self._collect()), each
-
-    # --- the request ---
-
-    def _entries(self) -> list[tuple[NextCall, Path]]:
-        given, at = self.part.next, (*self.path, "next")
-        if isinstance(given, NextCall):
-            return [(given, at)]
-        return [(entry, (*at, number)) for number, entry in enumerate(given or [])]
-
-    def _next(self, entry: NextCall, at: Path) -> NextRequest:
-        context = self.context
-        self._check_keys(entry, at)
-        context.use((*at, "when"), entry.when, self.site.step, guard=True)
-        named = {key: value for key, value in context.raw(at).items() if key in _PARTS}
-        for key, value in {**named, "args": entry.args}.items():
-            context.use((*at, key), value, self.site.step)
-        args = {"args": entry.args} if entry.args else {}
-        return NextRequest(entry.when, {self._key(key): value for key, value in named.items()} | args)
-
-    def _check_keys(self, entry: NextCall, at: Path) -> None:
-        context, known = self.context, self._known()
-        given = [*(entry.model_extra or {}), *(key for key in _PARTS if key in context.raw(at))]
-        for key in given:
-            if key in _PARTS and (known is None or self._key(key) in known):
-                continue
-            mine = [*(part for part in _PARTS if known is None or self._key(part) in known), "args", "when"]
-            hint = context.report.suggest(key, mine, f"known here: {', '.join(mine)}")
-            message = f"the key {shown(key)} means nothing to the next call of {self.task.kind}"
-            add_unknown_key(context.report, (*at, key), message, hint, mine, given)
-
-    def _kind(self) -> KindInfo:
-        return self.context.kinds[self.task.kind]
-
-    def _known(self) -> frozenset[str] | None:
-        """The keys that the tool has; None where it takes any."""
-        schema = self._kind().schema
-        return (
-            frozenset(schema.get("properties", {})) if schema.get("additionalProperties") is False else None
-        )
-
-    def _key(self, key: str) -> str:
-        """What the task calls it."""
-        other, config = _ALSO.get(key, key), self.task.config
-        return other if other in config and key not in config else key
-
-    # --- numbers ---
-
-    def _most(self) -> Template:
-        value, at = self.part.max, (*self.path, "max")
-        if value is None:
-            return _MOST_CALLS
-        self.context.use(at, value, self.site.step)
-        if is_expression(value) or (isinstance(value, int) and value >= 1):
-            return value
-        hint = "write a whole number from 1, or a template that is one expression"
-        self.context.report.add(Code.VALUE, at, f"max is {shown(value)}", hint)
-        return _MOST_CALLS
-
-    def _delay(self) -> Template:
-        value, at = self.part.delay, (*self.path, "delay")
-        if value is None:
-            return 0.0
-        self.context.use(at, value, self.site.step)
-        if is_template(value) and not is_expression(value):
-            hint = "write a template that is one expression, or a duration"
-            self.context.report.add(Code.VALUE, at, f"delay is {shown(value)}", hint)
-        return seconds_at(self.context, value, at)
-
-    # --- what calls leave ---
-
-    def _collect(self) -> CollectPolicy | None:
-        part, at = self.part.collect, (*self.path, "collect")
-        if part is None:
-            return None
-        warn_unknown(part, at, self.context.report)
-        into = None if part.into is None else self._into(part.into, (*at, "into"))
-        return CollectPolicy(part.path or "", part.strategy or "append", into)
-
-    def _into(self, name: str, at: Path) -> Assignment | None:
-        bare = name.removeprefix("ctx.").removeprefix("vars.")
-        return assignment(self.context, at, f"ctx.{bare}", None, task_level(self.site))
-
-    # --- each ---
-
-    def _each(self, compiled: Tasks) -> tuple[Task, ...]:
-        """The tasks that run after every call. They stand where the task stands: in the pipeline
-        proper, or behind it, where its guard is theirs."""
-        if self.part.each is None:
-            return ()
-        tasks = compiled(self.context, self.part.each, (*self.path, "each"), self.site)
-        for entry, _ in tasks:
-            if is_repeated(entry):
-                message = "a task that runs after every call cannot be repeated itself"
-                hint = "call a playbook that repeats it"
-                self.context.report.add(Code.MISPLACED, entry.path, message, hint)
-        after = None if self.task.after is None else True
-        named = {task.name: self._named(task.name) for _, task in tasks}
-        return tuple(
-            replace(_redirected(task, named), name=named[task.name], each_of=self.task.name, after=after)
-            for _, task in tasks
-        )
-
-    def _named(self, name: str) -> str:
-        """Tasks without a name of their own are called after the one that they belong to."""
-        return f"{self.task.name}.{name}" if _UNNAMED.fullmatch(name) else name
-
-
-def _redirected(task: Task, names: Mapping[str, str]) -> Task:
-    """`task`, whose jumps lead to tasks that have got other `names`."""
-    if task.rules is None:
-        return task
-    rules = tuple(
-        replace(rule, then=replace(rule.then, to=names.get(rule.then.to or "", rule.then.to)))
-        for rule in task.rules
+def _compile_pagination(context: Context, part: Pagination, path: Path, site: Site) -> NetRepeat:
+    for key in ("start", "size", "limit", "max_pages", "delay"):
+        value = getattr(part, key)
+        # A check reports text around an expression where a number is meant.
+        if key == "delay" or part.type == "cursor" or is_expression(value):
+            context.use((*path, key), value, site.step)
+    context.use((*path, "stop_when"), part.stop_when, site.step, guard=True)
+    by = part.type or "page"
+    pages = Pages(
+        by,
+        param=part.param or ("" if by == "link" else by),
+        start=part.start,
+        size=part.limit if by == "offset" else part.size,
+        path=part.path or "",
+        until=part.stop_when,
     )
-    return replace(task, rules=rules)
+    most = _MOST if part.max_pages is None else part.max_pages
+    collect = CollectPolicy(part.items or "", part.collect or "append")
+    return NetRepeat((), pages, most, _delay(context, part.delay, path), "fixed", collect)
+
+
+def _compile_repeat(context: Context, part: Repeat, path: Path, task: Task, site: Site) -> NetRepeat:
+    for key in ("max", "delay"):
+        context.use((*path, key), getattr(part, key), site.step)
+    most = _MOST if part.max is None else part.max
+    collect = _compile_collect(context, part.collect, (*path, "collect"), site)
+    calls = tuple(_compile_next(context, entry, at, task, site) for entry, at in next_calls(part, path))
+    return NetRepeat(calls, None, most, _delay(context, part.delay, path), part.backoff or "fixed", collect)
+
+
+def is_expression(value: Template) -> bool:
+    """Whether a template is one expression in braces and nothing else."""
+    return is_template(value) and inside(value) is not None
+
+
+def _delay(context: Context, value: float | str | None, path: Path) -> Template:
+    return 0.0 if value is None else seconds_at(context, value, (*path, "delay"))
+
+
+def _compile_collect(context: Context, part: Collect | None, path: Path, site: Site) -> CollectPolicy | None:
+    if part is None:
+        return None
+    into = None
+    if part.into is not None:
+        bare = part.into.removeprefix("ctx.").removeprefix("vars.")
+        into = assignment(context, (*path, "into"), f"ctx.{bare}", None, site)
+    return CollectPolicy(part.path or "", part.strategy or "append", into)
+
+
+def next_calls(part: Repeat, path: Path) -> Iterator[tuple[NextCall, Path]]:
+    """The entries of `next` of the repetition at `path`, each with where it stands."""
+    if isinstance(part.next, NextCall):
+        yield part.next, (*path, "next")
+    else:
+        yield from ((entry, (*path, "next", number)) for number, entry in enumerate(part.next or ()))
+
+
+def _compile_next(context: Context, entry: NextCall, path: Path, task: Task, site: Site) -> NextRequest:
+    context.use((*path, "when"), entry.when, site.step, guard=True)
+    given = {key: value for key, value in context.raw(path).items() if key in CHANGING}
+    for key, value in {**given, "args": entry.args}.items():
+        context.use((*path, key), value, site.step)
+    args = {"args": entry.args} if entry.args else {}
+    return NextRequest(entry.when, {key_of(task, key): value for key, value in given.items()} | args)
+
+
+def key_of(task: Task, key: str) -> str:
+    """What the task calls `key`, one of CHANGING."""
+    other = _ALSO.get(key, key)
+    return other if other in task.config and key not in task.config else key
+
+
+def _compile_each(
+    context: Context, part: Repeat, path: Path, task: Task, site: Site, compile_tasks: CompileTasks
+) -> tuple[Task, ...]:
+    """The tasks that run after every call. They stand where the task stands: in the pipeline
+    proper, or behind it, where its guard is theirs. Unnamed ones are called after the task."""
+    if part.each is None:
+        return ()
+    tasks = [one for _, one in compile_tasks(context, part.each, (*path, "each"), site)]
+    names = {
+        one.name: f"{task.name}.{one.name}" if _UNNAMED.fullmatch(one.name) else one.name for one in tasks
+    }
+    after = None if task.after is None else True
+    return tuple(
+        replace(one, name=names[one.name], rules=_redirect(one.rules, names), each_of=task.name, after=after)
+        for one in tasks
+    )
+
+
+def _redirect(rules: tuple[Rule, ...] | None, names: Mapping[str, str]) -> tuple[Rule, ...] | None:
+    """`rules` whose jumps lead to tasks that have got other `names`."""
+    if rules is None:
+        return None
+    targets: Mapping[Json, str] = names
+    return tuple(
+        replace(rule, then=replace(rule.then, to=targets.get(rule.then.to, rule.then.to))) for rule in rules
+    )

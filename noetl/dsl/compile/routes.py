@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.assignments import assignments, step_level
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, Site, assignments
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Arc as NetArc
 from noetl.net.model import Template
 
@@ -43,11 +42,6 @@ def has_targets(form: Any) -> bool:
     return bool(form.arcs) if isinstance(form, Router) else bool(form)
 
 
-def boundary_guard(context: Context, when: Template) -> bool:
-    """Whether a guard mentions how the step ended."""
-    return isinstance(when, str) and not BOUNDARY.isdisjoint(context.heads(when, guard=True))
-
-
 def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
     spec = router.spec or NextSpec()
     strict = spec.no_next_is_error
@@ -64,32 +58,30 @@ def _arcs(
     for index, form in enumerate(forms):
         at = path if single else (*path, index)
         also = False
-        for named, arc_path, target_path in _choice(form, at):
-            target = _target(context, named, arc_path, target_path)
+        # A list is one choice: its arcs are taken together.
+        for number, one in enumerate(form if isinstance(form, list) else [form]):
+            arc_path = (*at, number) if isinstance(form, list) else at
+            arc = Arc(step=one) if isinstance(one, str) else one
+            target_path = arc_path if isinstance(one, str) else (*arc_path, "step")
+            target = _target(context, arc, arc_path, target_path)
             if target is None:
                 context.notes.is_whole = False
                 continue
             count[target] += 1
             suffix = f"#{count[target]}" if count[target] > 1 else ""
-            yield _arc(context, named, arc_path, f"{source}->{target}{suffix}", source, also=also)
+            yield _arc(context, arc, arc_path, f"{source}->{target}{suffix}", source, also=also)
             also = True
-
-
-def _choice(form: Any, at: Path) -> Iterator[tuple[Arc, Path, Path]]:
-    """The arcs of one choice, each with where it stands and where its target does."""
-    forms = (
-        [(one, (*at, index)) for index, one in enumerate(form)] if isinstance(form, list) else [(form, at)]
-    )
-    for arc, path in forms:
-        named, target_path = (Arc(step=arc), path) if isinstance(arc, str) else (arc, (*path, "step"))
-        yield named, path, target_path
 
 
 def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | None:
     """The step that the arc leads to; empty where it only assigns."""
     step = arc.step
     if step is None:
-        if _only_assigns(arc) and not any(map(context.report.is_faulty, (at, target_path))):
+        if (
+            arc.set
+            and not (arc.args or arc.input)
+            and not any(map(context.report.is_faulty, (at, target_path)))
+        ):
             return ""
         context.report.missing(
             at, "step", "the arc does not say which step it leads to", "add step:, or set: alone to assign"
@@ -97,13 +89,13 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
         return None
     if step in context.step_names:
         return step
-    hint = context.report.suggest(step, context.step_names, "every target must be a step of this workflow")
-    context.report.add(Code.UNKNOWN_STEP, target_path, f"there is no step {shown(step)}", hint)
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        target_path,
+        f"there is no step {shown(step)}",
+        context.report.suggest(step, context.step_names, "every target must be a step of this workflow"),
+    )
     return None
-
-
-def _only_assigns(arc: Arc) -> bool:
-    return bool(arc.set) and not (arc.args or arc.input)
 
 
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
@@ -119,9 +111,10 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: 
         source=source,
         step=arc.step or "",
         when=arc.when,
-        boundary=boundary_guard(context, arc.when),
+        # Whether the guard mentions how the step ended.
+        boundary=isinstance(arc.when, str) and not BOUNDARY.isdisjoint(context.heads(arc.when, guard=True)),
         args=args,
-        set=assignments(context, arc, at, step_level(Site(source))),
+        set=assignments(context, arc, at, Site(source), "ctx"),
         line=context.report.source.mark(at).line,
         also=also,
     )

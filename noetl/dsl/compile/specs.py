@@ -1,16 +1,23 @@
-"""The effective `spec` of a task: kind defaults, executor, step, loop, task; the inner wins."""
+"""The effective `spec` of a task, and how its result is kept; inner specs win over outer ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, get_args
 
 from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys
-from noetl.dsl.document.keys import reserved, structure
-from noetl.dsl.problems import Path
+from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys, is_result
+from noetl.dsl.document.base import reserved, structure
+from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.specs import MOST_INLINE
+from noetl.dsl.problems import Code, Path, shown
+from noetl.expressions import path_of, path_text
+from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
-from noetl.net.model import KindInfo
+from noetl.facts.reference import ResultScope
+from noetl.net.model import KindInfo, OnLarge, ResultPolicy, Selected
 
 _STRUCTURE = structure(TaskSpec)
 _POLICY_STRUCTURE = frozenset(canonical_keys(Policy))
@@ -42,9 +49,14 @@ def takes_timeout(kind: KindInfo) -> bool:
     return "timeout" in kind.schema.get("properties", {})
 
 
+def specs_of(site: Site, tools: Sequence[Path]) -> tuple[Path, ...]:
+    """Where the specs stand around the task at `tools`, and its own; the innermost last."""
+    return (*site.specs, *((*tool, "spec") for tool in tools))
+
+
 def use_timeouts(context: Context, site: Site, tools: Sequence[Path]) -> None:
     """Remembers the templates that say how long a call may take, of the task and around it."""
-    for path in (*site.specs, *((*tool, "spec") for tool in tools)):
+    for path in specs_of(site, tools):
         context.use((*path, "timeout"), context.raw(path).get("timeout"), site.step)
 
 
@@ -79,17 +91,10 @@ def rules_around(context: Context, site: Site) -> list[tuple[list[PolicyRule], P
     for path in site.specs:
         part: Any = context.document
         for key in path:
-            part = _step_into(part, key)
-        given = rules_of(part)
-        if given is not None:
+            part = part and (part[key] if isinstance(key, int) else getattr(part, key))
+        if (given := rules_of(part)) is not None:
             found.append((given, (*path, "policy", "rules")))
     return found
-
-
-def _step_into(part: Any, key: str | int) -> Any:
-    if part is None:
-        return None
-    return part[key] if isinstance(key, int) else getattr(part, key)
 
 
 def queue_of(context: Context, site: Site, tool: Any) -> str | None:
@@ -116,3 +121,103 @@ def _without_structure(merged: Json) -> JsonMap:
         if rest:
             spec["policy"] = rest
     return spec
+
+
+#: Parts of one result that are kept with its reference.
+MOST_SELECTED: Final = 32
+
+
+def result_policy(context: Context, site: Site, tools: Sequence[Path]) -> ResultPolicy:
+    """What the specs around a task and its own say of its result, the inner over the outer."""
+    how = ResultPolicy()
+    for path in specs_of(site, tools):
+        output: Path = (*path[:-1], "output")
+        # `output` is a key of steps and tasks, not of their loops or the executor.
+        if (len(path) == 3 or path not in site.specs) and is_result(context.raw(output)):
+            how = _overlay(context, how, output)
+        how = _overlay(context, how, (*path, "result"))
+    for path in tools:
+        if isinstance(select := context.raw(path).get("output_select"), list):
+            parts = _select(context, select, (*path, "output_select"))
+            how = replace(how, select=parts, on_large="fail")
+    return how
+
+
+def _overlay(context: Context, how: ResultPolicy, path: Path) -> ResultPolicy:
+    if not (given := context.raw(path)):
+        return how
+    for key in ("inline", "inline_bytes"):
+        if isinstance(given.get(key), int):
+            how = replace(how, inline_bytes=_inline(context, given[key], (*path, key)))
+    if given.get("scope") in get_args(ResultScope):
+        how = replace(how, scope=given["scope"])
+    if (ttl := given.get("ttl")) is not None:
+        how = replace(how, ttl_s=_ttl(context, ttl, (*path, "ttl")))
+    if (select := given.get("select")) is not None:
+        how = replace(how, select=_select(context, select, (*path, "select")), on_large="fail")
+    if given.get("on_large") in get_args(OnLarge):
+        how = replace(how, on_large=given["on_large"])
+    return how
+
+
+def _inline(context: Context, value: int, path: Path) -> int | None:
+    if not isinstance(value, bool) and 0 <= value <= MOST_INLINE:
+        return value
+    context.report.add(
+        Code.VALUE,
+        path,
+        f"{path[-1]} is {shown(value)}",
+        f"write a number of bytes from 0 to {MOST_INLINE:,}",
+    )
+    return None
+
+
+def _ttl(context: Context, value: Json, path: Path) -> float | None:
+    with contextlib.suppress(ValueError):
+        if (length := seconds(value)) > 0:
+            return length
+    context.report.add(
+        Code.VALUE, path, f"ttl is {shown(value)}", "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
+    )
+    return None
+
+
+def _select(context: Context, given: Json, path: Path) -> tuple[Selected, ...]:
+    found: dict[str, Selected] = {}
+    for part, at in _parts(context, given if isinstance(given, list) else [], path):
+        if part.name in found:
+            context.report.add(Code.DUPLICATE_NAME, at, f"{shown(part.name)} is selected twice", "keep one")
+        found[part.name] = part
+    if len(found) > MOST_SELECTED:
+        context.report.add(
+            Code.VALUE,
+            path,
+            f"{len(found)} parts are selected",
+            f"at most {MOST_SELECTED} are kept with a reference",
+        )
+    return tuple(found.values())
+
+
+def _parts(context: Context, given: list[Json], path: Path) -> Iterator[tuple[Selected, Path]]:
+    for number, part in enumerate(given):
+        at: Path = (*path, number)
+        named = part if isinstance(part, dict) else {"path": part}
+        text, alias = named.get("path"), named.get("as")
+        if not isinstance(text, str):
+            if named is part:
+                context.report.missing(
+                    at, "path", "it does not say what to select", "add path: data.rows[0].id"
+                )
+            continue
+        if (steps := path_of(text)) is None:
+            context.report.add(
+                Code.VALUE,
+                at,
+                f"{shown(text)} is no path",
+                "write names and places from the result on: data.rows[0].id",
+            )
+            continue
+        if isinstance(alias, str) and not readable(context.report, alias, (*at, "as"), "a part"):
+            continue
+        canonical = path_text(steps)
+        yield Selected(canonical, alias if isinstance(alias, str) else canonical), at

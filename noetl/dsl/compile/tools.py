@@ -6,31 +6,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.compile.after import Siblings, after, check_order, siblings
-from noetl.dsl.compile.assignments import assignments, task_level
-from noetl.dsl.compile.code import as_written, names_context, names_read, renders_script
-from noetl.dsl.compile.context import Context, Site
-from noetl.dsl.compile.demands import asserted, expecting
-from noetl.dsl.compile.entries import ToolEntry, entries_of, inputs_of, workbook_entry
-from noetl.dsl.compile.keeping import keeping
-from noetl.dsl.compile.notes import WORKBOOK, CompiledCall
+from noetl.dsl.compile.code import names_context, names_read, renders_script, verbatim_keys
+from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
+from noetl.dsl.compile.demands import expectation_of, find_demands
+from noetl.dsl.compile.entries import (
+    Siblings,
+    ToolEntry,
+    entries_of,
+    inputs_of,
+    siblings,
+    workbook_entry,
+)
+from noetl.dsl.compile.loops import task_loop
 from noetl.dsl.compile.policies import policy
-from noetl.dsl.compile.repeat import repeated
+from noetl.dsl.compile.repeat import add_repeats
 from noetl.dsl.compile.specs import (
     config_from_spec,
     effective_spec,
+    result_policy,
     rules_around,
     rules_of,
     timeout_around,
     use_timeouts,
 )
-from noetl.dsl.compile.task_loops import task_loop
-from noetl.dsl.document import PolicyRule, Tool
+from noetl.dsl.document import PolicyRule
 from noetl.dsl.document.misspelt import is_free
 from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
-from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
+from noetl.net.model import KindInfo, Rule, Task, Template
 
 #: Kinds that the language knows and this version cannot run, whatever is installed.
 _LATER = frozenset({"wait"})
@@ -38,13 +42,12 @@ _LATER = frozenset({"wait"})
 
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
-    return repeated(context, _compiled(context, form, path, site), site, _compiled)
+    return add_repeats(context, _compile_tasks(context, form, path, site), site, _compile_tasks)
 
 
-def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
+def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
-    check_order(context, entries)
     around = siblings(entries)
     made = [(entry, _task(context, entry, around, site, path)) for entry in entries]
     return [(entry, task) for entry, task in made if task is not None]
@@ -67,46 +70,48 @@ def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipe
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
         return None
-    config, paths = _config(context, entry, kind, site)
+    configured, given = _config(context, entry, kind, site), _args(context, entry, site)
+    config = {key: value for key, (value, _) in configured.items()}
+    paths = {key: path for key, (_, path) in configured.items()}
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
-    verbatim = as_written(kind, config, spec)
-    for key, value in config.items():
+    verbatim = verbatim_keys(kind, config, spec)
+    for key, (value, path) in configured.items():
         if key not in verbatim:
-            context.use(paths[key], value, site.step)
+            context.use(path, value, site.step)
     if "timeout" not in config:
         use_timeouts(context, site, tools)
-    args, args_paths = _args(context, entry, site)
-    stages = _stages(entry, args_paths)
-    demands = asserted(context, entry)
+    demands = find_demands(context, entry)
     if site.step and demands.expects:
-        context.notes.expecting.append(expecting(entry, demands.expects, site.step))
-    lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
+        context.notes.expecting.append(expectation_of(entry, demands.expects, site.step))
     loop = task_loop(context, entry, site)
-    # Each item has a scope of its own, which rules may write to.
+    # Each item has its own scope, which rules may write to.
     inside = site if loop is None else replace(site, iterating=True)
     rules, rules_at = _rules(context, kind, entry, around, inside)
+    after, after_at = entry.after or (None, ())
+    context.use(after_at, after, site.step, guard=True)
     task = Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
-        args=args,
+        args={name: _declare(name, value, path) for name, (value, path) in given.items()},
         rules=rules,
-        set=_set(context, entry, site),
+        set=tuple(one for part in entry.parts for one in assignments(context, *part, site)),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
-        lines={key: context.line(path) for key, path in lines.items()},
+        lines={f"input.{name}": context.line(path) for name, (_, path) in given.items()}
+        | {key: context.line(path) for key, path in paths.items()},
         verbatim=verbatim,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
         wants_context=names_context(kind, config) or renders_script(kind, config, spec),
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
-        result=keeping(context, site, tools),
+        result=result_policy(context, site, tools),
         loop=loop,
         expects=demands.expects,
         returns=demands.returns,
-        stages=stages,
-        after=after(context, entry, site.step),
+        stages=_stages(entry, {name: path for name, (_, path) in given.items()}),
+        after=after,
     )
     call = CompiledCall(
         site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at
@@ -119,8 +124,11 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
     tool, path = entry.parts[0]
     if tool.kind is None:
         hint = f"add kind: with one of {', '.join(sorted(context.kinds))}"
-        if (meant := _meant_for_kind(tool)) is not None:
-            hint = f"did you mean {meant[1]!r} by {meant[0]!r}?"
+        for key in tool.model_extra or {}:
+            near = "kind" if key in ("type", "action") else nearest(key, ("kind", "tool"))
+            if near is not None:
+                hint = f"did you mean {near!r} by {key!r}?"
+                break
         context.report.missing(path, "kind", f"task {shown(entry.name)} has no kind", hint)
         return None
     found = context.kinds.get(tool.kind)
@@ -133,59 +141,42 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
         )
         return None
     hint = context.report.suggest(tool.kind, [*context.kinds, "workbook"])
-    hint = f"{hint} {available}".strip()
     context.report.add(
-        Code.UNKNOWN_KIND, (*path, "kind"), f"no tool of kind {shown(tool.kind)} is installed", hint
+        Code.UNKNOWN_KIND,
+        (*path, "kind"),
+        f"no tool of kind {shown(tool.kind)} is installed",
+        f"{hint} {available}".strip(),
     )
-    return None
-
-
-def _meant_for_kind(tool: Tool) -> tuple[str, str] | None:
-    """A key of a task without kind, and what it is likely meant for."""
-    for key in tool.model_extra or {}:
-        near = "kind" if key in ("type", "action") else nearest(key, ("kind", "tool"))
-        if near is not None:
-            return key, near
     return None
 
 
 def _config(
     context: Context, entry: ToolEntry, kind: KindInfo, site: Site
-) -> tuple[dict[str, Template], dict[str, Path]]:
-    """The tool's own keys and where each stands."""
-    config: dict[str, Template] = {}
-    paths: dict[str, Path] = {}
+) -> dict[str, tuple[Template, Path]]:
+    """The tool's own keys, each with its value and where it stands."""
+    found: dict[str, tuple[Template, Path]] = {}
     if (around := timeout_around(context, kind, site)) is not None:
-        config, paths = {"timeout": context.raw(around[:-1])["timeout"]}, {"timeout": around}
+        found["timeout"] = context.raw(around[:-1])["timeout"], around
     for tool, path in entry.parts:
-        own = {
-            key: (value, (*path, key))
-            for key, value in (tool.model_extra or {}).items()
-            if _is_config(tool, key)
-        }
-        if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
-            own["name"] = (tool.name, (*path, "name"))
         below = config_from_spec(context.raw((*path, "spec")), kind)
-        own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
-        config |= {key: value for key, (value, _) in own.items()}
-        paths |= {key: at for key, (_, at) in own.items()}
-    return config, paths
+        found |= {key: (value, (*path, "spec", key)) for key, value in below.items()}
+        for key, value in (tool.model_extra or {}).items():
+            if not is_free(key) and (key != "task" or tool.kind != "workbook"):
+                found[key] = value, (*path, key)
+        if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
+            found["name"] = tool.name, (*path, "name")
+    return found
 
 
-def _is_config(tool: Tool, key: str) -> bool:
-    return not is_free(key) and (key != "task" or tool.kind != "workbook")
-
-
-def _args(context: Context, entry: ToolEntry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:
-    """The task's own inputs and where each stands."""
-    args: dict[str, Template] = {}
-    paths: dict[str, Path] = {}
+def _args(context: Context, entry: ToolEntry, site: Site) -> dict[str, tuple[Template, Path]]:
+    """The task's own inputs, each with its value and where it stands."""
+    found: dict[str, tuple[Template, Path]] = {}
     for tool, path in entry.parts:
         for key, names in inputs_of(tool).items():
             for name, value in names.items():
-                args[name], paths[name] = _declared(name, value, path), (*path, key, name)
-                context.use(paths[name], value, site.step)
-    return args, paths
+                found[name] = value, (*path, key, name)
+                context.use((*path, key, name), value, site.step)
+    return found
 
 
 def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:
@@ -201,7 +192,7 @@ def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...
     return tuple(map(tuple, said)) if len(said) > 1 and any(map(holds_template, booked)) else ()
 
 
-def _declared(name: str, value: Template, path: Path) -> Template:
+def _declare(name: str, value: Template, path: Path) -> Template:
     """An input that the workbook declares as null is for the caller to give: its step may do so as
     well."""
     if value is not None or path[0] != "workbook" or "'" in name or "\\" in name:
@@ -209,29 +200,21 @@ def _declared(name: str, value: Template, path: Path) -> Template:
     return f"{{{{ args['{name}'] | default(none) }}}}"
 
 
-def _set(context: Context, entry: ToolEntry, site: Site) -> tuple[Assignment, ...]:
-    level = task_level(site)
-    return tuple(one for tool, path in entry.parts for one in assignments(context, tool, path, level))
-
-
 def _rules(
     context: Context, kind: KindInfo, entry: ToolEntry, around: Siblings, site: Site
 ) -> tuple[tuple[Rule, ...] | None, Path | None]:
     """The rules that hold for a task, and where they stand in the document."""
-    own: list[tuple[list[PolicyRule], Path]] = []
-    for tool, path in entry.parts:
-        given = rules_of(tool.spec)
-        if given is not None:
-            own.append((given, (*path, "spec", "policy", "rules")))
-    said = own or rules_around(context, site)
-    found = said or _rules_of_kind(kind, entry.path)
-    if not found:
-        return None, None
-    rules, path = found[-1]
-    return policy(context, rules, path, entry.name, around, site), path if said else None
-
-
-def _rules_of_kind(kind: KindInfo, path: Path) -> list[tuple[list[PolicyRule], Path]]:
-    """The rules that a kind brings along; problems in them point at the task."""
+    own = [
+        (rules, (*path, "spec", "policy", "rules"))
+        for tool, path in entry.parts
+        if (rules := rules_of(tool.spec)) is not None
+    ]
+    if found := own or rules_around(context, site):
+        rules, path = found[-1]
+        return policy(context, rules, path, entry.name, around, site), path
     given = (kind.defaults.get("policy") or {}).get("rules")
-    return [([PolicyRule.model_validate(rule) for rule in given], path)] if given else []
+    if not given:
+        return None, None
+    # Problems in the rules that a kind brings along point at the task.
+    rules = [PolicyRule.model_validate(rule) for rule in given]
+    return policy(context, rules, entry.path, entry.name, around, site), None

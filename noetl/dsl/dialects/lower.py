@@ -1,34 +1,25 @@
-"""The passes, in their order."""
+"""The passes that rewrite a document to its canonical form, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
-from noetl.dsl.dialects import rules
-from noetl.dsl.dialects.canonical import ends, entries, frames, names, results, scripts, spellings, synonyms
+from noetl.dsl.dialects.canonical import forms, implied, keys, names
+from noetl.dsl.dialects.canonical.shapes import Rewritten
 from noetl.dsl.dialects.classic import rewrite as classic
+from noetl.dsl.dialects.rules import rewrite as rules
 from noetl.dsl.document import Document
-from noetl.dsl.document.parts import Parts, parts_of
+from noetl.dsl.document.base import Parts, parts_of
 from noetl.dsl.document.validation import to_document
-from noetl.dsl.read.origins import Origins
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is
 #: nothing to rewrite.
-Pass = Callable[[Parts, dict[str, Json], ProblemReport], tuple[dict[str, Json], Origins] | None]
-
-
-def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
-    """What the classic pass makes tasks of may be spelled in other ways, too."""
-    spelled = partial(spellings.rewrite, kinds)
-    return (
-        *(entries.rewrite, rules.rewrite, synonyms.rewrite, frames.rewrite, spelled, scripts.rewrite),
-        *(classic.rewrite, synonyms.rewrite, spelled, scripts.rewrite),
-        *(partial(names.rewrite, kinds), ends.rewrite, partial(results.rewrite, kinds)),
-    )
+Pass: TypeAlias = Callable[[Parts, dict[str, Json], ProblemReport], Rewritten]
 
 
 def lower(
@@ -38,7 +29,14 @@ def lower(
     on the report's source is that form; problems still point at the text. Of `kinds` those are
     asked that the document names."""
     parts = parts_of(document)
-    for rewrite in _passes(kinds):
+    spelled = partial(keys.rewrite, kinds)
+    passes: tuple[Pass, ...] = (
+        *(rules.rewrite, keys.rewrite_older, forms.rewrite_frames, spelled, forms.rewrite),
+        # What the classic pass makes tasks of may be spelled in other ways, too.
+        *(classic.rewrite, keys.rewrite_older, spelled, forms.rewrite),
+        *(partial(names.rewrite, kinds), implied.rewrite_ends, partial(implied.rewrite_results, kinds)),
+    )
+    for rewrite in passes:
         rewritten = rewrite(parts, data, report)
         if rewritten is None:
             continue

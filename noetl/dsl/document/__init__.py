@@ -22,7 +22,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
+from noetl.dsl.document.root import Cursor, Document, Executor, Loop, Metadata, NamedTask, Requires, Step
 from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
@@ -39,7 +39,6 @@ from noetl.dsl.document.specs import (
     TaskSpec,
     is_result,
 )
-from noetl.dsl.document.steps import Cursor, Loop, Step
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [

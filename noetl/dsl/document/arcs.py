@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Tag
+from pydantic import Tag
 
 from noetl.dsl.document.base import (
     Assigned,
@@ -17,13 +17,12 @@ from noetl.dsl.document.base import (
     expect,
     known_keys,
     older,
-    shape_of,
 )
 from noetl.dsl.document.specs import NextSpec
 
 
 class Destination(Part):
-    """A step and what is handed to it."""
+    """A step and what is passed to it."""
 
     step: str | None = None
     when: bool | str | None = None
@@ -73,7 +72,7 @@ ChoiceForm = Annotated[
 
 
 class Router(Part):
-    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one
+    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in an inner list are one
     choice."""
 
     # One with none of its keys was meant as an arc.
@@ -83,13 +82,9 @@ class Router(Part):
     arcs: Annotated[list[ChoiceForm] | None, Key(example="[{step: name}]")] = None
 
 
-_OF_ARCS = frozenset({"step", "then", "else"})
-
-
-def _next(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        return "<arc>" if _OF_ARCS & value.keys() and not {"arcs", "spec"} & value.keys() else "<router>"
-    return "<arc>" if isinstance(value, Arc) else shape_of(value)
+def _next(form: Mapping[str, Any]) -> str:
+    is_arc = {"step", "then", "else"} & form.keys() and not {"arcs", "spec"} & form.keys()
+    return "<arc>" if is_arc else "<router>"
 
 
 NextForm = Annotated[
@@ -97,9 +92,5 @@ NextForm = Annotated[
     | Annotated[list[ArcForm], Tag("<list>")]
     | Annotated[Arc, Tag("<arc>")]
     | Annotated[Router, Tag("<router>")],
-    Discriminator(
-        _next,
-        custom_error_type="shape",
-        custom_error_message="a router with arcs, a list or the name of a step",
-    ),
+    expect("a router with arcs, a list or the name of a step", _next),
 ]

@@ -1,11 +1,13 @@
-"""The keys of keychain entries: which each kind has, and which of them must be there."""
+"""The keys of keychain entries: which each kind has, which of them must be there, and the schema of
+that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from noetl.dsl.document.schema_forms import CLOSED, REF, Schema, has_any, if_then
 from noetl.facts.json import JsonMap
 
 #: The form of a token that says itself where it comes from.
@@ -70,6 +72,9 @@ VARIANTS: Final = (
     Variant("secret", "secrets", ("map",)),
     Variant("token", FROM_ENDPOINT, ENDPOINT, ("auth", "credential")),
 )
+#: Keys that take a mapping by name, and no template of one.
+_MAPPINGS: Final = frozenset({"map", "data"})
+_MAPPING: Final[Schema] = {"type": ["object", "null"]}
 #: Fields of a token's `auth` that are secrets.
 SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
 
@@ -80,11 +85,63 @@ def form_of(kind: str, entry: JsonMap) -> str:
         variant.form
         for variant in VARIANTS
         if variant.kind == kind
-        and _has(entry, variant.having)
+        and any(key in entry for key in variant.having)
         and not any(entry.get(key) for key in variant.lacking)
     )
     return next(fits, kind)
 
 
-def _has(entry: JsonMap, keys: Iterable[str]) -> bool:
-    return any(key in entry for key in keys)
+def add_keychain(schema: Schema) -> None:
+    """Makes the whole schema know the entries of a keychain, which may be a list or a mapping."""
+    schema["$defs"]["KeychainEntry"] = _entry()
+    schema["$defs"]["NamedEntry"] = {"required": ["name"], "$ref": f"{REF}KeychainEntry"}
+    keychain = schema["properties"]["keychain"]
+    schema["properties"]["keychain"] = {
+        **{key: found for key, found in keychain.items() if key != "allOf"},
+        "allOf": [
+            if_then({"type": "object"}, {"additionalProperties": {"$ref": f"{REF}KeychainEntry"}}),
+            if_then({"type": "array"}, {"items": {"$ref": f"{REF}NamedEntry"}}),
+        ],
+    }
+
+
+def _entry() -> Schema:
+    words: dict[str, list[str]] = {}
+    for word, kind in KINDS.items():
+        words.setdefault(kind, []).append(word)
+    rules = [
+        if_then({"properties": {"kind": {"enum": sorted(said)}}, "required": ["kind"]}, _of_kind(kind))
+        for kind, said in words.items()
+    ]
+    unsaid = if_then({"required": ["provider"]}, _of_kind("secret"), _of_kind("credential"))
+    return {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "kind": {"enum": sorted(KINDS)}},
+        "allOf": [*rules, if_then({"not": {"required": ["kind"]}}, unsaid)],
+    }
+
+
+def _of_kind(kind: str) -> Schema:
+    found = _of_form(kind)
+    for variant in VARIANTS:
+        if variant.kind == kind:
+            fits = has_any(*variant.having)
+            if variant.lacking:
+                fits = {**fits, "not": has_any(*variant.lacking)}
+            found = if_then(fits, _of_form(variant.form), found)
+    return found
+
+
+def _of_form(name: str) -> Schema:
+    """A form without keys takes any, and nothing reads them."""
+    form = FORMS[name]
+    if not form.needs:
+        return {}
+    # `scope` has no effect. `noetl validate` reports a secret that is written out, and knows what
+    # to do.
+    keys = sorted({*form.keys, *(() if form.own else SECRET), "scope"})
+    return {
+        "properties": {key: _MAPPING if key in _MAPPINGS else {} for key in keys},
+        **CLOSED,
+        "allOf": [if_then({"not": has_any(*group)}, {"required": [group[0]]}) for group in form.needs],
+    }

@@ -9,8 +9,7 @@ from functools import cache
 from typing import Final
 
 from noetl.dsl.document import Part
-from noetl.dsl.document.base import models_below
-from noetl.dsl.document.keys import keys_near
+from noetl.dsl.document.base import keys_near, models_below
 from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.report import ProblemReport
 
@@ -98,7 +97,7 @@ def _is_form_of(word: str, other: str) -> bool:
 
 
 def _plurals(word: str) -> tuple[str, ...]:
-    # Of two letters (`in`, `do`, `to`) there is none.
+    # Words of two letters (`in`, `do`, `to`) have none.
     return (f"{word}s", f"{word}es", f"{word[:-1]}ies") if len(word) > 2 else ()
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, Tag
 
-from noetl.dsl.document.base import Assigned, Count, Duration, Key, Part, SetCtx, SetIter, older
+from noetl.dsl.document.base import Assigned, Count, Duration, Key, Part, SetCtx, SetIter, expect, older
 from noetl.net.model import Spelling
 
 
@@ -53,19 +52,7 @@ class ElseAllow(Part):
     then: Allow | None = None
 
 
-def _otherwise(value: object) -> str | None:
-    if isinstance(value, bool):
-        return "<flag>"
-    if isinstance(value, Mapping):
-        return "<then>" if "then" in value else "<direct>"
-    return (
-        ("<then>" if isinstance(value, ElseThen | ElseAllow) else "<direct>")
-        if isinstance(value, Part)
-        else None
-    )
-
-
-_OTHERWISE = Discriminator(_otherwise, custom_error_type="shape", custom_error_message="a mapping")
+_OTHERWISE = expect("a mapping", lambda form: "<then>" if "then" in form else "<direct>")
 
 
 class PolicyRule(Part):

@@ -1,17 +1,18 @@
-"""The playbook as a whole."""
+"""The playbook as a whole, and its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, Tag
 
-from noetl.dsl.document.base import Inputs, Key, Part, Template, expect, older
-from noetl.dsl.document.rules import Tasks
-from noetl.dsl.document.specs import ExecutorSpec
-from noetl.dsl.document.steps import Step
-from noetl.dsl.document.tools import Assert, Tool
+from noetl.dsl.document.arcs import NextForm
+from noetl.dsl.document.base import Assigned, Inputs, Key, Names, Part, SetCtx, Template, expect, older
+from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
+from noetl.dsl.document.rules import Rule, RunForm, Tasks
+from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
+from noetl.dsl.document.tools import Assert, Tool, ToolForm
 from noetl.net.model import Spelling
 
 #: The canonical form.
@@ -67,15 +68,13 @@ class NamedTask(Part):
     """The same as in the task; both hold."""
 
 
-def _entry(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        return "<named>" if "tool" in value and "kind" not in value else "<tool>"
-    return ("<named>" if isinstance(value, NamedTask) else "<tool>") if isinstance(value, Part) else None
+def _entry(form: Mapping[str, Any]) -> str:
+    return "<named>" if "tool" in form and "kind" not in form else "<tool>"
 
 
 WorkbookEntry = Annotated[
     Annotated[NamedTask, Tag("<named>")] | Annotated[Tool, Tag("<tool>")],
-    Discriminator(_entry, custom_error_type="shape", custom_error_message="a task (a mapping with kind)"),
+    expect("a task (a mapping with kind)", _entry),
 ]
 
 Workbook = Annotated[
@@ -87,6 +86,65 @@ Keychain = Annotated[
     Annotated[dict[str, dict[str, Any]], Tag("<mapping>")] | Annotated[list[dict[str, Any]], Tag("<list>")],
     expect("a list of mappings with name"),
 ]
+
+
+class Cursor(Part):
+    """Where rows are claimed. Keys that are not named here are those of the kind: `auth`,
+    `database`..."""
+
+    is_open: ClassVar[bool] = True
+
+    kind: str | None = None
+    claim: str | None = None
+    """The statement: it marks rows as taken and returns them."""
+    params: Inputs = None
+    """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and
+    `:worker`."""
+    spec: ClaimSpec | None = None
+
+
+class Loop(Part):
+    """Runs the step's pipeline once for each element."""
+
+    in_: Annotated[Any, Key(required_unless="cursor")] = Field(None, alias="in")
+    cursor: Cursor | None = None
+    """In the place of `in`: rows of a database, claimed until none are left."""
+    iterator: Annotated[str | None, Key(required=True)] = None
+    mode: Annotated[Literal["sequential", "parallel", "cursor"] | None, Key(instead="spec: {mode: ...}")] = (
+        older()
+    )
+    spec: LoopSpec | None = None
+
+
+class Step(Part):
+    """One step of the workflow."""
+
+    step: Annotated[str | None, Key(required=True)] = None
+    desc: Any = None
+    spec: StepSpec | None = None
+    loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
+    tool: ToolForm | None = None
+    next: NextForm | None = None
+    set: Assigned = None
+    set_ctx: SetCtx = older()
+    input: Inputs = None
+    args: Inputs = None
+    output: OutputForm = None
+    """How the results of its tasks are kept: the same as `spec.result`, which wins."""
+    iteration: str | None = None
+    """The name in ctx of the scope of the iteration that the step is a part of: `iter` in its
+    templates."""
+    vars: Names | None = older()
+    case: list[CaseRule] | None = older()
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()
+    rules: list[Rule] | None = older()
+    cases: list[Rule] | None = older()
+    run: RunForm | None = older()
+    parallel: bool | None = older()
+    pass_: bool | str | None = older("pass")
+    end_loop: str | None = older()
+    result: Names | None = older()
 
 
 class Document(Part):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Discriminator, Tag
+from pydantic import Tag
 
 from noetl.dsl.document.arcs import Destination, NextForm
-from noetl.dsl.document.base import Assigned, Part, expect, older
+from noetl.dsl.document.base import Assigned, Part, expect, is_labelled, older
 from noetl.dsl.document.tools import Tool
 
 
@@ -20,30 +20,20 @@ class Action(Tool):
     type: Any = older()
 
 
-def _action(value: object) -> str | None:
-    match value:
-        case str():
-            return "<text>"
-        case Mapping() if len(value) == 1 and isinstance(next(iter(value.values())), Mapping):
-            return "<label>"
-        case Mapping() | BaseModel():
-            return "<mapping>"
-        case _:
-            return None
+def _action(form: Mapping[str, Any]) -> str:
+    return "<label>" if is_labelled(form) else "<mapping>"
 
 
 ActionForm = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
-    Discriminator(_action, custom_error_type="shape", custom_error_message="an action (a mapping with kind)"),
+    expect("an action (a mapping with kind)", _action),
 ]
 
 
-def _branch(value: object) -> str | None:
-    if isinstance(value, Destination) or (isinstance(value, Mapping) and "step" in value):
-        return "<target>"
-    return _action(value)
+def _branch(form: Mapping[str, Any]) -> str:
+    return "<target>" if "step" in form else _action(form)
 
 
 Branch = Annotated[
@@ -51,17 +41,8 @@ Branch = Annotated[
     | Annotated[Destination, Tag("<target>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
-    Discriminator(
-        _branch,
-        custom_error_type="shape",
-        custom_error_message="the name of a step or task, a mapping with step, or an action (a mapping "
-        "with kind)",
-    ),
+    expect("the name of a step or task, a mapping with step, or an action (a mapping with kind)", _branch),
 ]
-
-
-def _run(value: object) -> str | None:
-    return "<list>" if isinstance(value, list) else _branch(value)
 
 
 #: What `run` names: steps, tasks and actions.
@@ -71,11 +52,7 @@ RunForm = Annotated[
     | Annotated[Destination, Tag("<target>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
-    Discriminator(
-        _run,
-        custom_error_type="shape",
-        custom_error_message="the name of a step or task, an action (a mapping with kind), or a list of them",
-    ),
+    expect("the name of a step or task, an action (a mapping with kind), or a list of them", _branch),
 ]
 
 
@@ -89,20 +66,12 @@ class Rule(Part):
     desc: Any = None
 
 
-def _actions(value: object) -> str | None:
-    return "<list>" if isinstance(value, list) else _action(value)
-
-
 Actions = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[list[ActionForm], Tag("<list>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
-    Discriminator(
-        _actions,
-        custom_error_type="shape",
-        custom_error_message="an action (a mapping with kind) or a list of them",
-    ),
+    expect("an action (a mapping with kind) or a list of them", _action),
 ]
 
 
@@ -117,16 +86,8 @@ class NamedActions(Part):
     desc: Any = None
 
 
-def _task(value: object) -> str | None:
-    match value:
-        case list():
-            return "<list>"
-        case Mapping() if "actions" in value:
-            return "<task>"
-        case NamedActions():
-            return "<task>"
-        case _:
-            return _action(value)
+def _task(form: Mapping[str, Any]) -> str:
+    return "<task>" if "actions" in form else _action(form)
 
 
 #: `tasks`: by name, or as a list.
@@ -140,11 +101,7 @@ Tasks = Annotated[
                 | Annotated[NamedActions, Tag("<task>")]
                 | Annotated[dict[str, Action], Tag("<label>")]
                 | Annotated[Action, Tag("<mapping>")],
-                Discriminator(
-                    _task,
-                    custom_error_type="shape",
-                    custom_error_message="a list of actions or a mapping with actions",
-                ),
+                expect("a list of actions or a mapping with actions", _task),
             ],
         ],
         Tag("<mapping>"),

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from noetl.dsl.document import Document, Part, Router
-from noetl.dsl.document.base import Key, declared, models_below
-from noetl.dsl.document.keys import keys_near
-from noetl.dsl.document.schema_forms import told_apart
-from noetl.dsl.document.schema_keychain import add_keychain
-from noetl.dsl.document.schema_kinds import add_kinds, of_workbook
+from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
+from noetl.dsl.document.keychain import add_keychain
+from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
+from noetl.dsl.document.schema_tools import add_kinds, of_workbook
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
-
-Schema: TypeAlias = dict[str, Any]
 
 #: What is a number or a text, and of texts only some are.
 _DURATION: Final = (
@@ -37,14 +34,13 @@ def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
     parts = {"Document": schema, **schema["$defs"]}
     for name, part in parts.items():
         model = _MODELS[name]
-        keys = declared(model)
+        keys = declared_keys(model)
         part.update(_demands(keys))
-        _close(part, is_open=model.is_open)
-        _add_spellings(model, part)
+        _close(model, part)
         for key, found in part["properties"].items():
             given = _without_null(found) if key in part.get("required", ()) else found
             unit = keys[key].unit if key in keys else None
-            part["properties"][key] = told_apart(_tidy(given, unit), parts)
+            part["properties"][key] = tell_apart(_tidy(given, unit), parts)
     add_kinds(schema["$defs"], kinds)
     add_keychain(schema)
     schema["properties"]["workbook"] = of_workbook(schema["properties"]["workbook"])
@@ -70,18 +66,14 @@ def _demands(keys: Mapping[str, Key]) -> Schema:
     return made
 
 
-def _close(part: dict[str, Any], *, is_open: bool) -> None:
+def _close(model: type[Part], part: Schema) -> None:
+    """Only declared keys are known, and those that are rewritten before the model reads them; of a
+    router these are the keys of arcs."""
     del part["title"]
     _put_on_one_line(part)
     part.pop("additionalProperties", None)
-    if not is_open:
-        part["patternProperties"] = {"^x-": {}}
-        part["additionalProperties"] = False
-
-
-def _add_spellings(model: type[Part], part: dict[str, Any]) -> None:
-    """Keys that are rewritten before the model reads them. A router's are none: they are those of
-    arcs."""
+    if not model.is_open:
+        part |= CLOSED
     for key in sorted(keys_near(model)) if model is not Router else ():
         part["properties"].setdefault(key, {})
 

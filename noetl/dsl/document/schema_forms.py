@@ -15,10 +15,25 @@ Schema: TypeAlias = dict[str, Any]
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
 _MAPPINGS: Final = "object"
+REF: Final = "#/$defs/"
+#: Of a mapping that has no other keys than its properties and those that are the author's.
+CLOSED: Final[Schema] = {"patternProperties": {"^x-": {}}, "additionalProperties": False}
 
 
-def _has(*keys: str) -> Schema:
+def has_any(*keys: str) -> Schema:
+    """A mapping with any of `keys`."""
     return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def if_then(condition: Schema, then: Schema, other: Schema | None = None) -> Schema:
+    """`then` where `condition` holds, else `other`."""
+    return {"if": condition, "then": then, **({"else": other} if other is not None else {})}
+
+
+def branches_of(node: Schema) -> list[Schema]:
+    """The forms of `node`, those of its forms among them; `node` itself where it has one."""
+    inner = node.get("anyOf") or node.get("oneOf")
+    return [node] if inner is None else [branch for one in inner for branch in branches_of(one)]
 
 
 #: The label of a task, with the task below it.
@@ -26,38 +41,27 @@ _LABEL: Final[Schema] = {"maxProperties": 1, "minProperties": 1, "additionalProp
 #: Of several forms that are mappings: by which keys each is known. One may have none, and is what
 #: the others are not.
 _KNOWN_BY: Final[Mapping[str, Schema]] = {
-    "Arc": {**_has("step", "then", "else"), "not": _has("arcs", "spec")},
-    "Destination": _has("step"),
-    "Target": _has("step"),
-    "NamedTask": {**_has("tool"), "not": _has("kind")},
-    "NamedActions": _has("actions"),
-    "ElseThen": _has("then"),
-    "ElseAllow": _has("then"),
+    "Arc": {**has_any("step", "then", "else"), "not": has_any("arcs", "spec")},
+    "Destination": has_any("step"),
+    "Target": has_any("step"),
+    "NamedTask": {**has_any("tool"), "not": has_any("kind")},
+    "NamedActions": has_any("actions"),
+    "ElseThen": has_any("then"),
+    "ElseAllow": has_any("then"),
 }
-_REF: Final = "#/$defs/"
 
 
-def told_apart(node: Any, parts: Mapping[str, Schema]) -> Any:
+def tell_apart(node: Any, parts: Mapping[str, Schema]) -> Any:
     """`node` with every union in it as conditions. `parts` are the models by name."""
     if isinstance(node, list):
-        return [told_apart(inner, parts) for inner in node]
+        return [tell_apart(inner, parts) for inner in node]
     if not isinstance(node, dict):
         return node
-    made = {key: told_apart(inner, parts) for key, inner in node.items() if key not in ("anyOf", "oneOf")}
-    union = node.get("anyOf") or node.get("oneOf")
-    if union is None:
+    made = {key: tell_apart(inner, parts) for key, inner in node.items() if key not in ("anyOf", "oneOf")}
+    forms = branches_of(node)
+    if forms == [node]:
         return made
-    branches = [told_apart(branch, parts) for branch in _flat(union)]
-    return {**made, **_conditions(branches, parts)}
-
-
-def _flat(union: list[Any]) -> list[Any]:
-    """Forms of forms are forms."""
-    found: list[Any] = []
-    for branch in union:
-        inner = branch.get("anyOf") or branch.get("oneOf")
-        found += [branch] if inner is None else _flat(inner)
-    return found
+    return {**made, **_conditions([tell_apart(form, parts) for form in forms], parts)}
 
 
 def _conditions(branches: list[Schema], parts: Mapping[str, Schema]) -> Schema:
@@ -72,8 +76,8 @@ def _conditions(branches: list[Schema], parts: Mapping[str, Schema]) -> Schema:
         return {"anyOf": branches}
     rules = [rule for name, found in by_type.items() if (rule := _rule(name, found, parts))]
     types = [name for name in _TYPES if name in by_type]
-    told: Schema = {} if len(types) == len(_TYPES) else {"type": types if len(types) > 1 else types[0]}
-    return {**told, **({"allOf": rules} if rules else {})}
+    allowed: Schema = {} if len(types) == len(_TYPES) else {"type": types if len(types) > 1 else types[0]}
+    return {**allowed, **({"allOf": rules} if rules else {})}
 
 
 def _types(branch: Schema) -> tuple[str, ...]:
@@ -89,33 +93,30 @@ def _types(branch: Schema) -> tuple[str, ...]:
 def _rule(name: str, found: list[Schema], parts: Mapping[str, Schema]) -> Schema | None:
     meant = _of_mappings(found, parts) if name == _MAPPINGS else found[0]
     more = {key: inner for key, inner in meant.items() if key != "type"}
-    return {"if": {"type": name}, "then": more} if more else None
+    return if_then({"type": name}, more) if more else None
 
 
 def _of_mappings(found: list[Schema], parts: Mapping[str, Schema]) -> Schema:
     """A chain of conditions that ends with the form that is not known by a key."""
-    known = [(condition, one) for one in found if (condition := _known_by(one, found, parts)) is not None]
-    others = [one for one in found if _known_by(one, found, parts) is None]
+    known = [(condition, one) for one in found if (condition := _condition_of(one, found, parts)) is not None]
+    others = [one for one in found if _condition_of(one, found, parts) is None]
     if len(found) == 1 or len(others) != 1:
         return found[0] if len(found) == 1 else {"anyOf": found}
     chain = others[0]
     for condition, one in reversed(known):
-        chain = {"if": condition, "then": one, "else": chain}
+        chain = if_then(condition, one, chain)
     return chain
 
 
-def _known_by(branch: Schema, found: list[Schema], parts: Mapping[str, Schema]) -> Schema | None:
-    name = branch.get("$ref", "").removeprefix(_REF)
+def _condition_of(branch: Schema, found: list[Schema], parts: Mapping[str, Schema]) -> Schema | None:
+    name = branch.get("$ref", "").removeprefix(REF)
     if name == "ResultSpec":
-        return _has(*parts[name]["properties"])
+        return has_any(*parts[name]["properties"])
     if name in _KNOWN_BY:
         return _KNOWN_BY[name]
-    if isinstance(branch.get("additionalProperties"), dict) and _holds_itself(branch, found):
+    values = branch.get("additionalProperties")
+    if isinstance(values, dict) and values in found:
         # A task without a kind and with one key is a label, whatever it is called.
-        tools = any(one.get("$ref") == f"{_REF}Tool" for one in found)
-        return {**_LABEL, **({"not": _has("kind")} if tools else {})}
+        tools = any(one.get("$ref") == f"{REF}Tool" for one in found)
+        return {**_LABEL, **({"not": has_any("kind")} if tools else {})}
     return None
-
-
-def _holds_itself(branch: Schema, found: list[Schema]) -> bool:
-    return branch["additionalProperties"] in found

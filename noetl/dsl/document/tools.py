@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import Field, Tag
 
 from noetl.dsl.document.base import (
     Assigned,
@@ -18,6 +18,7 @@ from noetl.dsl.document.base import (
     SetCtx,
     SetIter,
     expect,
+    is_labelled,
     older,
 )
 from noetl.dsl.document.classic import RetryForm, SinkForm
@@ -172,25 +173,15 @@ class Tool(Part):
     """The same as `spec.result.select`, and wins."""
 
 
-def _item(value: object) -> str | None:
-    match value:
-        case str():
-            return "<text>"
-        case Mapping() if (
-            "kind" not in value and len(value) == 1 and isinstance(next(iter(value.values())), Mapping)
-        ):
-            return "<label>"
-        case Mapping() | BaseModel():
-            return "<mapping>"
-        case _:
-            return None
+def _item(form: Mapping[str, Any]) -> str:
+    return "<label>" if "kind" not in form and is_labelled(form) else "<mapping>"
 
 
 ToolItem = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[dict[str, Tool], Tag("<label>")]
     | Annotated[Tool, Tag("<mapping>")],
-    Discriminator(_item, custom_error_type="shape", custom_error_message="a task (a mapping with kind)"),
+    expect("a task (a mapping with kind)", _item),
 ]
 
 ToolForm = Annotated[

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
-from noetl.dsl.document.keys import examples, keys_near, keys_of_spec
+from noetl.dsl.document.base import examples, given_keys, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.report import DottedNames, ProblemReport
@@ -78,33 +78,16 @@ def unknown_keys(
     """The keys that mean nothing in this part. `elsewhere` are keys that belong to another part,
     with the hint that says to which."""
     model = type(part)
-    known = canonical_keys(model)
-    for key in (*(part.model_extra or {}), *_meaningless(part)):
+    known, given, extra = canonical_keys(model), given_keys(part), list(part.model_extra or {})
+    # Other spellings that are left have values with which they mean nothing.
+    for key in (*extra, *(key for key in given if key in spellings_of(model))):
         if key in except_for:
             continue
         misplaced = "put it under spec:" if key in keys_of_spec(model) else elsewhere.get(key)
         hint = misplaced or names.suggest(key, known, f"known here: {', '.join(known)}")
         message = f"the key {shown(key)} means nothing here"
         near = () if misplaced else keys_near(model)
-        yield from unknown_key((*path, key), message, hint, near, _keys_of(part))
-
-
-def _keys_of(part: Part) -> frozenset[str]:
-    """The keys that the part has, as the document writes them."""
-    fields = type(part).model_fields
-    return frozenset(
-        (fields[name].alias or name) if name in fields else name for name in part.model_fields_set
-    )
-
-
-def _meaningless(part: Part) -> Iterator[str]:
-    """The keys that mean something with other values than this one: those that do were
-    rewritten."""
-    spelled = spellings_of(type(part))
-    for name in part.model_fields_set & type(part).model_fields.keys():
-        key = type(part).model_fields[name].alias or name
-        if key in spelled:
-            yield key
+        yield from unknown_key((*path, key), message, hint, near, {*given, *extra})
 
 
 def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:
@@ -146,27 +129,21 @@ def fault_of(
     said."""
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
     if fault.choices and isinstance(value, str):
-        choices = _choices(fault.choices)
+        texts = ",".join(fault.choices).replace(" or ", ",")
+        choices = [word.strip(" '") for word in texts.split(",")]
         hint = names.suggest(value, choices, "")
         return Finding(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
     expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
-    told = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
+    found = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
     if may_be_secret and not set(fault.expected) <= set(_WORDS.values()):
         # It is of the right type.
-        told = ""
-    hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
+        found = ""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    hint = "quote it" if is_number and "text" in fault.expected else ""
     hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
     key = str(path[-1]) if path else ""
     hint = hint or (f"write {key}: {examples()[key]}" if key in examples() else "")
-    return Finding(Code.TYPE, path, f"{name} must be {expected}{told}", hint)
-
-
-def _choices(texts: list[str]) -> list[str]:
-    return [word.strip(" '") for text in texts for word in text.replace(" or ", ",").split(",")]
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return Finding(Code.TYPE, path, f"{name} must be {expected}{found}", hint)
 
 
 def _kind_of(value: Json) -> str:

@@ -1,13 +1,16 @@
-"""Where tools read and write files: below roots on this machine, and in stores that fsspec knows.
+"""Where artifacts are kept, below roots on this machine and in stores that fsspec knows, and their
+content as bytes.
 
-A name never leads out of its root, whatever it is spelled like and whatever links lie below.
-"""
+A name never leads out of its root, whatever it is spelled like and whatever links lie below."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
-import os
-import secrets
+import hashlib
+import json
+import mimetypes
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from noetl.atomic import is_draft, replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
@@ -24,8 +28,8 @@ from noetl.tools.kit.http.addresses import AddressGuard, check_host
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its
-#: own, with its guard.
+#: Schemes of object stores → the package that brings the driver. Not http: that is another
+#: tool, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
 
@@ -66,14 +70,14 @@ class ArtifactObject:
 
     def read_to(self, target: Path) -> None:
         """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
-        with _explain_errors(self.uri), _draft_of(target) as draft:
+        with _explain_errors(self.uri), replace_file(target) as draft:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
-        """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
+        """Replaces it by a local file, as a whole. Raises ToolError."""
         with _explain_errors(self.uri):
             if self.is_local:
-                with _draft_of(Path(self.path)) as draft:
+                with replace_file(Path(self.path)) as draft:
                     shutil.copyfile(source, draft)
                 return
             self.files.makedirs(self.path.rsplit("/", 1)[0], exist_ok=True)
@@ -85,7 +89,7 @@ class ArtifactObject:
             found = self.files.find(self.path, detail=True) if self.files.isdir(self.path) else {}
         start = len(self.path.rstrip("/")) + 1
         listed = sorted((str(path)[start:], int(info["size"])) for path, info in found.items())
-        return [one for one in listed if not _is_draft(one[0])]
+        return [one for one in listed if not is_draft(one[0])]
 
 
 def place_of(
@@ -160,25 +164,6 @@ def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, st
 
 
 @contextlib.contextmanager
-def _draft_of(target: Path) -> Iterator[Path]:
-    """A draft beside `target` that takes its place when the block went well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{secrets.token_hex(8)}.draft")
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _is_draft(name: str) -> bool:
-    last = name.rpartition("/")[2]
-    return last.startswith(".") and last.endswith(".draft")
-
-
-@contextlib.contextmanager
 def _explain_errors(uri: str) -> Iterator[None]:
     """What goes wrong on the way to an object, in one sentence."""
     try:
@@ -201,3 +186,66 @@ def _explain_errors(uri: str) -> Iterator[None]:
 
 def _why(error: Any) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")
+
+
+JSON: Final = "application/json"
+#: Python's own, without the files of the system.
+_TYPES: Final = mimetypes.MimeTypes()
+_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
+_TYPES.add_type("application/x-ndjson", ".ndjson")
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
+
+
+def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
+    """Bytes and content type. Raises ToolError where `data` is not in that encoding."""
+    if encoding is not None:
+        try:
+            return base64.b64decode(data, validate=True), "application/octet-stream"
+        except ValueError as error:
+            raise ToolError("client_error", f"`data` is not base64: {error}.") from error
+    if isinstance(data, str):
+        return data.encode("utf-8", "replace"), "text/plain"
+    return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), JSON
+
+
+def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
+    """`{data, content_type}`, and `encoding` where it is not text. Raises ToolError where the bytes
+    are not of that type."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        if path:
+            raise ToolError("client_error", "`path` needs a value; this artifact is no text.") from None
+        found = content_type or "application/octet-stream"
+        return {"data": base64.b64encode(content).decode(), "content_type": found, "encoding": "base64"}
+    if path or content_type.partition(";")[0] == JSON or content_type.endswith("+json"):
+        try:
+            return {"data": part(json.loads(text), path), "content_type": content_type or JSON}
+        except (ValueError, RecursionError) as error:
+            raise ToolError("client_error", f"The artifact is not JSON: {error}.", type="NotJson") from error
+    return {"data": text, "content_type": content_type or "text/plain"}
+
+
+def part(value: Json, path: str | None) -> Json:
+    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without
+    a path."""
+    for name in path.split(".") if path else ():
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and _INDEX.fullmatch(name) and -len(value) <= int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def guess_type(name: str) -> str | None:
+    """The content type that the end of a name stands for: on every machine the same."""
+    found, packed = _TYPES.guess_type(name)
+    return found if packed is None else "application/octet-stream"
+
+
+def measure(path: Path) -> dict[str, Json]:
+    """`{bytes, sha256}` of a file."""
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

@@ -1,98 +1,131 @@
-"""What one call does on its connection to DuckDB: statements or rows."""
+"""One call on its connection to DuckDB: it runs statements, or writes rows."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
-from noetl.tools.duckdb.errors import first_line
-from noetl.tools.duckdb.read import is_exact, parse_json_columns, table_types, with_parquet_columns
-from noetl.tools.duckdb.write import write_rows
+from noetl.tools.duckdb.open import first_line
+from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.rows import TableWrite
+from noetl.tools.sql.calls import (
+    ROWS,
+    RowCollector,
+    SqlCall,
+    SqlErrors,
+    StatementResult,
+    refuse_interrupted,
+    refuse_too_large,
+    result_of,
+)
+from noetl.tools.sql.rows import quote
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, refuse_too_large, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_SHOWN = 200
-_FETCH = 10_000
-_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
+#: Types that Parquet has not, or has with less in them.
+_INEXACT: Final = re.compile(
+    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|"
+    r"GEOMETRY|NULL"
+)
+#: Types of a column that a table written as text can have.
+_PLAIN: Final = re.compile(
+    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|"
+    r"UUID|JSON|BLOB"
+)
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+_FETCH: Final = 10_000
+_LINE: Final = re.compile(r"^LINE (\d+):", re.MULTILINE)
+_ADVICE: Final = (
+    " (names of files stand in the text or are parameters; `files` names what else SQL reaches; with "
+    "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class DuckDbCall:
-    """What a call asks for."""
+class DuckDbErrors(SqlErrors):
+    """Explains errors of DuckDB."""
 
-    bound: list[BoundStatement]
-    write: TableWrite | None
-    transaction: bool
-    has_lines: bool
-    bounds: ResultBounds
-    #: Where files of large answers may lie.
-    folder: Path | None = None
-    #: Runs once, before statement `free`: the connection is not confined yet.
-    confine: Callable[[], None] | None = None
-    free: int = 0
+    section = "duckdb"
+
+    @contextlib.contextmanager
+    def explain(self, place: int | str = ROWS) -> Iterator[None]:
+        """`place`: see `SqlErrors.failure`. Raises ToolError for what DuckDB raises."""
+        import duckdb  # see `DatabaseSetup`
+
+        try:
+            yield
+        except duckdb.Error as error:
+            cause, line = first_line(error), None
+            if isinstance(place, int):
+                cause += _ADVICE if isinstance(error, duckdb.PermissionException) else ""
+                counted = _LINE.search(str(error))
+                line = self.bound[place].statement.line + int(counted[1]) - 1 if counted else None
+            raise self.failure(
+                place,
+                error,
+                cause,
+                {},
+                kind="limit" if isinstance(error, duckdb.OutOfMemoryException) else "sql",
+                retryable=isinstance(error, duckdb.TransactionException),
+                line=line,
+            ) from error
 
 
 class DuckDbAttempt:
-    """The statements of one call, and their results."""
+    """The statements of one call, and their results. Files of large answers lie in `folder`.
+    `confine`, where it is given, runs before statement `free`, or before rows are written: until
+    then the connection is not confined."""
 
-    def __init__(self, connection: DuckDBPyConnection, order: DuckDbCall, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        order: SqlCall,
+        stop: StopSignal,
+        folder: Path,
+        confine: Callable[[], None] | None,
+        free: int,
+    ) -> None:
         self._connection = connection
         self._order = order
-        self._bound = order.bound
         self._stop = stop
+        self._folder = folder
+        self._confine = confine
+        self._free = free
+        self._errors = DuckDbErrors(order.bound, order.has_lines)
 
     def run(self) -> dict[str, Json]:
         """The result. Raises ToolError; what is not committed by then goes with the connection."""
-        if not self._order.transaction and self._order.write is None:
+        if not self._order.transaction:
             return self._do()
         self._connection.execute("BEGIN")
         result = self._do()
-        with self._explain_errors(len(self._bound) - 1):
+        with self._errors.explain(self._order.last):
             self._connection.execute("COMMIT")
         return result
 
     def _do(self) -> dict[str, Json]:
         if self._order.write is None:
-            return result_of([self._answer(*each) for each in enumerate(self._bound)])
-        with self._explain_errors(-1):
-            self._confine(0)
-            return write_rows(self._connection, self._order.write, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._stop.pulled:
-            raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
-
-    @contextlib.contextmanager
-    def _explain_errors(self, index: int) -> Iterator[None]:
-        import duckdb  # see `duckdb_open`
-
-        try:
-            yield
-        except duckdb.Error as error:
-            raise self._error(error, index) from error
+            return result_of([self._answer(*each) for each in enumerate(self._order.bound)])
+        with self._errors.explain():
+            if self._confine is not None:
+                self._confine()
+            return write_rows(self._connection, self._order.write, partial(refuse_interrupted, self._stop))
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
-        self._go_on()
-        with self._explain_errors(index):
-            self._confine(index)
+        refuse_interrupted(self._stop)
+        with self._errors.explain(index):
+            if self._confine is not None and index == self._free:
+                self._confine()
             return self._run(bound, index)
-
-    def _confine(self, index: int) -> None:
-        if self._order.confine is not None and index == self._order.free:
-            self._order.confine()
 
     def _run(self, bound: BoundStatement, index: int) -> StatementResult:
         # From the first word on: DuckDB counts lines of errors in two ways where a comment stands
@@ -101,38 +134,37 @@ class DuckDbAttempt:
         kind, yields = self._kind(text)
         cursor = self._connection.execute(text, dict(bound.values) or None)
         described = cursor.description or []
-        rows = cursor.fetchmany(_FETCH) if described else []
+        block = cursor.fetchmany(_FETCH) if described else []
         if not yields and [column[0] for column in described] in ([], ["Count"]):
-            return StatementResult([], [], int(rows[0][0]) if rows else 0, kind)
+            return StatementResult([], [], int(block[0][0]) if block else 0, kind)
         names = unique_names(column[0] for column in described)
         types = [str(column[1]) for column in described]
-        gathered = RowCollector(self._place(index), names, self._order.bounds, table_types(names, types))
-        with contextlib.closing(gathered):
-            while rows:
-                gathered.add(parse_json_columns(rows, types))
-                self._go_on()
-                if gathered.is_large and kind == "SELECT" and is_exact(types):
+        rows = RowCollector(self._errors.place(index), names, self._order.bounds, table_types(names, types))
+        with contextlib.closing(rows):
+            while block:
+                rows.add(parse_json_columns(block, types))
+                refuse_interrupted(self._stop)
+                if rows.is_large and kind == "SELECT" and is_exact(types):
                     return self._keep(with_parquet_columns(text, names, types), bound, names, index)
-                rows = cursor.fetchmany(_FETCH)
-            return gathered.answer(kind)
+                block = cursor.fetchmany(_FETCH)
+            return rows.answer(kind)
 
     def _keep(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by
         itself."""
-        folder, shelf = self._order.folder, self._order.bounds.shelf
-        assert folder is not None
+        shelf = self._order.bounds.shelf
         assert shelf is not None  # otherwise nothing is large
-        path = folder / f"rows-{index}.parquet"
+        path = self._folder / f"rows-{index}.parquet"
         self._connection.execute(
             f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
         )
         count = self._connection.fetchall()[0][0]
-        refuse_too_large(self._place(index), path.stat().st_size, shelf.most_bytes)
+        refuse_too_large(self._errors.place(index), path.stat().st_size, shelf.most_bytes)
         return StatementResult(names, shelf.put_parquet(path), int(count), "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
-        import duckdb  # see `duckdb_open`
+        import duckdb  # see `DatabaseSetup`
 
         parsed = self._connection.extract_statements(text)
         if not parsed:
@@ -140,36 +172,44 @@ class DuckDbAttempt:
         results = list(parsed[-1].expected_result_type)
         return parsed[-1].type.name, results == [duckdb.ExpectedResultType.QUERY_RESULT]
 
-    def _error(self, error: Exception, index: int) -> ToolError:
-        name = type(error).__name__
-        kind = "limit" if name == "OutOfMemoryException" else "sql"
-        if index < 0:
-            return ToolError(
-                kind,
-                f"The rows cannot be written: {first_line(error)}",
-                retryable=name == "TransactionException",
-                type=name,
-                extras={"duckdb": {}},
-            )
-        bound = self._bound[index]
-        line = bound.statement.line
-        if told := _LINE.search(str(error)):
-            line += int(told[1]) - 1
-        hint = ""
-        if name == "PermissionException":
-            hint = (
-                " (names of files stand in the text or are parameters; `files` names what else "
-                "SQL reaches; with "
-                "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
-            )
-        return ToolError(
-            kind,
-            f"{self._place(index)} failed at line {line}: {first_line(error)}{hint}",
-            retryable=name == "TransactionException",
-            type=name,
-            line=line if self._order.has_lines else None,
-            extras={"duckdb": {"statement_index": index, "statement": bound.statement.text[:_SHOWN]}},
-        )
 
-    def _place(self, index: int) -> str:
-        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
+def is_exact(types: Sequence[str]) -> bool:
+    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
+    decimals)."""
+    # JSON in a list or a structure is text to the driver, and would be a value behind Parquet.
+    return all(kind in ("HUGEINT", "JSON") or not (_INEXACT.search(kind) or "JSON" in kind) for kind in types)
+
+
+def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
+    """The types that columns of a text table can have; the others follow their values."""
+    known = {name: kind for name, kind in zip(names, types, strict=True) if _PLAIN.fullmatch(kind)}
+    return known | {
+        name: "TIMESTAMPTZ" for name, kind in zip(names, types, strict=True) if kind == _WITH_ZONE
+    }
+
+
+def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str]) -> str:
+    """The query `text` with columns that Parquet has."""
+    chosen = ", ".join(
+        f"CAST({quote(name)} AS DECIMAL(38,0)) AS {quote(name)}" if kind == "HUGEINT" else quote(name)
+        for name, kind in zip(names, types, strict=True)
+    )
+    # On a line of its own: the statement may end in a comment.
+    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quote, names))})"  # noqa: S608 - quoted
+
+
+def parse_json_columns(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:
+    """The rows, with what is in columns of JSON in the place of its text."""
+    if "JSON" not in types:
+        return rows
+    return [
+        [_value(cell) if kind == "JSON" else cell for cell, kind in zip(row, types, strict=True)]
+        for row in rows
+    ]
+
+
+def _value(cell: object) -> object:
+    if isinstance(cell, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(cell)
+    return cell

@@ -8,7 +8,7 @@ outward stands first and runs before it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,8 @@ _STATEMENTS: Final = {
     "attach": frozenset({"attach", "database", "exists", "replace"}),
     "load": frozenset({"load"}),
 }
+#: Of these the names that are written.
+_WRITES: Final = (("copy", "to"), ("export", "database"), ("export", "to"))
 #: What DuckDB reads where it stands in the place of a table.
 _TABLE_FILE: Final = re.compile(r"\.[A-Za-z]\w{1,9}(\.(gz|zst))?$")
 #: Functions with `FROM` between their arguments.
@@ -87,7 +89,7 @@ def locate_files(
     """The statements with absolute names of files, which are added to `grants`.
 
     `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for
-    files refuses, for one that SQL computes where nobody could hold it to the rule, and for a
+    files refuses, for one that SQL computes where it could not be held to the rule, and for a
     statement that needs `allow_external`."""
     refuse_files_of_its_own(bounds)
     if not external:
@@ -106,16 +108,21 @@ class _Statement:
         self._policy = policy
         self._grants = grants
         self._external = external
-        self._tokens = [one for one in tokens(self._text) if one.kind not in ("space", "comment")]
         self._values: dict[str, Json] = dict(bound.values)
+        self._tokens = [one for one in tokens(self._text) if one.kind not in ("space", "comment")]
+        # What stands before the first token, and behind the last one, is no word and no literal.
+        self._words = [*("" if one.kind == "quoted" else one.text.lower() for one in self._tokens), ""]
+        self._literals = [*(_literal_of(one, bound.values) for one in self._tokens), None]
         self._edits: list[tuple[SqlToken, str]] = []
-        self._verb = self._found_verb()
+        self._verb = self._find_verb()
 
     def locate(self) -> BoundStatement:
-        for at in list(self._names()):
+        for at in list(self._find_names()):
             self._locate(at)
         if self._external:
-            self._grant_hosts()
+            # The hosts that stand anywhere in the text, or are its parameters.
+            hosts = (host for literal in self._literals for host in _HOST.findall(str(literal or "")))
+            self._grants.hosts.extend(f"{host}/" for host in hosts)
         if not _sees_links():
             self._refuse_others()
         if not self._edits:
@@ -124,22 +131,28 @@ class _Statement:
         for token, name in sorted(self._edits, key=lambda edit: edit[0].start):
             text, done = text + self._text[done : token.start] + name, token.end
         text += self._text[done:]
-        # DuckDB takes no value that nothing names any more.
-        used = {text[one.start + 1 : one.end] for one in tokens(text) if one.kind == "word"}
+        # DuckDB takes no value that the text does not name any more.
+        used = {one.text.removeprefix("$") for one in tokens(text) if one.kind == "word"}
         values = {key: value for key, value in self._values.items() if key in used}
         return replace(self._bound, pieces=(text,), values=values)
 
-    # --- where names stand
-    # ---------------------------------------------------------------------------------
+    def _find_verb(self) -> str:
+        """The statement's first word; of EXPLAIN and PREPARE that of the statement inside."""
+        at = 0
+        while self._words[at] in ("explain", "analyze"):
+            at += 1
+        if self._words[at] == "prepare" and "as" in self._words:
+            at = self._words.index("as", at) + 1
+        return self._words[at]
 
-    def _names(self) -> Iterator[int]:
+    def _find_names(self) -> Iterator[int]:
         """Where the tokens stand that name files."""
         words = _STATEMENTS.get(self._verb, frozenset[str]())
         opened: list[str] = []
         for at in range(len(self._tokens)):
-            word = self._word(at)
+            word = self._words[at]
             if word == "(":
-                opened.append(self._word(at - 1))
+                opened.append(self._words[at - 1])
                 yield from self._arguments(at)
             elif word == ")":
                 opened = opened[:-1]
@@ -149,84 +162,77 @@ class _Statement:
                 yield at + 1
 
     def _operand(self, at: int) -> Iterator[int]:
-        if self._is_value(at):
+        if self._literals[at] is not None:
             yield at
-        elif self._word(at) == "(" or self._is_quoted(at):
+        elif self._words[at] == "(" or (at < len(self._tokens) and self._tokens[at].kind == "quoted"):
             self._refuse_computed(self._verb.upper(), past=self._verb == "attach")
 
     def _arguments(self, at: int) -> Iterator[int]:
         """The names in the first argument of the function whose parenthesis stands at `at`."""
-        function = self._word(at - 1) or str(self._value(at - 1) or "").lower()
+        function = self._words[at - 1] or str(self._literals[at - 1] or "").lower()
         if function not in _RUNS and not _READS.fullmatch(function):
             return
         inner = list(self._first_argument(at + 1))
-        if inner and self._word(inner[0]) == "[" and self._word(inner[-1]) == "]":
-            inner = [one for one in inner[1:-1] if self._word(one) != ","]
+        if inner and self._words[inner[0]] == "[" and self._words[inner[-1]] == "]":
+            inner = [one for one in inner[1:-1] if self._words[one] != ","]
         elif len(inner) > 1:
             inner = []
-        if not inner or not all(map(self._is_value, inner)):
+        if not inner or any(self._literals[one] is None for one in inner):
             self._refuse_computed(f"{function}()", past=_PAST.fullmatch(function) is not None)
         elif function in _RUNS:
-            self._look_into(inner)
+            # SQL in a text is read like any other; names in it have to be absolute.
+            for one in inner:
+                text = replace(self._bound, pieces=(str(self._literals[one]),), values={})
+                _Statement(text, self._policy, self._grants, self._external).locate()
         else:
             yield from inner
 
     def _first_argument(self, at: int) -> Iterator[int]:
         depth = 0
-        while at < len(self._tokens):
-            word = self._word(at)
+        for here in range(at, len(self._tokens)):
+            word = self._words[here]
             if depth == 0 and word in (",", ")"):
                 return
             depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
-            yield at
-            at += 1
-
-    def _look_into(self, texts: Sequence[int]) -> None:
-        """SQL in a text is read like any other; names in it have to be absolute."""
-        for at in texts:
-            inner = replace(self._bound, pieces=(str(self._value(at)),), values={})
-            _Statement(inner, self._policy, self._grants, self._external).locate()
+            yield here
 
     def _refuse_computed(self, where: str, *, past: bool) -> None:
         """DuckDB itself holds what is computed to what it was granted, but not what opens files
         `past` it, and before 2.0 it does not see where links lead."""
         if past or not _sees_links():
             raise bad_path(
-                f"{where} is given a name that SQL computes, and nobody can see where that "
-                "leads; write the name itself, or "
-                "bind it as a parameter."
+                f"{where} is given a name that SQL computes, and no one can see where that leads; write "
+                "the name itself, or bind it as a parameter."
             )
 
     def _is_table_file(self, at: int, opened: Sequence[str]) -> bool:
         """Whether what follows the word at `at` is a file in the place of a table."""
-        following = self._tokens[at + 1 : at + 2]
-        if self._word(at) not in ("from", "join", ",") or not following or following[0].kind != "quoted":
+        word, following = self._words[at], self._tokens[at + 1 : at + 2]
+        if word not in ("from", "join", ",") or not following or following[0].kind != "quoted":
             return False
-        if self._word(at - 1) == "distinct" or (opened and opened[-1] in _FROM_INSIDE):
+        if self._words[at - 1] == "distinct" or (opened and opened[-1] in _FROM_INSIDE):
             return False
         # Behind a comma it is a table where what stands before it is one.
-        if self._word(at) == "," and not (at >= 2 and self._is_table_file(at - 2, opened)):
+        if word == "," and not (at >= 2 and self._is_table_file(at - 2, opened)):
             return False
-        return _TABLE_FILE.search(str(self._value(at + 1))) is not None
-
-    # --- what becomes of them
-    # ------------------------------------------------------------------------------
+        return _TABLE_FILE.search(str(self._literals[at + 1])) is not None
 
     def _locate(self, at: int) -> None:
-        name, text = self._value(at), self._source(at)
+        """Puts the absolute name in the place of the one at `at`, and grants it."""
+        name, token = self._literals[at], self._tokens[at]
         if not isinstance(name, str) or not name or self._is_elsewhere(name):
             return
         scheme = _FILE_SCHEME.match(name)
         bare = name[scheme.end() :] if scheme else name
-        if text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
+        if token.text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
             return  # a table that is called like a file
-        path = (scheme[0] if scheme else "") + self._grant(bare, self._is_written(at))
-        if text.startswith("$") and not self._is_quoted(at):
-            self._values[f"{text[1:]}_file"] = path
-            self._edits.append((self._tokens[at], f"{text}_file"))
+        path = (scheme[0] if scheme else "") + self._grant(bare, (self._verb, self._words[at - 1]) in _WRITES)
+        if token.text.startswith("$") and token.kind != "quoted":
+            self._values[f"{token.text[1:]}_file"] = path
+            self._edits.append((token, f"{token.text}_file"))
         else:
-            quote = '"' if text.startswith('"') else "'"
-            self._edits.append((self._tokens[at], quote + path.replace(quote, quote * 2) + quote))
+            quote = '"' if token.text.startswith('"') else "'"
+            self._edits.append((token, quote + path.replace(quote, quote * 2) + quote))
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a name means no file of this machine."""
@@ -235,9 +241,6 @@ class _Statement:
         if "://" in name or name.startswith(":memory:"):
             return True
         return self._verb == "attach" and _OTHER_SCHEME.search(name) is not None and not Path(name).exists()
-
-    def _is_written(self, at: int) -> bool:
-        return (self._verb, self._word(at - 1)) in (("copy", "to"), ("export", "database"), ("export", "to"))
 
     def _grant(self, name: str, written: bool) -> str:
         magic = MAGIC.search(name)
@@ -264,16 +267,9 @@ class _Statement:
             self._grants.directories.append(directory)
         return str(directory / magic)
 
-    def _grant_hosts(self) -> None:
-        """Where the network is reached, by the names that stand anywhere in the text or are its
-        parameters."""
-        for at in range(len(self._tokens)):
-            self._grants.hosts.extend(f"{host}/" for host in _HOST.findall(str(self._value(at) or "")))
-
     def _refuse_others(self) -> None:
         """Of what is not known to name a file: names that lead to one that may not be named."""
-        for at in range(len(self._tokens)):
-            value = self._value(at)
+        for value in self._literals:
             if not isinstance(value, str) or not 0 < len(value) < _LONGEST_NAME or "\0" in value:
                 continue
             name = value.removeprefix("file:").replace("//", "/")
@@ -283,50 +279,22 @@ class _Statement:
             ):
                 self._policy.check(found.resolve(), value, _WHAT)
 
-    # --- tokens
-    # --------------------------------------------------------------------------------------------
 
-    def _source(self, at: int) -> str:
-        token = self._tokens[at]
-        return self._text[token.start : token.end]
-
-    def _value(self, at: int) -> Json:
-        """What a literal or a parameter says; None for everything else."""
-        if at >= len(self._tokens):
-            return None
-        text = self._source(at)
-        if text.startswith("$") and self._tokens[at].kind != "quoted":
-            return self._values.get(text[1:])
-        if self._tokens[at].kind != "quoted" or len(text) < 2:
-            return None
-        if dollars := _DOLLARS.fullmatch(text):
-            return dollars[2]
-        text = text if "\\" in text else text.removeprefix("e").removeprefix("E")
-        return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in "'\"" else None
-
-    def _is_quoted(self, at: int) -> bool:
-        return at < len(self._tokens) and self._tokens[at].kind == "quoted"
-
-    def _is_value(self, at: int) -> bool:
-        return self._value(at) is not None
-
-    def _word(self, at: int) -> str:
-        if not 0 <= at < len(self._tokens) or self._tokens[at].kind == "quoted":
-            return ""
-        return self._source(at).lower()
-
-    def _found_verb(self) -> str:
-        """The statement's first word; of EXPLAIN and PREPARE that of the statement inside."""
-        at = 0
-        while self._word(at) in ("explain", "analyze"):
-            at += 1
-        if self._word(at) == "prepare":
-            at = next((one + 1 for one in range(at, len(self._tokens)) if self._word(one) == "as"), at)
-        return self._word(at)
+def _literal_of(token: SqlToken, values: Mapping[str, Json]) -> Json:
+    """What a literal or a parameter says; None for everything else."""
+    text = token.text
+    if text.startswith("$") and token.kind != "quoted":
+        return values.get(text[1:])
+    if token.kind != "quoted" or len(text) < 2:
+        return None
+    if dollars := _DOLLARS.fullmatch(text):
+        return dollars[2]
+    text = text if "\\" in text else text.removeprefix("e").removeprefix("E")
+    return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in "'\"" else None
 
 
 def _sees_links() -> bool:
     """Whether DuckDB judges names by where links lead, as it does from 2.0 on."""
-    import duckdb  # see `duckdb_open`
+    import duckdb  # see `DatabaseSetup`
 
     return int(duckdb.__version__.partition(".")[0]) >= 2

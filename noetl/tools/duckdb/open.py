@@ -1,4 +1,4 @@
-"""Opening a database of DuckDB, and what SQL may reach from there."""
+"""Opens databases of DuckDB, and confines SQL to what it may reach from there."""
 
 from __future__ import annotations
 
@@ -9,18 +9,57 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pydantic import Field
+
 from noetl.errors import ToolError
-from noetl.tools.duckdb.attach import attach
-from noetl.tools.duckdb.config import DuckDbConfig
-from noetl.tools.duckdb.errors import first_line
+from noetl.facts.json import Json
 from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.outward import attach
 from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
+from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.files import MEMORY, LeaseWait
+from noetl.tools.sql.rows import quote_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+def first_line(error: Exception) -> str:
+    """The cause, without the advice that follows it."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+class DuckDbConfig(SqlConfig):
+    """SQL, the database that it runs in, and the files that it may touch."""
+
+    database: str = Field(default=MEMORY, description="Database file; in memory for this task by default.")
+    read_only: bool = Field(default=False, description="Open the database file for reading only.")
+    files: str | list[str] = Field(
+        default_factory=list,
+        description="Files and directories that SQL may reach by names that it computes, and with "
+        "`allow_external` hosts; names in its text need none.",
+    )
+    allow_external: bool = Field(
+        default=False,
+        description="Let SQL reach the network, extensions and other databases, and change settings.",
+    )
+    tables: dict[str, Json] = Field(
+        default_factory=dict,
+        description="Temporary tables from rows: {name: [{column: value}]}, a SQL task's result, or a "
+        "reference to a result; Parquet, CSV and NDJSON are read where they lie.",
+    )
+    attach: dict[str, str | dict[str, Json]] = Field(
+        default_factory=dict,
+        description="Other databases: {alias: credential} or {alias: {type: postgres|sqlite, auth, database, "
+        "read_only}}.",
+    )
+    memory_limit: str = Field(
+        default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"
+    )
+    threads: int = Field(default=2, ge=1, le=256, description="Threads of the database.")
+
 
 _PAUSE_S: Final = 0.05
 
@@ -41,8 +80,8 @@ class DatabaseSetup:
     @contextlib.contextmanager
     def connect(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
         """A connection that is confined to what the configuration names; with `allow_external`
-        whoever uses it calls `confine`. Raises ToolError, and Busy where somebody without a lease
-        has the file."""
+        the caller calls `confine`. Raises ToolError, and DatabaseBusy where a program without a
+        lease has the file."""
         import duckdb  # see `_connect`
 
         connection = self._connect(wait)
@@ -72,11 +111,14 @@ class DatabaseSetup:
         while True:
             try:
                 return duckdb.connect(str(path or MEMORY), read_only=read_only, config=settings)
-            except duckdb.IOException as error:
-                if path is None or "lock" not in str(error).lower():
-                    raise _not_opened(path, error) from error
             except duckdb.Error as error:
-                raise _not_opened(path, error) from error
+                is_locked = isinstance(error, duckdb.IOException) and "lock" in str(error).lower()
+                if path is None or not is_locked:
+                    raise ToolError(
+                        "sql",
+                        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
+                        type=type(error).__name__,
+                    ) from error
             time.sleep(wait.step(path, "another program", _PAUSE_S))
 
     def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
@@ -86,7 +128,7 @@ class DatabaseSetup:
             "temp_directory": str(self.services.scratch / "duckdb"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach`
+            # No secrets are found there, and none stay. Forbidding them altogether breaks `attach`
             # of PostgreSQL.
             "secret_directory": str(self.folder / "secrets"),
             # Otherwise SQL can name Python variables of the worker.
@@ -98,7 +140,7 @@ class DatabaseSetup:
         relative names start from, the objects behind `tables` and the call's own folder, and
         nothing else."""
         if self.policy.start is not None:
-            connection.execute(f"SET home_directory = {_quote_text(str(self.policy.start.resolve()))}")
+            connection.execute(f"SET home_directory = {quote_text(self.policy.start.resolve())}")
         for directory in self.policy.places:
             self.grants.add_directory(directory.resolve(), self.policy)
         self._grant_files()
@@ -123,16 +165,4 @@ class DatabaseSetup:
 
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
-        connection.execute(f"SET {setting} = [{', '.join(_quote_text(str(path)) for path in paths)}]")
-
-
-def _not_opened(path: Path | None, error: Exception) -> ToolError:
-    return ToolError(
-        "sql",
-        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
-        type=type(error).__name__,
-    )
-
-
-def _quote_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        connection.execute(f"SET {setting} = [{', '.join(quote_text(path) for path in paths)}]")

@@ -11,36 +11,29 @@ from pathlib import Path
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Suspension
-from noetl.tools.duckdb.attempt import DuckDbAttempt, DuckDbCall
-from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.attempt import DuckDbAttempt
 from noetl.tools.duckdb.names import AllowedFiles, locate_files
-from noetl.tools.duckdb.open import DatabaseSetup
+from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig
 from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import open_tables
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import RunningCalls
+from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.kit.large import scratch_folder, shelf_of
-from noetl.tools.sql import effects as sql_effects
-from noetl.tools.sql.config import NAMES, WORK, WrittenSql
+from noetl.tools.kit.large import scratch_folder
+from noetl.tools.sql.calls import SqlCall, SqlTool
+from noetl.tools.sql.config import NAMES, WORK, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
-from noetl.tools.sql.rows import write_of
-from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import duckdb_fault
-from noetl.tools.sql.values import ResultBounds
 
-#: Seconds that a call may take where `spec.timeout` says nothing.
-DEADLINE_S = 300.0
 #: How long a call waits in the worker for a database that others have; then it waits outside, at
 #: most so long a time.
 PATIENCE_S = 1.0
 _LONGEST_PAUSE_S = 15.0
 
 
-class DuckDb(Tool):
+class DuckDb(SqlTool):
     """Runs SQL over files and rows, inside of the worker, or writes [rows into a
     table](../tools.md#rows-into-a-table).
 
@@ -102,53 +95,45 @@ class DuckDb(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._scripts = SqlScripts(services)
         self._files = FileLocks(services.scratch / "leases")
-        self._running = RunningCalls()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
-        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
-        deadline_s = call.deadline_s or DEADLINE_S
+        order = self.sql_call(call, config)
         waited_s = float((call.checkpoint or {}).get("waited_s", 0.0))
-        ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
+        ends = time.monotonic() + max(order.deadline_s - waited_s, 0.0)
         try:
-            return self._run(call, config, deadline_s, ends)
+            return self._run(order, config, ends)
         except DatabaseBusy as busy:
             pause_s = min(max(waited_s, PATIENCE_S), _LONGEST_PAUSE_S)
             waited_s += PATIENCE_S + pause_s
-            if waited_s >= deadline_s:
+            if waited_s >= order.deadline_s:
                 raise database_in_use(busy.path, busy.who) from None
-            # Whoever waits longer holds no worker.
+            # A call that waits longer holds no worker.
             return Later(pause_s, {"waited_s": waited_s})
 
-    def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
-        bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
-        policy, grants = self.services.files_of(call), AllowedFiles()
-        statements = locate_files(config.bound(), policy, grants, external=config.allow_external)
+    def _run(self, order: SqlCall, config: DuckDbConfig, ends: float) -> Outcome:
+        policy, grants = self.services.files_of(order.call), AllowedFiles()
+        order = replace(
+            order, bound=locate_files(order.bound, policy, grants, external=config.allow_external)
+        )
         path = database_path(config.database, policy)
         with contextlib.ExitStack() as stack:
-            stop = stack.enter_context(self._running.enter(call))
-            write = write_of(config, self.services.results)
+            stop = stack.enter_context(self.running.enter(order.call))
             patience = min(time.monotonic() + PATIENCE_S, ends)
             wait = LeaseWait(patience, config.read_only, stop.refuse_cancelled)
             stack.enter_context(self._files.hold(path, wait))
             tables = stack.enter_context(open_tables(config.tables, self.services.results))
-            folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
+            folder = Path(stack.enter_context(scratch_folder(order.bounds.shelf)))
             database = DatabaseSetup(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.connect(wait))
-            order = DuckDbCall(statements, write, config.transaction, config.is_one_text, bounds, folder)
-            if config.allow_external:
-                order = replace(
-                    order, confine=partial(database.confine, connection), free=outward(statements)
-                )
+            confine = partial(database.confine, connection) if config.allow_external else None
+            attempt = DuckDbAttempt(connection, order, stop, folder, confine, outward(order.bound))
             with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
-                    result = DuckDbAttempt(connection, order, stop).run()
+                    result = attempt.run()
                 except ToolError as error:
-                    raise stop.why(error, deadline_s) from error
-        warnings = sorted(bounds.notes) + (write.warnings() if write else [])
-        meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
-        return succeeded(result, meta, duckdb={"statements": len(statements)})
+                    raise stop.why(error, order.deadline_s) from error
+        return order.outcome(result, duckdb={"statements": len(order.bound)})
 
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
@@ -157,7 +142,7 @@ class DuckDb(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
-        place = "DuckDB in memory" if database == MEMORY else sql_effects.file("DuckDB", database, config)
+        place = "DuckDB in memory" if database == MEMORY else describe_file("DuckDB", database, config)
         files = [f"files below {effects.one_line(name)}" for name in effects.as_list(config.get("files"))]
         attached = config.get("attach")
         others = (
@@ -165,10 +150,4 @@ class DuckDb(Tool):
             if isinstance(attached, Mapping)
             else []
         )
-        return (*sql_effects.sql(config, place), *files, *others)
-
-    def interrupt(self, call: Call) -> None:
-        self._running.interrupt(call)
-
-    def close(self) -> None:
-        self._scripts.close()
+        return (*describe_sql(config, place), *files, *others)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.http.files import body_file, keep_body
-from noetl.tools.http.request import HttpConfig, add_credentials, limits_of, order_of
+from noetl.tools.http.request import HttpConfig, limits_of, order_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.call_secrets import hide
+from noetl.tools.kit.call_secrets import current_mask, hide
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
-from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
+from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, TokenRoute, grant_of
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, same_origin
+from noetl.tools.kit.large import retention_of
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
-    from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits
+    from noetl.tools.kit.http.transport import HttpClient
 
 
 class Http(Tool):
@@ -99,7 +104,7 @@ class Http(Tool):
         self._wire: tuple[HttpClient, AccessTokens] | None = None
 
     def run(self, call: Call, config: HttpConfig) -> Outcome:
-        limits = _running(limits_of(config, call, self.services))
+        limits = _share_time(limits_of(config, call, self.services))
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
         hide(grant.secrets, (name for name, _ in grant.params))
@@ -125,17 +130,15 @@ class Http(Tool):
     def _exchange(
         self, order: HttpRequest, grant: RequestCredentials, limits: Callable[[], RequestLimits]
     ) -> HttpResponse:
-        client, _ = self._connect()
-        if grant.client is None:
-            return client.exchange(add_credentials(order, grant), limits())
-        return self._with_token(order, grant.client, limits)
+        if grant.client is not None:
+            return self._exchange_with_token(order, grant.client, limits)
+        headers, params = {**order.headers, **grant.headers}, [*order.params, *grant.params]
+        return self._connect()[0].exchange(replace(order, headers=headers, params=params), limits())
 
-    def _with_token(
+    def _exchange_with_token(
         self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits]
     ) -> HttpResponse:
         """A token may end before its time: one that is refused is replaced, once."""
-        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connect`
-        from noetl.tools.kit.http.transport import same_origin
 
         client, tokens = self._connect()
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
@@ -166,15 +169,15 @@ class Http(Tool):
             return self._wire
 
 
-def _running(limits: RequestLimits) -> Callable[[], RequestLimits]:
+def _share_time(limits: RequestLimits) -> Callable[[], RequestLimits]:
     """What is left of `limits` whenever it is asked for: all exchanges of a call share its time."""
     ends = time.monotonic() + limits.total
 
-    def left() -> RequestLimits:
+    def remaining() -> RequestLimits:
         total = max(ends - time.monotonic(), 0.001)
         return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
 
-    return left
+    return remaining
 
 
 def _outcome(
@@ -197,3 +200,31 @@ def _outcome(
     if answer.redirects:
         meta["redirects"] = answer.redirects
     return succeeded(result, meta, http=seen)
+
+
+_UNKNOWN: Final = "application/octet-stream"
+
+
+@contextmanager
+def body_file(config: HttpConfig, services: Services) -> Iterator[Path | None]:
+    """A file for the body, for as long as the block runs; None where it is read into memory. Raises
+    ToolError(client_error) where there is no result store to keep it in."""
+    if config.as_ != "file":
+        yield None
+        return
+    if services.results is None:
+        raise ToolError("client_error", "`as: file` needs a result store, and there is none here.")
+    services.scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="noetl-http-", dir=services.scratch) as folder:
+        yield Path(folder, "body")
+
+
+def keep_body(answer: HttpResponse, call: Call, services: Services) -> Json:
+    """The reference of the body, which is kept as `spec.result` says; null for an empty one."""
+    assert answer.file is not None, "an answer that is no error was written to it"
+    assert services.results is not None, "asked for before the call"
+    if answer.file.stat().st_size == 0:
+        return None
+    shown = current_mask().file(answer.file, answer.file.with_name("shown"))
+    content_type = answer.headers.get("content-type", _UNKNOWN)
+    return services.results.put_file(shown, content_type, retention_of(call))

@@ -1,57 +1,36 @@
-"""What one call does on its connection: statements or rows, in one transaction or each on its
-own."""
+"""One call on its connection to PostgreSQL: it runs statements or writes rows, once where that is
+wanted, and refuses statements that run programs."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
-from noetl.pipeline.model import Call
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.postgres.ledger import WriteLedger, refuse_endings
-from noetl.tools.postgres.programs import refuse_programs
+from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.read import QueryReader, is_read
 from noetl.tools.postgres.write import write_rows
-from noetl.tools.sql.rows import TableWrite
-from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
+from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
+from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresCall:
-    """What a call asks for."""
-
-    call: Call
-    bound: list[BoundStatement]
-    write: TableWrite | None
-    transaction: bool
-    once: bool
-    bounds: ResultBounds
-    deadline_s: float
-
-    def check(self) -> None:
-        """Raises ToolError for statements that are refused."""
-        refuse_programs(self.bound)
-        if self.once:
-            refuse_endings(self.bound)
-
-
 class PostgresAttempt:
     """One attempt, and its result."""
 
-    def __init__(self, order: PostgresCall, faults: PostgresErrors, stop: StopSignal) -> None:
+    def __init__(self, order: SqlCall, once: bool, faults: PostgresErrors, stop: StopSignal) -> None:
         self.repeated = False
         self._order = order
+        self._once = once
         self._faults = faults
         self._stop = stop
         self._ends = time.monotonic() + order.deadline_s
@@ -60,7 +39,7 @@ class PostgresAttempt:
         """The result, or the error: returned, so that the connection is given back clean."""
         result: dict[str, Json] = {}
         failure: ToolError | None = None
-        with self._stop.watch(self._ends - time.monotonic(), _cancel(connection)):
+        with self._stop.watch(self._ends - time.monotonic(), partial(cancel, connection)):
             try:
                 result = self._run(connection)
             except ToolError as error:
@@ -75,19 +54,15 @@ class PostgresAttempt:
 
     def _run(self, connection: extensions.connection) -> dict[str, Json]:
         with connection.cursor() as cursor:
-            if self._order.once:
-                return self._once(cursor)
-            if self._order.transaction or self._order.write is not None:
-                return self._together(cursor)
-            return self._do(cursor)
+            if self._once:
+                return self._run_once(cursor)
+            connection.autocommit = not self._order.transaction
+            result = self._do(cursor)
+            if self._order.transaction:
+                self._commit(cursor)
+            return result
 
-    def _together(self, cursor: extensions.cursor) -> dict[str, Json]:
-        cursor.connection.autocommit = False
-        result = self._do(cursor)
-        self._commit(cursor)
-        return result
-
-    def _once(self, cursor: extensions.cursor) -> dict[str, Json]:
+    def _run_once(self, cursor: extensions.cursor) -> dict[str, Json]:
         ledger = WriteLedger(cursor, self._order.call, self._faults)
         ledger.make()
         cursor.connection.autocommit = False
@@ -103,11 +78,7 @@ class PostgresAttempt:
 
     def _commit(self, cursor: extensions.cursor) -> None:
         self._go_on()
-        last = len(self._order.bound) - 1
-        about = (
-            self._faults.of("The rows cannot be committed") if last < 0 else self._faults.of_statement(last)
-        )
-        with about:
+        with self._faults.explain(self._order.last):
             cursor.connection.commit()
 
     def _do(self, cursor: extensions.cursor) -> dict[str, Json]:
@@ -126,7 +97,7 @@ class PostgresAttempt:
             answer = QueryReader(cursor, self._faults, self._order.bounds, self._go_on).read(bound, index)
             if answer is not None:
                 return answer
-        with self._faults.of_statement(index, cursor):
+        with self._faults.explain(index, cursor):
             if bound.has_values:
                 cursor.execute(bound.pyformat(), adapt_values(bound))
             else:
@@ -134,18 +105,68 @@ class PostgresAttempt:
         if cursor.description is None:
             return StatementResult([], [], max(cursor.rowcount, 0), cursor.statusmessage or "")
         names = unique_names(column.name for column in cursor.description)
-        gathered = RowCollector(self._faults.place(index), names, self._order.bounds)
-        with contextlib.closing(gathered):
-            gathered.add(cursor.fetchall())
-            return gathered.answer(cursor.statusmessage or "")
+        rows = RowCollector(self._faults.place(index), names, self._order.bounds)
+        with contextlib.closing(rows):
+            rows.add(cursor.fetchall())
+            return rows.answer(cursor.statusmessage or "")
 
 
-def _cancel(connection: extensions.connection) -> Callable[[], None]:
-    import psycopg2  # see `Postgres.run`
+def cancel(connection: extensions.connection) -> None:
+    """Ends what runs on the connection."""
+    import psycopg2  # see `Postgres`
 
-    def cancel() -> None:
-        # A connection that is gone needs no cancelling.
-        with contextlib.suppress(psycopg2.Error):
-            connection.cancel()
+    # A connection that is gone needs no cancelling.
+    with contextlib.suppress(psycopg2.Error):
+        connection.cancel()
 
-    return cancel
+
+#: Statements whose body, in quotes, holds further statements.
+_WITH_BODY = frozenset({"do", "create"})
+
+
+def refuse_programs(bound: Iterable[BoundStatement]) -> None:
+    """Raises ToolError(sql) at the first `COPY ... PROGRAM`, also in the body of a routine.
+
+    What a routine puts together while it runs is the server's to refuse: see
+    docs/tools/postgres.md."""
+    for one in bound:
+        if _runs_program(one.statement):
+            raise ToolError(
+                "sql",
+                "COPY ... PROGRAM runs a program on the database server and is refused; "
+                "fetch the data in another task and insert it.",
+                line=one.statement.line,
+                type="ProgramRefused",
+            )
+
+
+def _runs_program(statement: Statement) -> bool:
+    tokens = statement.tokens
+    first = tokens[0].text.lower()
+    if first == "copy":
+        return _names_program(tokens)
+    # A body begins behind a word in capitals or not: DO $$ BEGIN COPY ... END $$
+    bodies = (_unquote(token.text) for token in tokens if token.kind == "quoted")
+    return first in _WITH_BODY and any(
+        # Behind BEGIN, THEN or LOOP a statement is not the first word of what semicolons part.
+        "copy" in inner.words and _names_program(inner.tokens)
+        for body in bodies
+        for inner in split(body)
+    )
+
+
+def _names_program(tokens: Sequence[SqlToken]) -> bool:
+    """`FROM PROGRAM '...'` or `TO PROGRAM '...'`: a table called program is followed by no text."""
+    return any(
+        one.text.lower() in ("from", "to")
+        and (two.kind, two.text.lower()) == ("word", "program")
+        and three.kind == "quoted"
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
+    )
+
+
+def _unquote(text: str) -> str:
+    if text.startswith("$"):
+        mark = text[: text.index("$", 1) + 1]
+        return text.removeprefix(mark).removesuffix(mark)
+    return text.strip("'").replace("''", "'")

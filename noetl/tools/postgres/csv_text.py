@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-_FIELD: Final = re.compile(r'(?:"((?:[^"]|"")*+)"|([^,"\n]*+))(?:,|\n|$)')
+_FIELD: Final = re.compile(r'("(?:[^"]|"")*+"|[^,"\n]*+)(?:,|\n)')
 _DIGITS: Final = 38
 
 
@@ -20,21 +20,11 @@ def records(lines: Iterable[str]) -> Iterator[list[str | None]]:
             open_row = row
             continue
         open_row = ""
-        yield _fields(row)
+        yield list(map(_value, _FIELD.findall(row)))
 
 
-def _fields(row: str) -> list[str | None]:
-    if '"' not in row:
-        return [field or None for field in row.removesuffix("\n").split(",")]
-    found: list[str | None] = []
-    at = 0
-    while at < len(row) or row[at - 1] == ",":
-        field = _FIELD.match(row, at)
-        assert field is not None  # every text is a field of its own
-        quoted, plain = field.groups()
-        found.append(plain or None if quoted is None else quoted.replace('""', '"'))
-        at = field.end()
-    return found
+def _value(field: str) -> str | None:
+    return field[1:-1].replace('""', '"') if field.startswith('"') else field or None
 
 
 def decimals(path: Path, width: int, places: Sequence[int], scratch: Path) -> dict[int, str]:

@@ -1,5 +1,4 @@
-"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try
-again."""
+"""Explains errors of PostgreSQL: which statement, which line, and whether to try again."""
 
 from __future__ import annotations
 
@@ -7,16 +6,17 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.sql.calls import SqlErrors
 from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
-_SHOWN = 200
 #: States that a second try may get past.
 _PASSING = frozenset({"40001", "40P01", "55P03"})
 _GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
@@ -25,91 +25,61 @@ _REFUSED = re.compile(
 )
 
 
-class PostgresErrors:
-    """Turns errors of the driver into ToolErrors that never quote the password."""
+class PostgresErrors(SqlErrors):
+    """Explains errors of the driver, and never quotes the password."""
+
+    section = "pg"
 
     def __init__(
-        self, bound: Sequence[BoundStatement], has_lines: bool, password: str, deadline_s: float
+        self, password: str, deadline_s: float, bound: Sequence[BoundStatement] = (), has_lines: bool = False
     ) -> None:
-        self._bound = bound
-        self._has_lines = has_lines
+        super().__init__(bound, has_lines)
         self._password = password
         self._deadline_s = deadline_s
 
-    def place(self, index: int) -> str:
-        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
-
     @contextlib.contextmanager
-    def of_statement(
-        self, index: int, cursor: extensions.cursor | None = None, before: int = 0
+    def explain(
+        self, place: int | str, cursor: extensions.cursor | None = None, before: int = 0
     ) -> Iterator[None]:
-        """`before`: characters that were sent before the statement. Raises ToolError for what the
-        statement met."""
-        import psycopg2  # see `Postgres.run`
+        """`place`: see `SqlErrors.failure`; `before`: characters that were sent before the
+        statement. Raises ToolError for what the server, or the driver, raises in the block."""
+        import psycopg2  # see `Postgres`
 
         try:
             yield
         except psycopg2.Error as error:
-            raise self._failure(error, index, cursor, before) from error
+            raise self._of_server(error, place, cursor, before) from error
         except ValueError as error:
             # The driver refuses NUL in texts before it sends anything.
-            raise ToolError(
-                "sql", f"{self.place(index)} cannot be sent: {error}.", type="ValueError"
-            ) from error
-
-    @contextlib.contextmanager
-    def of(self, what: str) -> Iterator[None]:
-        """For what is not a statement of the task: `what` begins the sentence. Raises ToolError."""
-        import psycopg2  # see `Postgres.run`
-
-        try:
-            yield
-        except psycopg2.Error as error:
-            kind, retryable = self._meaning(error)
-            raise ToolError(
-                kind,
-                f"{what}: {self._primary(error)}",
-                retryable=retryable,
-                type=type(error).__name__,
-                extras={"pg": self._extras(error)},
-            ) from error
-        except ValueError as error:
+            what = f"{self.place(place)} cannot be sent" if isinstance(place, int) else place
             raise ToolError("sql", f"{what}: {error}.", type="ValueError") from error
 
-    def _failure(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
-        bound = self._bound[index]
-        offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
-        line = bound.statement.line if offset is None else bound.statement.line_at(offset)
-        kind, retryable = self._meaning(error)
-        extras: dict[str, Json] = {
-            **self._extras(error),
-            "position": None if offset is None else offset + 1,
-            "statement_index": index,
-            "statement": self._scrub(bound.statement.text[:_SHOWN], lines=True),
-        }
-        return ToolError(
-            kind,
-            f"{self.place(index)} failed at line {line}: {self._primary(error)}",
-            retryable=retryable,
-            type=type(error).__name__,
-            line=line if self._has_lines else None,
-            extras={"pg": extras},
-        )
+    def _of_server(
+        self, error: Any, place: int | str, cursor: extensions.cursor | None, before: int
+    ) -> ToolError:
+        import psycopg2  # see `Postgres`
 
-    def _meaning(self, error: Any) -> tuple[str, bool]:
-        state = error.pgcode or ""
-        return meaning(state, lost=not state and _is_lost(error))
-
-    def _primary(self, error: Any) -> str:
-        return self._scrub(error.diag.message_primary or str(error))
-
-    def _extras(self, error: Any) -> dict[str, Json]:
-        return {
-            "sqlstate": error.pgcode or "",
+        state, line = error.pgcode or "", None
+        about: dict[str, Json] = {
+            "sqlstate": state,
             "severity": error.diag.severity or "",
             "detail": self._scrub(error.diag.message_detail or ""),
             "hint": error.diag.message_hint or "",
         }
+        if isinstance(place, int):
+            bound = self.bound[place]
+            offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
+            line = None if offset is None else bound.statement.line_at(offset)
+            about["position"] = None if offset is None else offset + 1
+        # Without a SQLSTATE it came from the connection, or from what the driver was given.
+        given = isinstance(error, psycopg2.ProgrammingError | psycopg2.DataError | psycopg2.NotSupportedError)
+        kind, retryable = meaning(state, lost=not state and not given)
+        cause = self._scrub(error.diag.message_primary or str(error))
+        return self.failure(place, error, cause, about, kind=kind, retryable=retryable, line=line)
+
+    def show(self, text: str) -> str:
+        """See `SqlErrors`."""
+        return self._hide_password(super().show(text))
 
     def unreachable(self, error: Exception) -> ToolError:
         """Why there is no connection."""
@@ -131,25 +101,18 @@ class PostgresErrors:
             extras={"pg": {"sqlstate": "57014"}},
         )
 
-    def _scrub(self, text: str, lines: bool = False) -> str:
-        """The first line of what the server said, never with the password in it."""
-        first = text if lines else (text.strip().splitlines() or [""])[0]
-        return first.replace(self._password, "***") if len(self._password) > 3 else first
+    def _scrub(self, text: str) -> str:
+        """The first line of what the server said."""
+        return self._hide_password((text.strip().splitlines() or [""])[0])
 
-
-def _is_lost(error: Exception) -> bool:
-    """Whether an error without a SQLSTATE came from the connection, not from what the driver was
-    given."""
-    import psycopg2  # see `Postgres.run`
-
-    mine = (psycopg2.ProgrammingError, psycopg2.DataError, psycopg2.NotSupportedError)
-    return not isinstance(error, mine)
+    def _hide_password(self, text: str) -> str:
+        return text.replace(self._password, "***") if len(self._password) > 3 else text
 
 
 def adapt_values(bound: BoundStatement) -> dict[str, Any]:
     """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to
     JSON."""
-    from psycopg2.extras import Json as AsJson  # see `Postgres.run`
+    from psycopg2.extras import Json as AsJson  # see `Postgres`
 
     as_json = {piece.key for piece in bound.pieces if isinstance(piece, Placeholder) and piece.is_json}
 
@@ -157,14 +120,10 @@ def adapt_values(bound: BoundStatement) -> dict[str, Any]:
         cast = key in as_json and value is not None and not isinstance(value, str)
         nested = isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value)
         if cast or nested or isinstance(value, Mapping):
-            return AsJson(value, dumps=_dumps)
+            return AsJson(value, dumps=partial(json.dumps, ensure_ascii=False))
         return value
 
     return {key: adapt(key, value) for key, value in bound.values.items()}
-
-
-def _dumps(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:

@@ -4,19 +4,20 @@ effect."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.sql.rows import quote
-from noetl.tools.sql.text import BoundStatement, tokens
+from noetl.tools.sql.text import BoundStatement
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
 TABLE: Final = "noetl_ledger"
-#: Any number does: whoever makes the table waits for others that do.
+#: Any number does: a call that makes the table waits for others that do.
 _LOCK: Final = 7_018_462_035
 _MAKE: Final = f"""
     BEGIN;
@@ -36,17 +37,15 @@ _FIND: Final = """
 _ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
 
 
-def refuse_endings(bound: list[BoundStatement]) -> None:
+def refuse_endings(bound: Sequence[BoundStatement]) -> None:
     """Raises ToolError(sql) at a statement that begins or ends a transaction by itself."""
     for one in bound:
-        sql = one.statement.text
-        words = [sql[t.start : t.end].lower() for t in tokens(sql) if t.kind == "word"]
+        words = one.statement.words
         inner = "to" in words[:4] or (words[:1] == ["prepare"] and words[1:2] != ["transaction"])
         if words and words[0] in _ENDS and not inner:
             raise ToolError(
                 "sql",
-                "`exactly_once` runs all statements in one transaction of its own: leave "
-                f"{words[0].upper()} out.",
+                f"`exactly_once` runs all statements in one transaction: leave {words[0].upper()} out.",
                 line=one.statement.line,
                 type="TransactionRefused",
             )
@@ -67,7 +66,7 @@ class WriteLedger:
         Raises ToolError where it may not be made."""
         if not self._call.idempotency_key:
             raise ToolError("client_error", "`exactly_once` needs a call with an idempotency key.")
-        with self._faults.of(f"The table {TABLE}, which `exactly_once` needs, cannot be made"):
+        with self._faults.explain(f"The table {TABLE}, which `exactly_once` needs, cannot be made"):
             schema = self._schema()
             if schema is None:
                 self._cursor.execute(_MAKE)
@@ -89,7 +88,7 @@ class WriteLedger:
         Raises ToolError where the table cannot be used.
         """
         call, where = self._call, self._call.where
-        with self._faults.of(f"The call cannot be entered into {TABLE}"):
+        with self._faults.explain(f"The call cannot be entered into {TABLE}"):
             self._cursor.execute(
                 f"INSERT INTO {self._target} "  # noqa: S608 - quoted
                 "(idempotency_key, execution_id, step, task, result) "
@@ -112,14 +111,14 @@ class WriteLedger:
         if found is None or found[0] is None:
             raise ToolError(
                 "sql",
-                f"The entry of this call in {TABLE} was changed by somebody else.",
+                f"The entry of this call in {TABLE} was changed by another program.",
                 type="LedgerChanged",
             )
         return False, json.loads(found[0])
 
     def record(self, result: Any) -> None:
         """Keeps what the call returned. Raises ToolError where the claim is gone."""
-        with self._faults.of(f"The result cannot be entered into {TABLE}"):
+        with self._faults.explain(f"The result cannot be entered into {TABLE}"):
             self._cursor.execute(
                 f"UPDATE {self._target} SET result = %s::json WHERE idempotency_key = %s",  # noqa: S608 - quoted
                 (json.dumps(result), self._call.idempotency_key),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from functools import partial
+from time import monotonic
 from typing import Any, TypeAlias
 
 import psycopg2
@@ -18,8 +20,14 @@ _Key: TypeAlias = tuple[object, ...]
 _IDLE_PER_KEY = 8
 _IDLE = 32
 _IDLE_S = 300.0
-#: (date, timestamp, timestamptz, time, timetz): their types and those of their arrays.
-_TEMPORAL = {1082: 1182, 1114: 1115, 1184: 1185, 1083: 1183, 1266: 1270}
+#: date, timestamp, timestamptz, time, timetz → the type of their arrays, and Python's.
+_TEMPORAL: Mapping[int, tuple[int, type[date] | type[time]]] = {
+    1082: (1182, date),
+    1114: (1115, datetime),
+    1184: (1185, datetime),
+    1083: (1183, time),
+    1266: (1270, time),
+}
 _DEFAULTS: Mapping[str, Any] = {
     "connect_timeout": "10",
     "application_name": "noetl",
@@ -83,7 +91,7 @@ class ConnectionPool:
         return None
 
     def _keep(self, key: _Key, connection: extensions.connection) -> None:
-        now = time.monotonic()
+        now = monotonic()
         with self._lock:
             self._idle.append((key, connection, now))
             mine = [entry for entry in self._idle if entry[0] == key]
@@ -138,26 +146,22 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 
 def _casters() -> list[Any]:
-    """Dates and times as ISO 8601 text, also those that Python's types cannot hold (infinity,
-    BC)."""
+    """Dates and times as ISO 8601 text."""
     casters: list[Any] = []
-    for oid, array in _TEMPORAL.items():
-        plain = extensions.new_type((oid,), f"ISO{oid}", _iso)
+    for oid, (array, kind) in _TEMPORAL.items():
+        plain = extensions.new_type((oid,), f"ISO{oid}", partial(_to_iso, kind))
         casters += [plain, extensions.new_array_type((array,), f"ISO{oid}ARRAY", plain)]
     return casters
 
 
-def _iso(text: str | bytes | None, _cursor: extensions.cursor) -> str | None:
-    """`2026-01-02 03:04:05.5+00` → `2026-01-02T03:04:05.500000+00:00`, as Python writes it."""
+def _to_iso(
+    kind: type[date] | type[time], text: str | bytes | None, _cursor: extensions.cursor
+) -> str | None:
+    """`2026-01-02 03:04:05.5+00` → `2026-01-02T03:04:05.500000+00:00`; what Python's types cannot
+    hold (infinity, BC) stays what it is."""
     if not isinstance(text, str):
         return None
-    day, space, clock = text.partition(" ")
-    if not space and ":" in day:
-        day, clock = "", day
-    if not clock or "BC" in clock:
-        return text
-    sign = max(clock.find("+"), clock.find("-"))
-    plain, zone = (clock, "") if sign < 0 else (clock[:sign], clock[sign:])
-    whole, dot, fraction = plain.partition(".")
-    zone = f"{zone}:00" if len(zone) == 3 else zone
-    return f"{day}T{whole}"[0 if day else 1 :] + (dot + fraction.ljust(6, "0") if dot else "") + zone
+    try:
+        return kind.fromisoformat(text).isoformat()
+    except ValueError:
+        return text if "BC" in text else text.replace(" ", "T", 1)

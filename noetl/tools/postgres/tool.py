@@ -5,38 +5,34 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.outcome import Outcome
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import RunningCalls
+from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.kit.large import shelf_of
-from noetl.tools.postgres.attempt import PostgresAttempt, PostgresCall
+from noetl.tools.postgres.attempt import PostgresAttempt, refuse_programs
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.sql import effects as sql_effects
-from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.postgres.ledger import refuse_endings
+from noetl.tools.sql.calls import SqlTool
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_sql
 from noetl.tools.sql.dsn import postgres_dsn
-from noetl.tools.sql.rows import write_of
-from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import postgres_fault
-from noetl.tools.sql.values import ResultBounds
+from noetl.tools.sql.text import BoundStatement
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
     from noetl.tools.postgres.pool import ConnectionPool
 
-#: Seconds that a call may take where `spec.timeout` says nothing.
-DEADLINE_S = 300.0
 _NOTICES = 20
 _CONNECTION = ("host", "port", "user", "password", "database", "db", "dsn", "url")
 
@@ -64,7 +60,7 @@ class PostgresConfig(SqlConfig):
     )
 
 
-class Postgres(Tool):
+class Postgres(SqlTool):
     """Runs SQL on a PostgreSQL server, or writes [rows into a
     table](../tools.md#rows-into-a-table). Connections are pooled for each worker process and
     credential; fields win over the credential.
@@ -151,42 +147,27 @@ class Postgres(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._scripts = SqlScripts(services)
         self._lock = threading.Lock()
         self._pool: ConnectionPool | None = None
-        self._running = RunningCalls()
 
     def run(self, call: Call, config: PostgresConfig) -> Outcome:
-        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
-        order = PostgresCall(
-            call,
-            config.bound(),
-            write_of(config, self.services.results),
-            config.transaction,
-            config.exactly_once,
-            ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services)),
-            call.deadline_s or DEADLINE_S,
-        )
-        order.check()
-        settings = settings_of(config, self.services.credential)
-        faults = PostgresErrors(
-            order.bound, config.is_one_text, settings.get("password", ""), order.deadline_s
-        )
-        # Imported here: the driver takes 50 ms, and the compiler reads this module without calling
-        # it.
-        import psycopg2
-
-        with self._running.enter(call) as stop, contextlib.ExitStack() as stack:
-            work = PostgresAttempt(order, faults, stop)
-            try:
-                connection = stack.enter_context(self._connect().lend(settings, order.deadline_s))
-            except psycopg2.Error as error:
-                raise faults.unreachable(error) from error
-            failure, result = work.attempt(connection)
+        order = self.sql_call(call, config)
+        refuse_programs(order.bound)
+        if config.exactly_once:
+            refuse_endings(order.bound)
+        with (
+            self.running.enter(call) as stop,
+            self._lend(config, order.deadline_s, order.bound, order.has_lines) as (connection, faults),
+        ):
+            attempt = PostgresAttempt(order, config.exactly_once, faults, stop)
+            failure, result = attempt.attempt(connection)
             notices = [str(notice).strip() for notice in connection.notices[-_NOTICES:]]
         if failure is not None:
             raise failure
-        return _outcome(order, work, result, notices)
+        about: dict[str, Json] = {"statements": len(order.bound)}
+        if config.exactly_once:
+            about["repeated"] = attempt.repeated
+        return order.outcome(result, {"notices": notices} if notices else {}, pg=about)
 
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
@@ -199,55 +180,49 @@ class Postgres(Tool):
             at = effects.first(config, "dsn", "url", "host")
             database = effects.first(config, "database", "db")
             place = effects.address("/".join(str(part) for part in (at, database) if part is not None))
-        return sql_effects.sql(config, place or "a PostgreSQL server")
+        return describe_sql(config, place or "a PostgreSQL server")
 
-    @contextlib.contextmanager
     def lend(
         self, auth: str | dict[str, Json], seconds: float
-    ) -> Iterator[tuple[extensions.connection, PostgresErrors]]:
+    ) -> AbstractContextManager[tuple[extensions.connection, PostgresErrors]]:
         """A pooled connection whose statements end after so many seconds, and what explains its
         errors. Raises ToolError."""
-        import psycopg2  # see `run`
+        return self._lend(PostgresConfig(auth=auth), seconds)
 
-        settings = settings_of(PostgresConfig(auth=auth), self.services.credential)
-        faults = PostgresErrors((), False, settings.get("password", ""), seconds)
+    @contextlib.contextmanager
+    def _lend(
+        self,
+        config: PostgresConfig,
+        seconds: float,
+        bound: Sequence[BoundStatement] = (),
+        has_lines: bool = False,
+    ) -> Iterator[tuple[extensions.connection, PostgresErrors]]:
+        # Imported here: the driver takes 50 ms, and the compiler reads this module without calling
+        # it.
+        import psycopg2
+
+        settings = settings_of(config, self.services.credential)
+        faults = PostgresErrors(settings.get("password", ""), seconds, bound, has_lines)
         with contextlib.ExitStack() as stack:
             try:
-                connection = stack.enter_context(self._connect().lend(settings, seconds))
+                connection = stack.enter_context(self._open_pool().lend(settings, seconds))
             except psycopg2.Error as error:
                 raise faults.unreachable(error) from error
             yield connection, faults
 
-    def interrupt(self, call: Call) -> None:
-        self._running.interrupt(call)
-
     def close(self) -> None:
-        self._scripts.close()
+        super().close()
         with self._lock:
             if self._pool is not None:
                 self._pool.close()
                 self._pool = None
 
-    def _connect(self) -> ConnectionPool:
-        from noetl.tools.postgres.pool import ConnectionPool  # imports the driver, see `run`
+    def _open_pool(self) -> ConnectionPool:
+        from noetl.tools.postgres.pool import ConnectionPool  # imports the driver, see `_lend`
 
         with self._lock:
-            if self._pool is None:
-                self._pool = ConnectionPool()
+            self._pool = self._pool or ConnectionPool()
             return self._pool
-
-
-def _outcome(
-    order: PostgresCall, work: PostgresAttempt, result: dict[str, Json], notices: list[str]
-) -> Outcome:
-    warnings = sorted(order.bounds.notes) + (order.write.warnings() if order.write else [])
-    meta: dict[str, Json] = {"notices": notices} if notices else {}
-    if warnings:
-        meta["warnings"] = warnings
-    about: dict[str, Json] = {"statements": len(order.bound)}
-    if order.once:
-        about["repeated"] = work.repeated
-    return succeeded(result, meta, pg=about)
 
 
 def settings_of(config: PostgresConfig, credential: Callable[[str], Mapping[str, Json]]) -> dict[str, str]:
@@ -269,4 +244,4 @@ def settings_of(config: PostgresConfig, credential: Callable[[str], Mapping[str,
             "The postgres task says nowhere to connect to; name a credential in `auth`, or give "
             "`dsn` or `host`.",
         )
-    return {name: str(value) for name, value in postgres_dsn({**data, **explicit}).items()}
+    return postgres_dsn({**data, **explicit})

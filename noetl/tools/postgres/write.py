@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_bytes, plan, tuples
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_rows, plan
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
-    from typing_extensions import Buffer
 
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
@@ -26,8 +25,8 @@ _OTHERS = """
 #: What the text form of COPY escapes.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _JSON = ("json", "jsonb")
-#: Lines that are made at once.
-_LINES = 64
+#: Lines that are made, and sent, at once.
+_LINES = 500
 
 
 def write_rows(
@@ -41,21 +40,17 @@ def write_rows(
             f"PostgreSQL writes to one database, not to '{write.name}': write `schema.table`.",
             type="BadName",
         )
-    planned = _plan(cursor, write, faults)
-    with faults.of(f"The rows cannot be written to '{write.name}'"):
+    with faults.explain(f"The table '{write.name}' cannot be looked up"):
+        known, others = describe_table(cursor, write)
+    planned = plan(write, known, others, fold=False)
+    with faults.explain(f"The rows cannot be written to '{write.name}'"):
         if write.mode == "replace":
-            cursor.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted
+            cursor.execute(write.delete)
         if write.mode == "copy":
             _copy(cursor, planned, go_on)
         else:
             _insert(cursor, planned, go_on)
     return write.result()
-
-
-def _plan(cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors) -> WritePlan:
-    with faults.of(f"The table '{write.name}' cannot be looked up"):
-        known, others = describe_table(cursor, write)
-    return plan(write, known, fold=False, others=others)
 
 
 def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[str, str], list[str]]:
@@ -72,13 +67,14 @@ def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[s
 def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
     """The server takes the rows apart by the types of the columns: arrays, documents and exact
     numbers alike."""
-    fields = ", ".join(f"c{index} {_field(kind)}" for index, kind in enumerate(planned.types))
+    fields = ", ".join(
+        f"c{index} {'text' if kind == 'bytea' else kind}" for index, kind in enumerate(planned.types)
+    )
     values = ", ".join(
         f"decode(r.c{index}, 'base64')" if kind == "bytea" else f"r.c{index}"
         for index, kind in enumerate(planned.types)
     )
-    into = f"INSERT INTO {planned.write.target} ({planned.column_list})"
-    head = f"{into} SELECT {values} FROM json_to_recordset("  # noqa: S608 - quoted
+    head = f"INSERT INTO {planned.into} SELECT {values} FROM json_to_recordset("  # noqa: S608 - quoted
     tail = f"::json) AS r({fields}){planned.extra}"
     # Of a name every `%` is doubled: the driver looks for its own.
     text = head.replace("%", "%%") + "%s" + tail.replace("%", "%%")
@@ -87,65 +83,15 @@ def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], N
         cursor.execute(text, (batch,))
 
 
-def _field(kind: str) -> str:
-    return "text" if kind == "bytea" else kind
-
-
 def _copy(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
-    if not planned.write.rows:
-        return
-    import psycopg2  # see `Postgres.run`
-
-    stream = _Stream(_lines(planned, go_on))
-    try:
-        cursor.copy_expert(f"COPY {planned.write.target} ({planned.column_list}) FROM STDIN", stream)
-    except psycopg2.Error:
-        # What went wrong while the rows were made reaches the driver as an error of the server.
-        if stream.failed is not None:
-            raise stream.failed from None
-        raise
-
-
-class _Stream(io.RawIOBase):
-    """A file that is made while it is read."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        super().__init__()
-        self._lines = lines
-        self._left = b""
-        self.failed: Exception | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Buffer) -> int:
-        space = memoryview(buffer)
-        try:
-            self._left = self._left or "".join(itertools.islice(self._lines, _LINES)).encode()
-        except Exception as error:
-            self.failed = error
-            raise
-        taken, self._left = self._left[: len(space)], self._left[len(space) :]
-        space[: len(taken)] = taken
-        return len(taken)
-
-
-def _lines(planned: WritePlan, go_on: Callable[[], None]) -> Iterator[str]:
-    kinds = dict(zip(planned.write.columns, planned.types, strict=True))
-
-    def convert(index: int, name: str, value: Json) -> str:
-        return _cell(decode_bytes(value, index, name) if kinds[name] == "bytea" else value, kinds[name])
-
-    for number, cells in enumerate(tuples(planned.write, convert)):
-        if number % 1000 == 0:
-            go_on()
-        yield "\t".join(map(str, cells)) + "\n"
+    lines = ("\t".join(map(_cell, row, planned.types)) + "\n" for row in decode_rows(planned, ("bytea",)))
+    while text := "".join(itertools.islice(lines, _LINES)):
+        go_on()
+        cursor.copy_expert(f"COPY {planned.into} FROM STDIN", io.BytesIO(text.encode()))
 
 
 def _cell(value: object, kind: str) -> str:
-    if value is None:
-        return "\\N"
-    return _text(value, kind).translate(_ESCAPES)
+    return "\\N" if value is None else _text(value, kind).translate(_ESCAPES)
 
 
 def _text(value: object, kind: str) -> str:

@@ -1,5 +1,5 @@
-"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time
-has each."""
+"""Databases that are files, DuckDB's and SQLite's: where they may lie, which one no task may open,
+and locks that give each to one call at a time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,47 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+from weakref import WeakValueDictionary
 
 from noetl.errors import ToolError
 from noetl.tools.kit.files import FilePolicy
+
+#: Tables that only the engine's own database has all of.
+_ENGINE: Final = ("event", "command", "execution", "loop_run", "dead_letter")
+
+
+def refuse_engine_file(path: Path) -> None:
+    """Raises ToolError(client_error) where `path` is the engine's own database."""
+    # What cannot be read here is explained where it is opened.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        refuse_engine(connection, path)
+
+
+def refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises ToolError(client_error) where `connection` to the file `path` sees the engine's own
+    database."""
+    marks = ", ".join("?" for _ in _ENGINE)
+    found = connection.execute(
+        f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({marks})",  # noqa: S608
+        _ENGINE,
+    )
+    if found.fetchone()[0] == len(_ENGINE):
+        raise ToolError(
+            "client_error",
+            f"{path} is the database that the engine itself keeps; name another file in `database`.",
+            type="EngineDatabase",
+        )
+
 
 MEMORY: Final = ":memory:"
 #: How often a call that waits looks whether it still should, in seconds.
@@ -51,11 +83,11 @@ class FileLocks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._locks: dict[Path, tuple[threading.Lock, int]] = {}
+        self._locks: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()
 
     @contextlib.contextmanager
     def hold(self, path: Path | None, wait: LeaseWait) -> Iterator[None]:
-        """Raises Busy where others have the file for longer than `wait` says."""
+        """Raises DatabaseBusy where others have the file for longer than `wait` says."""
         if path is None:
             yield
             return
@@ -65,22 +97,18 @@ class FileLocks:
     @contextlib.contextmanager
     def _mine(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         with self._lock:
-            lock, users = self._locks.get(path, (threading.Lock(), 0))
-            self._locks[path] = (lock, users + 1)
-        mine = False
+            lock = self._locks.setdefault(path, threading.Lock())
+        while not lock.acquire(timeout=wait.step(path, "another task of this worker", _PAUSE_S)):
+            pass
         try:
-            while not mine:
-                mine = lock.acquire(timeout=wait.step(path, "another task of this worker", _PAUSE_S))
             yield
         finally:
-            if mine:
-                lock.release()
-            self._leave(path)
+            lock.release()
 
     @contextlib.contextmanager
     def _lease(self, path: Path, wait: LeaseWait) -> Iterator[None]:
-        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed
-        by for ever."""
+        """A call that waits holds a turnstile, and others wait behind it: none is passed by for
+        ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         lease = self._folder / f"{name}.lease"
@@ -89,14 +117,6 @@ class FileLocks:
             _lock_file(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
-
-    def _leave(self, path: Path) -> None:
-        with self._lock:
-            lock, users = self._locks[path]
-            if users > 1:
-                self._locks[path] = (lock, users - 1)
-            else:
-                del self._locks[path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +129,7 @@ class LeaseWait:
     go_on: Callable[[], None]
 
     def step(self, path: Path, who: str, pause_s: float) -> float:
-        """How long to wait before the next look, in seconds. Raises Busy."""
+        """How long to wait before the next look, in seconds. Raises DatabaseBusy."""
         self.go_on()
         left = self.ends - time.monotonic()
         if left <= 0:

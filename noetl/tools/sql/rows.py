@@ -6,8 +6,8 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
@@ -49,6 +49,11 @@ class TableWrite:
         """The table, for SQL."""
         return ".".join(map(quote, self.table))
 
+    @property
+    def delete(self) -> str:
+        """The statement that removes all rows."""
+        return f"DELETE FROM {self.target}"  # noqa: S608 - quoted
+
     def pages(self) -> Iterator[Sequence[JsonMap]]:
         """The rows in order, in parts that are in memory; of those with one key a part holds the
         last only. Raises ToolError(client_error) where one is no mapping."""
@@ -88,16 +93,27 @@ class WritePlan:
     write: TableWrite
     names: tuple[str, ...]
     types: tuple[str, ...]
-    extra: str = field(default="")
+    extra: str = ""
 
     @property
-    def column_list(self) -> str:
-        return ", ".join(map(quote, self.names))
+    def into(self) -> str:
+        """The table with its columns, for INSERT INTO and COPY."""
+        return f"{self.write.target} ({', '.join(map(quote, self.names))})"
+
+    def insert_marks(self) -> str:
+        """The INSERT of one row, with a `?` for each column."""
+        marks = ", ".join("?" for _ in self.names)
+        return f"INSERT INTO {self.into} VALUES ({marks}){self.extra}"  # noqa: S608 - quoted
 
 
 def quote(name: str) -> str:
     """An identifier as SQL takes it, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: object) -> str:
+    """A text literal of SQL."""
+    return "'" + str(text).replace("'", "''") + "'"
 
 
 def quote_table(text: str) -> str:
@@ -202,7 +218,7 @@ def _last_of_each(rows: Sequence[JsonMap], key: tuple[str, ...]) -> Sequence[Jso
     return list(last.values())
 
 
-def plan(write: TableWrite, known: Mapping[str, str], *, fold: bool, others: Sequence[str] = ()) -> WritePlan:
+def plan(write: TableWrite, known: Mapping[str, str], others: Sequence[str] = (), *, fold: bool) -> WritePlan:
     """`write` with the names and types of the table's columns (`known`; empty: there is no table).
 
     `fold`: names that differ by case are the same. `others` are tables that there are. Raises
@@ -265,16 +281,18 @@ def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
         yield "[" + ",".join(texts) + "]"
 
 
-def tuples(write: TableWrite, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
-    """The rows as tuples; `convert` gets the row's index, the column and the value."""
-    every = (row for page in write.pages() for row in page)
+def decode_rows(planned: WritePlan, bytes_types: Container[str]) -> Iterator[list[object]]:
+    """The rows in the order of their columns, with bytes in columns of `bytes_types`. Raises
+    ToolError(sql) for a value there that is not base64."""
+    every = (row for page in planned.write.pages() for row in page)
     for index, row in enumerate(every):
-        yield tuple(convert(index, name, row.get(name)) for name in write.columns)
+        yield [
+            _decode(row.get(name), index, name) if kind in bytes_types else row.get(name)
+            for name, kind in zip(planned.write.columns, planned.types, strict=True)
+        ]
 
 
-def decode_bytes(value: Json, index: int, name: str) -> object:
-    """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is
-    none."""
+def _decode(value: Json, index: int, name: str) -> object:
     if not isinstance(value, str):
         return value
     try:
@@ -282,6 +300,6 @@ def decode_bytes(value: Json, index: int, name: str) -> object:
     except (binascii.Error, ValueError):
         raise ToolError(
             "sql",
-            f"Row {index} (from 0): the column '{name}' holds bytes, and its value is no base64 text.",
+            f"Row {index} (from 0): the column '{name}' holds bytes, and its value is not base64 text.",
             type="BadBytes",
         ) from None

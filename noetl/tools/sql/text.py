@@ -40,6 +40,7 @@ class SqlToken:
     kind: str
     start: int
     end: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,16 @@ class Statement:
     def line_at(self, offset: int) -> int:
         """The line in the command of a character of `text`."""
         return self.line + self.text.count("\n", self.lead, offset)
+
+    @property
+    def tokens(self) -> list[SqlToken]:
+        """All but space and comments."""
+        return [token for token in tokens(self.text) if token.kind not in ("space", "comment")]
+
+    @property
+    def words(self) -> list[str]:
+        """Its words in small letters, without what stands in quotes."""
+        return [token.text.lower() for token in tokens(self.text) if token.kind == "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ def tokens(sql: str) -> Iterator[SqlToken]:
         elif kind == "dollar":
             close = sql.find(found[0], end)
             kind, end = "quoted", len(sql) if close < 0 else close + len(found[0])
-        yield SqlToken(kind, at, end)
+        yield SqlToken(kind, at, end, sql[at:end])
         at = end
 
 
@@ -129,13 +140,13 @@ class _Nesting:
     def is_open(self) -> bool:
         return self._parentheses > 0 or self._blocks > 0
 
-    def see(self, kind: str, text: str) -> None:
-        if text == "(":
+    def see(self, token: SqlToken) -> None:
+        if token.text == "(":
             self._parentheses += 1
-        elif text == ")":
+        elif token.text == ")":
             self._parentheses = max(self._parentheses - 1, 0)
-        elif kind == "word":
-            self._see_word(text.lower())
+        elif token.kind == "word":
+            self._see_word(token.text.lower())
 
     def _see_word(self, word: str) -> None:
         if len(self._words) < 4:
@@ -158,13 +169,12 @@ def split(sql: str) -> list[Statement]:
     for token in tokens(sql):
         if token.kind in ("space", "comment"):
             continue
-        text = sql[token.start : token.end]
-        if text == ";" and not nesting.is_open:
+        if token.text == ";" and not nesting.is_open:
             found += _statement(sql, start, token.start, first)
             start, first, nesting = token.end, -1, _Nesting()
             continue
         first = token.start if first < 0 else first
-        nesting.see(token.kind, text)
+        nesting.see(token)
     return found + _statement(sql, start, len(sql), first)
 
 
@@ -186,21 +196,20 @@ def bind(statements: Sequence[Statement], params: Params | None) -> list[BoundSt
         return [BoundStatement(statement, (statement.text,)) for statement in statements]
     binder = _Binder(params)
     bound = [binder.bind(statement) for statement in statements]
-    binder.check_unused()
+    binder.refuse_unused()
     return bound
 
 
 class _Binder:
     def __init__(self, params: Params) -> None:
         self._by_name = isinstance(params, Mapping)
-        named = (
+        self._values: dict[str, Json] = (
             {f":{name}": value for name, value in params.items()}
             if isinstance(params, Mapping)
             else {f"${index}": value for index, value in enumerate(params, 1)}
         )
-        self._values = named
-        self._keys = {source: f"p{index}" for index, source in enumerate(named, 1)}
-        self._used: set[str] = set()
+        self._keys = {source: f"p{index}" for index, source in enumerate(self._values, 1)}
+        self._unused = dict.fromkeys(self._values)
 
     def bind(self, statement: Statement) -> BoundStatement:
         pieces: list[str | Placeholder] = []
@@ -209,22 +218,18 @@ class _Binder:
         for token in tokens(sql):
             if token.kind != ("name" if self._by_name else "position"):
                 continue
-            place = self._placeholder(sql, token, statement)
-            values[place.key] = self._values[place.source]
-            pieces += [sql[done : token.start], place]
+            if token.text not in self._values:
+                line = statement.line_at(token.start)
+                raise ToolError("sql", self._missing(token.text), line=line, type="MissingParameter")
+            self._unused.pop(token.text, None)
+            is_json = _JSON_CAST.match(sql, token.end) is not None
+            # A value may stand in one place as it is and in another as JSON: these are two for a
+            # driver.
+            key = self._keys[token.text] + ("j" if is_json else "")
+            values[key] = self._values[token.text]
+            pieces += [sql[done : token.start], Placeholder(key, token.text, is_json)]
             done = token.end
         return BoundStatement(statement, (*pieces, sql[done:]), values)
-
-    def _placeholder(self, sql: str, token: SqlToken, statement: Statement) -> Placeholder:
-        source = sql[token.start : token.end]
-        if source not in self._values:
-            line = statement.line_at(token.start)
-            raise ToolError("sql", self._missing(source), line=line, type="MissingParameter")
-        self._used.add(source)
-        is_json = _JSON_CAST.match(sql, token.end) is not None
-        # A value may stand in one place as it is and in another as JSON: these are two for a
-        # driver.
-        return Placeholder(self._keys[source] + ("j" if is_json else ""), source, is_json)
 
     def _missing(self, source: str) -> str:
         near = nearest(source, self._values)
@@ -232,14 +237,12 @@ class _Binder:
         hint = f"did you mean {near}?" if near else f"`params` has {have}."
         return f"Parameter {source} is used but not given; {hint}"
 
-    def check_unused(self) -> None:
-        unused = [source for source in self._values if source not in self._used]
-        if unused:
+    def refuse_unused(self) -> None:
+        for source in self._unused:
             kind = "`:name`" if self._by_name else "`$1`, `$2`"
             raise ToolError(
                 "sql",
-                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} "
-                "outside of quotes, "
-                "or leave it out.",
+                f"Parameter {source} is given but no statement uses it; write it as {kind} outside of "
+                "quotes, or leave it out.",
                 type="UnusedParameter",
             )

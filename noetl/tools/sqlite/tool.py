@@ -11,28 +11,26 @@ from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.outcome import Outcome
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import RunningCalls, StopSignal
+from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.kit.large import shelf_of
-from noetl.tools.sql import effects as sql_effects
-from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.calls import (
+    RowCollector,
+    SqlCall,
+    SqlTool,
+    StatementResult,
+    refuse_interrupted,
+    result_of,
+)
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, database_path
-from noetl.tools.sql.rows import TableWrite, write_of
-from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
-from noetl.tools.sqlite.files import LockWaits, connect
-from noetl.tools.sqlite.values import SqliteErrors, bindable, first_word
-from noetl.tools.sqlite.write import write_rows
+from noetl.tools.sqlite.driver import LockWaits, SqliteErrors, bindable, connect, write_rows
 
-#: Seconds that a call may take where `spec.timeout` says nothing.
-DEADLINE_S = 300.0
 _FETCH = 5_000
 
 
@@ -46,7 +44,7 @@ class SqliteConfig(SqlConfig):
     )
 
 
-class Sqlite(Tool):
+class Sqlite(SqlTool):
     """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a
     table](../tools.md#rows-into-a-table).
 
@@ -86,28 +84,18 @@ class Sqlite(Tool):
         by_reference=("rows",),
     )
 
-    def __init__(self, services: Services) -> None:
-        super().__init__(services)
-        self._scripts = SqlScripts(services)
-        self._running = RunningCalls()
-
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
-        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
-        deadline_s = call.deadline_s or DEADLINE_S
-        write = write_of(config, self.services.results)
+        order = self.sql_call(call, config)
         path = database_path(config.database, self.services.files_of(call))
-        waits = LockWaits(time.monotonic() + deadline_s, config.busy_timeout)
-        with self._running.enter(call) as stop, connect(path, config.read_only, waits) as connection:
-            bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
-            work = _Work(connection, config, bounds, waits, stop)
-            with stop.watch(waits.left(), connection.interrupt):
+        waits = LockWaits(time.monotonic() + order.deadline_s, config.busy_timeout)
+        with self.running.enter(call) as stop, connect(path, config.read_only, waits) as connection:
+            run = _Run(connection, order, waits, stop)
+            with stop.watch(waits.remaining(), connection.interrupt):
                 try:
-                    result = work.run(write)
+                    result = run.run()
                 except ToolError as error:
-                    raise stop.why(error, deadline_s) from error
-        warnings = sorted(work.notes) + (write.warnings() if write else [])
-        meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
-        return succeeded(result, meta, sqlite={"statements": len(work.bound)})
+                    raise stop.why(error, order.deadline_s) from error
+        return order.outcome(result, sqlite={"statements": len(order.bound)})
 
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
@@ -116,71 +104,58 @@ class Sqlite(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
-        place = "SQLite in memory" if database == MEMORY else sql_effects.file("SQLite", database, config)
-        return sql_effects.sql(config, place)
-
-    def interrupt(self, call: Call) -> None:
-        self._running.interrupt(call)
-
-    def close(self) -> None:
-        self._scripts.close()
+        place = "SQLite in memory" if database == MEMORY else describe_file("SQLite", database, config)
+        return describe_sql(config, place)
 
 
-class _Work:
-    """What one call does, and its result."""
+class _Run:
+    """One call on its connection."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        config: SqliteConfig,
-        bounds: ResultBounds,
-        waits: LockWaits,
-        stop: StopSignal,
+        self, connection: sqlite3.Connection, order: SqlCall, waits: LockWaits, stop: StopSignal
     ) -> None:
-        self.bound = config.bound()
-        self.notes = bounds.notes
         self._connection = connection
+        self._order = order
         self._waits = waits
         self._stop = stop
-        self._transaction = config.transaction or config.table is not None
-        self._faults = SqliteErrors(self.bound, config.is_one_text)
-        self._bounds = bounds
+        self._errors = SqliteErrors(order.bound, order.has_lines)
 
-    def run(self, write: TableWrite | None) -> dict[str, Json]:
-        if not self._transaction:
-            return self._do(write)
-        with self._faults.explain():
-            self._patient().execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        # What is not committed goes with the connection.
-        result = self._do(write)
-        with self._faults.explain(len(self.bound) - 1):
+    def run(self) -> dict[str, Json]:
+        """The result. Raises ToolError; what is not committed by then goes with the connection."""
+        if not self._order.transaction:
+            return self._do()
+        with self._errors.explain():
+            self._execute("BEGIN IMMEDIATE" if self._order.write else "BEGIN")
+        result = self._do()
+        with self._errors.explain(self._order.last):
             if self._connection.in_transaction:
-                self._patient().execute("COMMIT")
+                self._execute("COMMIT")
         return result
 
-    def _do(self, write: TableWrite | None) -> dict[str, Json]:
-        if write is not None:
-            return write_rows(self._connection, write, self._faults)
-        return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
+    def _do(self) -> dict[str, Json]:
+        if self._order.write is None:
+            return result_of([self._answer(*each) for each in enumerate(self._order.bound)])
+        with self._errors.explain():
+            return write_rows(self._connection, self._order.write)
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
-        with self._faults.explain(index):
-            cursor = self._patient().execute(bound.dollar(), bindable(bound.values))
+        status = bound.statement.words[0].upper() if bound.statement.words else ""
+        with self._errors.explain(index):
+            values = {name: bindable(value) for name, value in bound.values.items()}
+            cursor = self._execute(bound.dollar(), values)
             names = unique_names(column[0] for column in cursor.description or ())
             if not names:
-                return StatementResult([], [], max(cursor.rowcount, 0), first_word(bound))
-            gathered = RowCollector(self._faults.place(index), names, self._bounds)
-            with contextlib.closing(gathered):
-                while rows := cursor.fetchmany(_FETCH):
-                    gathered.add(rows)
-                    if self._stop.pulled:
-                        raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
-                return gathered.answer(first_word(bound))
+                return StatementResult([], [], max(cursor.rowcount, 0), status)
+            rows = RowCollector(self._errors.place(index), names, self._order.bounds)
+            with contextlib.closing(rows):
+                while block := cursor.fetchmany(_FETCH):
+                    rows.add(block)
+                    refuse_interrupted(self._stop)
+                return rows.answer(status)
 
-    def _patient(self) -> sqlite3.Connection:
-        """The connection, which waits for others no longer than the call may take: an interrupt
-        does not end such a wait."""
-        if self._stop.pulled:
-            raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
+    def _execute(self, sql: str, values: Mapping[str, object] | None = None) -> sqlite3.Cursor:
+        """Waits for others no longer than the call may take: an interrupt does not end such a
+        wait."""
+        refuse_interrupted(self._stop)
         self._waits.set(self._connection)
-        return self._connection
+        return self._connection.execute(sql, values or {})

@@ -7,23 +7,27 @@ that believe to have the same transfer take turns."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call
-from noetl.tools.sql.rows import TableWrite, WritePlan, quote, table_of
+from noetl.tools.kit.calls import StopSignal
+from noetl.tools.sql.rows import TableWrite, WritePlan, quote, quote_text, table_of
 from noetl.tools.transfer.config import TableTarget
 
 LEDGER: Final = "noetl_ledger"
 #: As PostgreSQL's ledger of `exactly_once`, where there is no JSON and no zone.
-MAKE_LEDGER: Final = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
+_MAKE_LEDGER: Final = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
     idempotency_key VARCHAR PRIMARY KEY,
     result VARCHAR,
     execution_id VARCHAR NOT NULL,
@@ -31,6 +35,12 @@ MAKE_LEDGER: Final = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
     task VARCHAR NOT NULL,
     recorded_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
 )"""
+_FIND: Final = f"SELECT result FROM {LEDGER} WHERE idempotency_key = ?"  # noqa: S608 - a constant
+_ENTER: Final = (
+    f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) "  # noqa: S608
+    "VALUES (?, ?, ?, ?, ?)"
+)
+_RECORD: Final = f"UPDATE {LEDGER} SET result = ? WHERE idempotency_key = ?"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +62,13 @@ class TransferMark:
 
 
 def mark_of(text: str) -> TransferMark:
-    """What `Mark.text` wrote. Raises ToolError where it is something else."""
+    """What `TransferMark.text` wrote. Raises ToolError where it is something else."""
     try:
         return TransferMark(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise ToolError(
             "sql",
-            f"The entry of this transfer in {LEDGER} was changed by somebody else.",
+            f"The entry of this transfer in {LEDGER} was changed by another program.",
             type="LedgerChanged",
         ) from error
 
@@ -76,9 +86,8 @@ class StagedTable:
 
     def source(self, first: int, end: int) -> str:
         """SQL for the rows from `first` to before `end`, in order, with `file_row_number`."""
-        path = "'" + str(self.path).replace("'", "''") + "'"
         return (
-            f"(SELECT * FROM read_parquet({path}, file_row_number = true) "  # noqa: S608 - quoted
+            f"(SELECT * FROM read_parquet({quote_text(self.path)}, file_row_number = true) "  # noqa: S608
             f"WHERE file_row_number >= {first} AND file_row_number < {end})"
         )
 
@@ -94,12 +103,9 @@ def choose_columns(
     pairs = wanted if isinstance(wanted, dict) else {name: name for name in wanted}
     for source in pairs.values():
         if source.lower() not in known:
-            near = nearest(source, [column.name for column in columns])
-            hint = (
-                f"did you mean '{near}'?"
-                if near
-                else f"there are {', '.join(column.name for column in columns[:10])}."
-            )
+            names = [column.name for column in columns]
+            near = nearest(source, names)
+            hint = f"did you mean '{near}'?" if near else f"there are {', '.join(names[:10])}."
             raise ToolError(
                 "client_error",
                 f"`columns` names '{source}', which the source does not have; {hint}",
@@ -108,14 +114,52 @@ def choose_columns(
     return tuple(known[source.lower()] for source in pairs.values()), tuple(pairs)
 
 
+class TransferDeadline:
+    """What is left of the time of a call."""
+
+    def __init__(self, seconds: float, stop: StopSignal) -> None:
+        self.stop = stop
+        self._seconds = seconds
+        self._ends = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        return max(self._ends - time.monotonic(), 0.001)
+
+    @contextlib.contextmanager
+    def watch(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
+        cancelled)."""
+        with self.stop.watch(self.remaining(), interrupt):
+            try:
+                yield
+            except ToolError as error:
+                self.stop.refuse_cancelled()
+                raise self._late() if self.stop.late else error from error
+            if self.stop.late:
+                raise self._late()
+
+    def _late(self) -> ToolError:
+        return ToolError(
+            "timeout",
+            f"The transfer did not end within {self._seconds:g} s; it resumes behind its last chunk when "
+            "it is tried again. Raise `spec.timeout`.",
+            retryable=True,
+            type="Interrupted",
+        )
+
+
 class Loader(ABC):
     """Writes a staged table into one of a database. Used by one thread."""
+
+    #: What is known of the target's table, from `prepare` on.
+    plan: WritePlan
 
     def __init__(self, call: Call, target: TableTarget, staged: StagedTable) -> None:
         self.call = call
         self.target = target
         self.staged = staged
-        self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, target.keys)
+        key = target.keys if target.mode == "upsert" else ()
+        self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, key)
         if missing := next((name for name in target.keys if name not in staged.names), None):
             raise ToolError(
                 "client_error",
@@ -133,12 +177,12 @@ class Loader(ABC):
 
     @abstractmethod
     def claim(self, mark: TransferMark) -> TransferMark | None:
-        """Enters `mark` into the ledger (None), or says what is there. Nobody else does until the
-        transaction ends."""
+        """Enters `mark` into the ledger (None), or says what is there. No other transfer does until
+        the transaction ends."""
 
     @abstractmethod
-    def empty(self) -> None:
-        """Removes all rows of the table."""
+    def execute(self, statement: str) -> None:
+        """Runs a statement of the target."""
 
     @abstractmethod
     def insert(self, first: int, end: int) -> None:
@@ -152,8 +196,43 @@ class Loader(ABC):
     def interrupt(self) -> None:
         """Ends what runs. Called from another thread; must not raise."""
 
-    def chunk(self, most: int) -> TransferMark:
-        """Writes the next `most` rows at most, and says how far it is. Raises ToolError."""
+    @abstractmethod
+    def type_of(self, kind: str) -> str:
+        """The target's type for one of DuckDB."""
+
+    def create_table(self) -> None:
+        """Makes the target's table where it is missing and wanted, with `key` unique."""
+        if not self.target.create:
+            return
+        columns = [
+            f"{quote(name)} {self.type_of(column.type)}"
+            for name, column in zip(self.staged.names, self.staged.columns, strict=True)
+        ]
+        if self.target.keys:
+            columns.append(f"UNIQUE ({', '.join(map(quote, self.target.keys))})")
+        self.execute(f"CREATE TABLE IF NOT EXISTS {self.write.target} ({', '.join(columns)})")
+
+    def select(self, cells: str, first: int, end: int) -> str:
+        """The query for a chunk: `cells` of its rows, of those with one key the last, as a
+        statement must not change a row twice."""
+        sources = dict(zip(self.staged.names, self.staged.columns, strict=True))
+        key = ", ".join(quote(sources[name].name) for name in self.write.key)
+        last = f" QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY file_row_number DESC) = 1"
+        source = f"{self.staged.source(first, end)}{last if key else ''}"
+        return f"SELECT {cells} FROM {source} ORDER BY file_row_number"  # noqa: S608 - quoted
+
+    def load(self, most: int, deadline: TransferDeadline) -> TransferMark:
+        """Writes all rows, `most` in each chunk. Raises ToolError."""
+        with deadline.watch(self.interrupt):
+            self.prepare()
+        while True:
+            with deadline.watch(self.interrupt):
+                mark = self._chunk(most)
+            if mark.is_done:
+                return mark
+
+    def _chunk(self, most: int) -> TransferMark:
+        """Writes the next `most` rows at most, and says how far it is."""
         with self.transaction():
             fresh = TransferMark(self.staged.sha256, self.staged.rows)
             mark = self.claim(fresh)
@@ -166,7 +245,7 @@ class Loader(ABC):
                     type="OtherRows",
                 )
             if mark is None and self.target.mode == "replace":
-                self.empty()
+                self.execute(self.write.delete)
             mark = mark or fresh
             end = min(mark.rows + most, mark.total)
             if end > mark.rows:
@@ -176,23 +255,54 @@ class Loader(ABC):
         return mark
 
 
-class TypeName(Protocol):
-    """Gives a type of a database its name."""
+class FileLoader(Loader):
+    """Writes into a database that is a file, over `connection`."""
 
-    def __call__(self, kind: str, /) -> str: ...
+    begin = "BEGIN"
 
+    def __init__(self, connection: Any, call: Call, target: TableTarget, staged: StagedTable) -> None:
+        super().__init__(call, target, staged)
+        self.connection = connection
 
-def create_table(loader: Loader, type_of: TypeName) -> str:
-    """The statement that makes the target's table where it is missing, with `key` unique."""
-    staged = loader.staged
-    columns = [
-        f"{quote(name)} {type_of(column.type)}"
-        for name, column in zip(staged.names, staged.columns, strict=True)
-    ]
-    if loader.target.keys:
-        columns.append(f"UNIQUE ({', '.join(map(quote, loader.target.keys))})")
-    return f"CREATE TABLE IF NOT EXISTS {loader.write.target} ({', '.join(columns)})"
+    @abstractmethod
+    def explain(self) -> AbstractContextManager[None]:
+        """Raises ToolError for errors of the driver in its block."""
 
+    @abstractmethod
+    def make_plan(self) -> WritePlan:
+        """Looks the table up. Raises ToolError."""
 
-def insert_head(planned: WritePlan) -> str:
-    return f"INSERT INTO {planned.write.target} ({planned.column_list})"
+    def prepare(self) -> None:
+        with self.explain():
+            self.execute(_MAKE_LEDGER)
+            self.create_table()
+            self.plan = self.make_plan()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self.explain():
+            self.execute(self.begin)
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                # An error may have ended it already, and what interrupts the call ends the
+                # connection.
+                with contextlib.suppress(Exception):
+                    self.execute("ROLLBACK")
+                raise
+
+    def claim(self, mark: TransferMark) -> TransferMark | None:
+        where, key = self.call.where, self.call.idempotency_key
+        found = self.connection.execute(_FIND, [key]).fetchone()
+        if found is not None:
+            return mark_of(str(found[0]))
+        values = [key, mark.text(), where.execution_id, where.step, self.call.task]
+        self.connection.execute(_ENTER, values)
+        return None
+
+    def execute(self, statement: str) -> None:
+        self.connection.execute(statement)
+
+    def record(self, mark: TransferMark) -> None:
+        self.connection.execute(_RECORD, [mark.text(), self.call.idempotency_key])

@@ -1,7 +1,7 @@
 """The first half of a transfer: the rows of a source become a table of the result store.
 
-From there on they do not change, whatever the source does: so they can be counted, and gone on with
-after a crash."""
+From there on they do not change, whatever the source does: so they can be counted, and a crash does
+not change them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
-from noetl.tools.duckdb.config import DuckDbConfig
+from noetl.tools.duckdb.open import DuckDbConfig
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
@@ -99,21 +99,19 @@ class SourceReader:
         return dict(rows)
 
     def _work(self, call: Call, source: Source) -> _Work:
+        given: dict[str, Any]
         match source:
             case PostgresSource():
                 return self.postgres, PostgresConfig(auth=source.auth, query=_query(source))
-            case DuckDbSource():
-                config = DuckDbConfig(database=source.database, query=_query(source), read_only=True)
-                return self.duckdb, config
-            case SqliteSource():
-                return self.sqlite, SqliteConfig(
-                    database=source.database, query=_query(source), read_only=True
-                )
+            case DuckDbSource() | SqliteSource():
+                given = {"database": source.database, "query": _query(source), "read_only": True}
+                if source.kind == "duckdb":
+                    return self.duckdb, DuckDbConfig.model_validate(given)
+                return self.sqlite, SqliteConfig.model_validate(given)
             case HttpSource():
-                given: dict[str, Any] = {"url": source.url, "headers": source.headers, "as": "json"}
-                return self.http, HttpConfig.model_validate(
-                    given | ({"auth": source.auth} if source.auth else {})
-                )
+                given = {"url": source.url, "headers": source.headers, "as": "json"}
+                auth = {"auth": source.auth} if source.auth else {}
+                return self.http, HttpConfig.model_validate(given | auth)
             case FileSource():
                 return self.duckdb, self._file(call, source)
             case ResultSource():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
@@ -16,36 +16,30 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call, Later, Suspension
-from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.names import AllowedFiles
-from noetl.tools.duckdb.open import DatabaseSetup
+from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig
 from noetl.tools.duckdb.tables import InputTables
 from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
 from noetl.tools.http.tool import Http
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import RunningCalls, StopSignal
+from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
 from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
-from noetl.tools.sqlite.files import LockWaits, connect
+from noetl.tools.sqlite.driver import LockWaits, connect
 from noetl.tools.sqlite.tool import Sqlite
 from noetl.tools.transfer.config import (
-    DuckDbTarget,
     FileTarget,
     PostgresTarget,
     ResultTarget,
-    SqliteTarget,
     TableTarget,
     TransferConfig,
 )
-from noetl.tools.transfer.duckdb import DuckDbLoader
-from noetl.tools.transfer.effects import end_of_transfer
-from noetl.tools.transfer.files import write_file
-from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
-from noetl.tools.transfer.postgres import PostgresLoader
-from noetl.tools.transfer.sqlite import SqliteLoader
+from noetl.tools.transfer.load import Loader, StagedTable, TransferDeadline, TransferMark, choose_columns
 from noetl.tools.transfer.stage import SourceReader
+from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -136,10 +130,8 @@ class Transfer(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        return tuple(
-            f"{word} {end_of_transfer(end)}"
-            for word, end in (("reads", config.get("source")), ("writes", config.get("target")))
-        )
+        source, target = config.get("source"), config.get("target")
+        return f"reads {_describe_end(source)}", f"writes {_describe_end(target)}"
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -154,9 +146,13 @@ class Transfer(Tool):
             raise ToolError("client_error", "A transfer needs a result store, and this process has none.")
         checkpoint: JsonMap = call.checkpoint or {}
         with self._running.enter(call) as stop:
-            deadline = _Deadline(self.deadline(call), stop)
+            deadline = TransferDeadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
-            came = json.loads(known) if known else self._stage_rows(call, checkpoint, config, deadline)
+            if known:
+                came = json.loads(known)
+            else:
+                inner = replace(call, checkpoint=checkpoint.get("source"))
+                came = self._stage.table(inner, config.source, stop, deadline.remaining())
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
@@ -167,15 +163,9 @@ class Transfer(Tool):
             try:
                 return self._write(call, config, came, deadline)
             except DatabaseBusy as busy:
-                if deadline.left() <= PATIENCE_S:
+                if deadline.remaining() <= PATIENCE_S:
                     raise database_in_use(busy.path, busy.who) from None
                 return Later(_PAUSE_S, again)
-
-    def _stage_rows(
-        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: _Deadline
-    ) -> JsonMap | Later:
-        inner = replace(call, checkpoint=checkpoint.get("source"))
-        return self._stage.table(inner, config.source, deadline.stop, deadline.left())
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
@@ -183,15 +173,27 @@ class Transfer(Tool):
     def close(self) -> None:
         self._stage.close()
 
-    def _write(self, call: Call, config: TransferConfig, reference: JsonMap, deadline: _Deadline) -> Outcome:
+    def _write(
+        self, call: Call, config: TransferConfig, reference: JsonMap, deadline: TransferDeadline
+    ) -> Outcome:
         results = self.services.results
         assert results is not None  # see `run`
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
             path = stack.enter_context(results.file(reference)).resolve()
-            reader = stack.enter_context(_reader(folder))
+            reader = stack.enter_context(_open_reader(folder))
             staged = _describe(reader, path, reference, config)
-            done = self._to(call, config, staged, reader, folder, deadline, stack)
+            done = TransferMark(staged.sha256, staged.rows, staged.rows, 1)
+            match config.target:
+                case FileTarget() as target:
+                    path = self.services.files_of(call).target(target.file, "`target.file`")
+                    with deadline.watch(reader.interrupt):
+                        write_file(reader, staged, path, target.format)
+                case ResultTarget():
+                    pass
+                case target:
+                    loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
+                    done = loader.load(config.chunk_rows, deadline)
         result: dict[str, Json] = {
             "rows": done.total,
             "row_count": done.total,
@@ -205,28 +207,6 @@ class Transfer(Tool):
             result["ref"] = reference
         return succeeded(result)
 
-    def _to(
-        self,
-        call: Call,
-        config: TransferConfig,
-        staged: StagedTable,
-        reader: DuckDBPyConnection,
-        folder: Path,
-        deadline: _Deadline,
-        stack: contextlib.ExitStack,
-    ) -> TransferMark:
-        match config.target:
-            case FileTarget() as target:
-                path = self.services.files_of(call).target(target.file, "`target.file`")
-                with deadline.watched(reader.interrupt):
-                    write_file(reader, staged, path, target.format)
-                return TransferMark(staged.sha256, staged.rows, staged.rows, 1)
-            case ResultTarget():
-                return TransferMark(staged.sha256, staged.rows, staged.rows, 1)
-            case target:
-                loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
-                return _load(loader, config.chunk_rows, deadline)
-
     @contextlib.contextmanager
     def _loader(
         self,
@@ -235,64 +215,36 @@ class Transfer(Tool):
         staged: StagedTable,
         reader: DuckDBPyConnection,
         folder: Path,
-        deadline: _Deadline,
+        deadline: TransferDeadline,
     ) -> Iterator[Loader]:
-        match target:
-            case PostgresTarget():
-                with self._stage.postgres.lend(target.auth, deadline.left()) as (connection, faults):
-                    yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
-            case DuckDbTarget():
-                wait = LeaseWait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
-                policy = self.services.files_of(call)
-                path = database_path(target.database, policy)
-                tables = InputTables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
-                database = DatabaseSetup(
-                    path, DuckDbConfig(query="-"), self.services, tables, folder, policy, AllowedFiles()
-                )
-                with self._files.hold(path, wait), database.connect(wait) as connection:
-                    yield DuckDbLoader(connection, call, target, staged)
-            case SqliteTarget():
-                waits = LockWaits(time.monotonic() + deadline.left(), _BUSY_S)
-                path = database_path(target.database, self.services.files_of(call))
-                with connect(path, False, waits) as connection:
-                    yield SqliteLoader(connection, reader, waits, call, target, staged)
-            case _:
-                assert_never(target)
-
-
-class _Deadline:
-    """What is left of the time of a call."""
-
-    def __init__(self, seconds: float, stop: StopSignal) -> None:
-        self.stop = stop
-        self._seconds = seconds
-        self._ends = time.monotonic() + seconds
-
-    def left(self) -> float:
-        return max(self._ends - time.monotonic(), 0.001)
-
-    @contextlib.contextmanager
-    def watched(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
-        cancelled)."""
-        with self.stop.watch(self.left(), interrupt):
-            try:
-                yield
-            except ToolError as error:
-                self.stop.refuse_cancelled()
-                raise self._late() if self.stop.late else error from error
-            if self.stop.late:
-                raise self._late()
-
-    def _late(self) -> ToolError:
-        return ToolError(
-            "timeout",
-            f"The transfer did not end within {self._seconds:g} s; it goes on behind its last "
-            "chunk when it is tried "
-            "again. Raise `spec.timeout`.",
-            retryable=True,
-            type="Interrupted",
+        if isinstance(target, PostgresTarget):
+            with self._stage.postgres.lend(target.auth, deadline.remaining()) as (connection, faults):
+                yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
+            return
+        policy = self.services.files_of(call)
+        path = database_path(target.database, policy)
+        if target.kind == "sqlite":
+            waits = LockWaits(time.monotonic() + deadline.remaining(), _BUSY_S)
+            with connect(path, False, waits) as opened:
+                yield SqliteLoader(opened, reader, waits, call, target, staged)
+            return
+        wait = LeaseWait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
+        tables = InputTables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
+        database = DatabaseSetup(
+            path, DuckDbConfig(query="-"), self.services, tables, folder, policy, AllowedFiles()
         )
+        with self._files.hold(path, wait), database.connect(wait) as duckdb:
+            yield DuckDbLoader(duckdb, call, target, staged)
+
+
+def _describe_end(end: Json) -> str:
+    """One end of a transfer for `noetl plan`, before it is checked: its kind, place and table."""
+    if not isinstance(end, Mapping):
+        return effects.one_line(end)
+    place = effects.credential(end.get("auth")) or effects.first(end, "database", "url", "file")
+    table = f", table {effects.one_line(end['table'])}" if end.get("table") is not None else ""
+    named = effects.address(place) if place is not None else ""
+    return " ".join(filter(None, (effects.one_line(end.get("kind")), named))) + table
 
 
 def _rows(reference: JsonMap) -> int:
@@ -300,7 +252,7 @@ def _rows(reference: JsonMap) -> int:
 
 
 @contextlib.contextmanager
-def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
+def _open_reader(folder: Path) -> Iterator[DuckDBPyConnection]:
     import duckdb  # the driver takes 90 ms
 
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -322,13 +274,3 @@ def _describe(
     described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     columns, names = choose_columns([Column(str(row[0]), str(row[1])) for row in described], config.columns)
     return StagedTable(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
-
-
-def _load(loader: Loader, chunk_rows: int, deadline: _Deadline) -> TransferMark:
-    with deadline.watched(loader.interrupt):
-        loader.prepare()
-    while True:
-        with deadline.watched(loader.interrupt):
-            mark = loader.chunk(chunk_rows)
-        if mark.is_done:
-            return mark

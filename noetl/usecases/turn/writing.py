@@ -9,12 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from noetl.engine.children import depth_below
-from noetl.engine.decision import Command, Decision, NewChild, OpenedLoop, WithdrawnRun
-from noetl.engine.notifications import Notification
+from noetl.engine.decision import (
+    Command,
+    Decision,
+    NewChild,
+    Notification,
+    OpenedLoop,
+    WithdrawnRun,
+    status_of,
+    wake_at,
+)
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, Run, State
-from noetl.engine.status import status_of, wake_at
-from noetl.facts.events import Parent, Requested
+from noetl.facts.children import Parent
+from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, Snapshot, Transaction
@@ -92,7 +100,6 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
 
 
 def _close(tx: Transaction, turn: Turn) -> None:
-    """Closes the commands of runs that are gone, and the loops that have come to their end."""
     decision = turn.decision
     if decision.closed_commands:
         tx.commands.close(decision.closed_commands)
@@ -150,7 +157,7 @@ def command_rows(
     abandoned = (
         _abandon_row(plan, execution_id, one, now)
         for one in decision.withdrawn
-        if _abandons(plan, one.run, kinds)
+        if _may_need_abandoning(plan, one.run, kinds)
     )
     return (*work, *notified, *abandoned)
 
@@ -178,7 +185,7 @@ def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) ->
 
 
 def _notification_row(decision: Decision, one: Notification, now: datetime) -> CommandRow:
-    """A command like any other, so that it survives whoever was to send it."""
+    """A command like any other, so that it survives the process that was to send it."""
     purpose, execution_id = PURPOSES[one.purpose], decision.after.execution_id
     # A child may wait and go on again and again.
     again = f"/{decision.after.version}" if one.purpose == "waits" else ""
@@ -214,7 +221,7 @@ def _abandon_row(plan: Plan, execution_id: str, withdrawn: WithdrawnRun, now: da
     )
 
 
-def _abandons(plan: Plan, run: Run, kinds: Mapping[str, KindInfo]) -> bool:
+def _may_need_abandoning(plan: Plan, run: Run, kinds: Mapping[str, KindInfo]) -> bool:
     """Whether the run may have begun something elsewhere that its tool can end."""
     return any(task.kind in kinds and kinds[task.kind].abandons for task in plan.step(run.step).tasks)
 
@@ -230,7 +237,6 @@ def _with_chords(rows: Sequence[CommandRow]) -> Iterator[CommandRow]:
 
 
 def _chord(lanes: Sequence[CommandRow]) -> Iterator[CommandRow]:
-    """`lanes` with their places in the chord that they are the header of."""
     first = lanes[0]
     later = "" if first.part == "l0" else f"/{first.part}"
     name = f"{first.execution_id}/{first.run_id}/{first.generation}{later}"

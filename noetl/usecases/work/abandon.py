@@ -136,16 +136,12 @@ def _call(rt: Runtime, call: Call) -> Outcome | None:
 
 
 class _Caught(Exception):
-    """The call that the interpreter would make."""
-
     def __init__(self, call: Call) -> None:
         super().__init__(call.task)
         self.call = call
 
 
 class _Catch(ToolPort):
-    """Runs nothing."""
-
     def run(self, call: Call) -> NoReturn:
         raise _Caught(call)
 

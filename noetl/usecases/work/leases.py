@@ -46,7 +46,7 @@ PRESENCE_S = 15.0
 class Leases:
     """Heartbeats (T5) for everything held, and signs of life of the process itself.
 
-    Whoever composes a process calls `start`; without it nothing beats but what calls `beat`.
+    The process calls `start`; without it there are heartbeats only where `beat` is called.
     """
 
     def __init__(self, rt: Runtime, presence: Presence | None = None) -> None:
@@ -142,8 +142,8 @@ def measure_skew(tx: Transaction, clock: Clock) -> float | None:
 
 def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
     """T3. The lease counts from here: what was waited for before, or in order to get into the
-    transaction, is not taken off it. A lease that has run out when it is taken keeps nobody else
-    away."""
+    transaction, is not taken off it. A lease that has run out when it is taken keeps no other
+    delivery away."""
     now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.commands.claim(command_id, owner, now, until, rt.limits.max_deliveries)

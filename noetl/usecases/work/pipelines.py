@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from noetl.engine.context import loop_mode
 from noetl.engine.evolve import replay
-from noetl.engine.names import StepNames
+from noetl.engine.names import StepNames, loop_mode
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.expressions.results import of_step
-from noetl.expressions.scope import bare_names, layered
+from noetl.expressions.scope import bare_names, layered, of_step
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log

@@ -55,8 +55,6 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
 
 @dataclass(slots=True)
 class _Job:
-    """One delivery of one pipeline."""
-
     worker: Worker
     command: CommandRow
     plan: Plan

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from noetl.engine.assignments import assign
-from noetl.engine.context import loop_mode
+from noetl.engine.names import loop_mode
 from noetl.engine.plan import Plan
 from noetl.errors import NoetlError
-from noetl.facts.events import CtxPatched, Draft, LoopClaimed
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.events import Draft
+from noetl.facts.executions import CtxPatched
+from noetl.facts.json import Json, JsonMap, assign
+from noetl.facts.loops import LoopClaimed
 from noetl.facts.reference import loaded
-from noetl.net.model import KindInfo, Loop, Task, Transition
+from noetl.net.kinds import KindInfo
+from noetl.net.model import Transition
+from noetl.net.tasks import Loop, Task
 from noetl.pipeline.model import Names
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
@@ -95,7 +98,7 @@ def first(
 
 
 def take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """New indices. In the first generation nobody has begun them."""
+    """New indices. In the first generation none of them has begun."""
     taken = tx.loops.take(command.execution_id, command.run_id, command.generation, count)
     return taken, _history(tx, command, taken) if command.generation > 1 else {}
 
@@ -132,7 +135,6 @@ def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
 
 
 def _writes_ctx(tasks: Iterable[Task]) -> bool:
-    """Whether a `set` of these tasks, or of their rules, assigns to ctx."""
     assigned = (
         one
         for task in tasks

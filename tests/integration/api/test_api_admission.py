@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from noetl.api.admission import RequestLimit, WaitingPlaces
+from noetl.api.limits import RequestLimit, WaitingPlaces
 from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.errors import Unavailable
@@ -33,7 +33,7 @@ class Served:
         if environ["PATH_INFO"] == "/breaks":
             raise KeyError("a defect")
         if environ["PATH_INFO"] == "/waits":
-            with self.places.held(environ):
+            with self.places.hold(environ):
                 self._stay()
         else:
             with self._lock:

@@ -13,7 +13,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.api.answers import EventPage
-from noetl.api.events import stream
+from noetl.api.streams import serve_frames, stream
 from noetl.store.envelope import from_json
 from noetl.testing import Simulation
 
@@ -161,8 +161,8 @@ def test_a_silent_stream_shows_that_it_lives(sim: Simulation) -> None:
 
 def test_a_stream_breaks_off_politely_when_the_store_goes_away(sim: Simulation) -> None:
     execution_id = sim.start()
-    told = stream(sim.rt, "9", 0)
-    assert list(told) == [": the store does not answer; connect again\n\n"]
+    frames = serve_frames(stream(sim.rt, "9", 0), "9")
+    assert list(frames) == [": connected\n\n", ": the store does not answer; connect again\n\n"]
     assert next(stream(sim.rt, execution_id, 0)).startswith("id: 1\n")
 
 

@@ -13,14 +13,14 @@ from flask import Flask, request
 from werkzeug.serving import make_server
 
 from noetl.cli.follow import follow
-from noetl.cli.progress import NoProgress
+from noetl.cli.progress import ProgressView
 from noetl.cli.remote import WAIT_S, RemoteExecution
 from noetl.client import Client
 from noetl.facts.events import Event
 from noetl.testing import Simulation
 
 
-class Heard(NoProgress):
+class Heard(ProgressView):
     """Keeps what it was told."""
 
     def __init__(self) -> None:

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from noetl.cli.progress import PlainProgress
+from noetl.cli.progress import PlainProgress, StepsProgress
 from noetl.cli.stack import register_called
-from noetl.cli.step_progress import StepsProgress
 from noetl.errors import PlaybookInvalid
 from noetl.testing import Simulation
 from noetl.usecases import catalog

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from noetl.cli.follow import REASON, EventBatch, follow
-from noetl.cli.progress import NoProgress, PlainProgress
+from noetl.cli.progress import PlainProgress, ProgressView
 from noetl.errors import Conflict
 from noetl.store.running import RunningStack, find, hold_home, write_note
 
@@ -48,7 +48,7 @@ def at(status: str, *, idle: bool = False) -> EventBatch:
 
 
 def followed(source: Told, *, wait: bool = False) -> None:
-    follow(source, NoProgress(), wait=wait, wait_s=0.0)
+    follow(source, ProgressView(), wait=wait, wait_s=0.0)
 
 
 def test_what_owes_a_turn_after_a_patch_is_not_waited_for_in_vain() -> None:

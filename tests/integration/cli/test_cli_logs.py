@@ -19,7 +19,7 @@ from werkzeug.serving import make_server
 from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.cli.printed import FamilyLog
-from noetl.cli.remote import RemoteLogs
+from noetl.cli.remote import RemoteExecution
 from noetl.client import Client
 from noetl.config import Settings
 from noetl.tools.code.runner import sandbox
@@ -265,7 +265,7 @@ def test_what_called_playbooks_print_is_shown_with_the_place_of_the_call(cli: Cl
     assert sorted(cli("execution", "logs", execution, "-c", "-f").out.splitlines()) == sorted(expected)
     assert cli("execution", "logs", execution, "--children", "--json").code == 2
     with Client(server) as client:
-        log = FamilyLog(RemoteLogs(client), execution)
+        log = FamilyLog(RemoteExecution(client, execution))
         assert sorted([*log.new_lines(), *log.rest()]) == sorted(expected)
         assert list(log.new_lines()) == []
 

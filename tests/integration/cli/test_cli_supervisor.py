@@ -20,7 +20,7 @@ def busy(tmp_path: Path) -> Supervisor:
     ready = tmp_path / "ready"
     script = f"trap '' TERM; echo > {ready}; while :; do sleep 0.05; done"
     services = [
-        Service("stubborn", ["sh", "-c", script], tmp_path / "stubborn.log"),
+        Service("worker-stubborn", ["sh", "-c", script], tmp_path / "stubborn.log"),
         Service("willing", ["sleep", "60"], tmp_path / "willing.log"),
     ]
     made = Supervisor(services, {})
@@ -32,24 +32,21 @@ def busy(tmp_path: Path) -> Supervisor:
     return made
 
 
-def test_who_is_still_at_work_is_told_and_may_be_hurried(
-    busy: Supervisor, monkeypatch: pytest.MonkeyPatch
+def test_workers_that_are_still_at_work_are_named_once_and_may_be_hurried(
+    busy: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(supervising, "QUIET_S", 0.1)
-    told: list[list[str]] = []
-
-    def tell(names: list[str]) -> None:
-        told.append(names)
-        threading.Timer(0.1, lambda: setattr(busy, "hurried", True)).start()
-
+    threading.Timer(0.3, busy.hurry).start()
     pids = list(busy.pids.values())
     with within(2.0):
-        busy.stop(tell)
-    assert told == [["stubborn"]]
+        busy.stop(announce=True)
+    assert capsys.readouterr().err.count("(worker-stubborn)") == 1
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
-def test_nobody_is_waited_for_beyond_the_grace(busy: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_end_within_the_grace_is_killed(
+    busy: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervising, "GRACE_S", 0.3)
     pids = list(busy.pids.values())
     began = time.monotonic()

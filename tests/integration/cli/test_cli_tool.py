@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.tool_call import outcome_of
+from noetl.cli.tool import call_tool
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension, Where
 from noetl.tools.kit.registry import kinds
@@ -88,7 +88,7 @@ def test_a_call_that_failed_says_so_and_ends_with_1(cli: Cli) -> None:
         (["noop", "--input", "3"], "--input"),
         (["noop", "--timeout", "soon"], "--timeout cannot be used: 'soon' is not a duration"),
         (["noop", "--timeout", "0"], "--timeout is zero"),
-        (["playbook", "--config", "path: a/b"], "asks for an execution of its own; try it with `noetl run`"),
+        (["playbook", "--config", "path: a/b"], "asks for another execution; try it with `noetl run`"),
     ],
 )
 def test_what_cannot_be_called_is_wrong_input(cli: Cli, argv: list[str], said: str) -> None:
@@ -125,7 +125,7 @@ def test_a_tool_that_wants_to_be_called_again_is_with_its_checkpoint() -> None:
             raise AssertionError
 
     call = Call("patient", {}, {}, {}, Where("0", "r", "s"), "t", 1, "key")
-    assert outcome_of(Patient(), call).result == [1, 1, 1]
+    assert call_tool(Patient(), call).result == [1, 1, 1]
 
 
 def test_its_deadline_is_one_for_all_calls_and_waits() -> None:
@@ -140,7 +140,7 @@ def test_its_deadline_is_one_for_all_calls_and_waits() -> None:
             raise AssertionError
 
     call = Call("endless", {}, {}, {}, Where("0", "r", "s"), "t", 1, "key", deadline_s=1.0)
-    ended = outcome_of(Endless(), call)
+    ended = call_tool(Endless(), call)
     assert ended.error is not None
     assert (ended.error.kind, ended.error.retryable) == ("timeout", True)
 

@@ -10,8 +10,8 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.dsl.read.canonical_text import canonical_text
 from noetl.errors import PlaybookInvalid
+from noetl.net.codec import same_net
 from noetl.net.model import KindInfo
-from noetl.net.same import same_net
 
 Migrate = Callable[[str], str]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.dsl.checks.code_names import undefined_names
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.checks.code_names import find_undefined_names
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 
 #: Code, and the names in it that nothing defines with the input `given`, each with its line.
 NAMES = {
@@ -96,7 +95,7 @@ def test_names_that_nothing_defines_are_found_and_no_others() -> None:
     for code, expected in NAMES.items():
         tree = parsed(code)
         assert not isinstance(tree, Fault), code
-        found = [(one.name, one.line) for one in undefined_names(tree, {"given"})]
+        found = [(one.name, one.line) for one in find_undefined_names(tree, {"given"})]
         if found != expected:
             wrong[code] = found
     assert wrong == {}

@@ -64,7 +64,7 @@ def test_what_is_not_there_is_told(body: Compile, requires: str, code: Code, pat
 
 
 def test_versions_compare_by_their_numbers(body: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.dsl.checks.root.__version__", "1.10.0rc1")
+    monkeypatch.setattr("noetl.dsl.checks.structure.__version__", "1.10.0rc1")
     holds = {
         wanted: not body(f'executor: {{requires: {{noetl: "{wanted}"}}}}\n{STEPS}').problems
         for wanted in (">=1.9", ">=1.10", "==1.10", "==1.10.0", "<=1.10", ">1.10", "<1.9", "!=1.10")

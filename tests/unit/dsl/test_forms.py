@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from noetl.dsl import Code, Compiled
+from noetl.net.codec import same_net
 from noetl.net.model import Assignment, Failure, Join, Net
-from noetl.net.same import same_net
 
 NetOf = Callable[[str], Net]
 

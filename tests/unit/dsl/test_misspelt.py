@@ -12,8 +12,8 @@ import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.dsl.document import Document, Part, known_keys
+from noetl.dsl.document.base import parts_of
 from noetl.dsl.document.misspelt import slip_for
-from noetl.dsl.document.parts import parts_of
 from noetl.dsl.problems import Path
 from noetl.dsl.read.source import read
 from noetl.tools.kit.registry import kinds

@@ -7,7 +7,7 @@ import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.dsl.read.canonical_text import canonical_text
-from noetl.net.same import same_net
+from noetl.net.codec import same_net
 from noetl.tools.kit.registry import kinds
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: sample}\n"

@@ -10,7 +10,7 @@ from nets import plan, step, task
 from test_decide import ERROR, Play, iteration
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.slots import Slots
+from noetl.engine.state import Slots
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo
@@ -192,13 +192,14 @@ def test_nothing_is_claimed_by_new_lanes_while_a_pause_is_asked_for() -> None:
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 200])
 @pytest.mark.parametrize("more", [0, 1, 63, 64, 130])
 def test_slots_that_grow_keep_what_they_hold(length: int, more: int) -> None:
-    slots = Slots.empty(length)
+    slots = Slots(length)
     for index in range(length):
         slots = slots.put(index, index)
-    grown = slots.grown(more)
+    grown = Slots(length + more, slots.chunks)
     assert list(grown) == [*range(length), *[None] * more]
     assert len(grown) == length + more
-    assert grown.chunks == Slots(len(grown), grown.chunks).grown(0).chunks
+    with pytest.raises(IndexError):
+        grown.put(length + more, 0)
     for index in range(length, length + more):
         grown = grown.put(index, index)
     assert list(grown) == list(range(length + more))

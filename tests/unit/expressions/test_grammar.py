@@ -9,7 +9,7 @@ import pytest
 
 from noetl.expressions import check
 from noetl.expressions.grammar import Parsed, parse, parse_once
-from noetl.expressions.refusals import Refusal
+from noetl.expressions.limits import Refusal
 
 
 @pytest.mark.parametrize(

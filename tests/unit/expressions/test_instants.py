@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from noetl.errors import TemplateError, TemplateLimit
 from noetl.expressions import evaluate
-from noetl.expressions.instants import DIRECTIVES, duration, instant, iso_duration
+from noetl.expressions.instants import DIRECTIVES, duration, instant
+from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 
 _FIRST, _LAST = (datetime.fromisoformat(text) for text in ("0002-01-01", "9998-01-01"))

@@ -7,7 +7,7 @@ import pytest
 
 from noetl.errors import NoetlError
 from noetl.facts.json import Json
-from noetl.net.codec import SCHEMA, digest, from_json, to_json
+from noetl.net.codec import SCHEMA, digest, from_json, same_net, to_json
 from noetl.net.model import (
     Admission,
     AdmitRule,
@@ -27,7 +27,6 @@ from noetl.net.model import (
     Task,
     Transition,
 )
-from noetl.net.same import same_net
 
 _TASK = Task(
     name="get",

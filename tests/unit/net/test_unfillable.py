@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
+from noetl.net.checks import Unfilled, dominators, unfillable_joins
 from noetl.net.model import Arc, Join, Net, Transition
-from noetl.net.unfillable import Unfilled, dominators, unfillable_joins
 
 
 def _net(text: str, *, exclusive: str = "", join: Join | None = None) -> Net:

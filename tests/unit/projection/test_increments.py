@@ -13,7 +13,8 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.facts.events import Draft
 from noetl.net import codec as nets
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.store import codec, open_store
 from noetl.testing import KINDS, Simulation
 from noetl.usecases.export import Head, Known, rows

@@ -53,7 +53,7 @@ def _strategy(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def _records(record: Any) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(record, vars(events))
+    hints = get_type_hints(record)
     return st.builds(record, **{field.name: _strategy(hints[field.name]) for field in fields(record)})
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import ConfigError
-from noetl.tools.secrets.keys import KeySource
-from noetl.tools.secrets.vault import FernetVault, generate_key
+from noetl.tools.secrets.vault import FernetVault, KeySource, generate_key
 
 
 def printing(text: str, status: int = 0) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, ToolError
-from noetl.tools.secrets.keys import load_or_create_key
-from noetl.tools.secrets.vault import FernetVault, generate_key
+from noetl.tools.secrets.vault import FernetVault, generate_key, load_or_create_key
 from noetl.tools.sql.dsn import postgres_dsn
 
 SECRET = {"user": "ann", "password": "hunter22"}

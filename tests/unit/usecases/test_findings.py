@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from playbooks import playbook
 
-from noetl.engine.notices import MOST, Notices
-from noetl.engine.passed_errors import MOST as MOST_ERRORS
+from noetl.engine.notices import MOST, MOST_ERRORS, Notices
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.events import Draft, Evaluated, Requested, TaskDone
 from noetl.facts.json import JsonMap

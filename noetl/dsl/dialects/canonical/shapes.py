@@ -3,29 +3,48 @@ tasks of a step."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from noetl.dsl.dialects.parts import Spot
-from noetl.dsl.dialects.tools import items_of
+from noetl import expressions
+from noetl.dsl.dialects.parts import Spot, items_of
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Path
+from noetl.dsl.problems import Code, Path
+from noetl.dsl.read.origins import Origins
+from noetl.dsl.read.report import ProblemReport
+from noetl.facts.json import Json
 from noetl.net.model import KindInfo
+
+Chain: TypeAlias = tuple[str, ...]
+#: What a pass makes of a document's data, and where the parts come from; None where nothing
+#: changes.
+Rewritten: TypeAlias = tuple[dict[str, Json], Origins] | None
 
 _RULES: Final = ("spec", "policy", "rules")
 
 
-def at(data: Any, path: Path) -> Any:
-    """What stands at `path`; None where nothing does."""
+def at(data: Any, path: Path, missing: Any = None) -> Any:
+    """What stands at `path`; `missing` where nothing does."""
     for key in path:
-        if isinstance(data, dict) and isinstance(key, str):
-            data = data.get(key)
-        elif isinstance(data, list) and isinstance(key, int):
-            data = data[key]
-        else:
-            return None
+        known = key in data if isinstance(data, dict) else isinstance(data, list) and isinstance(key, int)
+        if not known:
+            return missing
+        data = data[key]
     return data
+
+
+def replace_key(mapping: dict[str, Any], old: str, new: str, value: Any) -> None:
+    """Takes `old` out of `mapping`, and puts `value` under `new`: in the place of `old`, unless
+    there is one already."""
+    given = dict(mapping)
+    mapping.clear()
+    for key, known in given.items():
+        if key == new or (key == old and new not in given):
+            mapping[new] = value
+        elif key != old:
+            mapping[key] = known
 
 
 def texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -34,24 +53,34 @@ def texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     match value:
         case str() if is_template(value) or path[-1] == "when":
             yield path, value
-        case dict():
-            for key, inner in value.items():
+        case dict() | list():
+            for key, inner in _inner(value):
                 yield from texts(inner, (*path, key))
-        case list():
-            for index, inner in enumerate(value):
-                yield from texts(inner, (*path, index))
 
 
 def rules_in(value: Any, path: Path) -> Iterator[Path]:
     """Where the rules of policies stand, at and below `path`."""
     if path[-3:] == _RULES:
         yield path
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from rules_in(inner, (*path, key))
+        return
+    for key, inner in _inner(value):
+        yield from rules_in(inner, (*path, key))
+
+
+def sets_in(value: Any, path: Path) -> Iterator[Path]:
+    """Where `set` assigns, below `path`."""
+    for key, inner in _inner(value):
+        if key == "set" and isinstance(inner, dict):
+            yield (*path, key)
+        else:
+            yield from sets_in(inner, (*path, key))
+
+
+def _inner(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
     elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from rules_in(inner, (*path, index))
+        yield from enumerate(value)
 
 
 def arcs_of(form: Any, path: Path) -> Iterator[tuple[Any, Path]]:
@@ -74,52 +103,64 @@ def target_of(arc: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def targets_in(value: Any) -> set[str]:
-    """The names that `set` assigns at and below `value`, of ctx or plain: `total` of
-    `ctx.total.x`."""
-    match value:
-        case dict():
-            found = set().union(*map(targets_in, value.values()))
-            assigned = value.get("set")
-            return found | set(map(_head, assigned)) if isinstance(assigned, dict) else found
-        case list():
-            return set().union(*map(targets_in, value))
-        case _:
-            return set()
+class TextRewriting:
+    """A document's data whose texts are to be rewritten, and what is reported of that."""
+
+    def __init__(self, data: dict[str, Any], kinds: Mapping[str, KindInfo], report: ProblemReport) -> None:
+        self.data = data
+        self.report = report
+        self.tasks = Tasks(data, kinds)
+        #: Where a text stands → the text instead.
+        self.texts: dict[Path, str] = {}
+
+    def text(self, place: Path) -> str:
+        """The text at `place` as it is by now."""
+        return self.texts[place] if place in self.texts else str(at(self.data, place))
+
+    def warn(self, code: Code, place: Path, message: str, old: Chain, new: str, *, guard: bool) -> None:
+        """Warns of `old`, which the text at `place` reads, and for which `new` is to be written."""
+        text = at(self.data, place)
+        offset = expressions.place_of_name(text, old, guard=guard)
+        within = None if offset is None else (text, offset)
+        self.report.add(code, place, message, f"write {new}", within=within)
+
+    def copy(self) -> Any:
+        """The data with the other texts."""
+        data = copy.deepcopy(self.data)
+        for path, text in self.texts.items():
+            at(data, path[:-1])[path[-1]] = text
+        return data
 
 
-def _head(target: str) -> str:
-    return target.removeprefix("ctx.").removeprefix("vars.").partition(".")[0]
-
-
-class Tools:
+class Tasks:
     """The tasks of the steps of a document, those of the workbook that they call among them."""
 
     def __init__(self, data: dict[str, Any], kinds: Mapping[str, KindInfo]) -> None:
         self._data = data
         self._kinds = kinds
-        self._book = _workbook(data)
-        self._calls: Counter[Path] = Counter()
-        self._looped: set[Path] = set()
-        self._first: set[Path] = set()
+        self._book = workbook_of(data)
+        #: How many tasks of steps are said at a place, and the places of those that are the first
+        #: ones of their steps, or have a loop around them.
+        self.calls: Counter[Path] = Counter()
+        self.first: set[Path] = set()
+        self.looped: set[Path] = set()
         for index, step in enumerate(data.get("workflow") or []):
-            items = list(self.items(step, ("workflow", index, "tool")))
+            items = list(self.items(step, ("workflow", index)))
             found = [path for item in items for path in item]
-            self._calls.update(found)
-            self._first.update(items[0] if items else ())
+            self.calls.update(found)
+            self.first.update(items[0] if items else ())
             if step.get("loop") is not None or step.get("iteration") is not None:
-                self._looped.update(found)
+                self.looped.update(found)
 
-    def of_step(self, step: dict[str, Any], path: Path) -> Iterator[Path]:
-        """Where the tasks of `step`, whose `tool` stands at `path`, are said: a call, then what it
+    def of_step(self, step: dict[str, Any], path: Path) -> list[Path]:
+        """Where the tasks of `step`, which stands at `path`, are said: a call, then what it
         calls."""
-        for tools in self.items(step, path):
-            yield from tools
+        return [tool for tools in self.items(step, path) for tool in tools]
 
     def items(self, step: dict[str, Any], path: Path) -> Iterator[list[Path]]:
         """The same for each of its tasks."""
         form = step.get("tool")
-        for item in items_of(Spot(form, path)) if form else []:
+        for item in items_of(Spot(form, (*path, "tool"))) if form else []:
             yield list(self._chain(item.tool.value, item.tool.path))
 
     def _chain(self, tool: Any, path: Path) -> Iterator[Path]:
@@ -127,30 +168,14 @@ class Tools:
         while True:
             if isinstance(tool, dict):
                 yield path
-            called = _called(tool)
+            called = callee(tool)
             if called is None or called in seen or called not in self._book:
                 return
             seen.add(called)
             path = self._book[called]
             tool = at(self._data, path)
 
-    def is_one_task(self, form: Any) -> bool:
-        """Whether `tool` has one task."""
-        return form is not None and (not isinstance(form, list) or len(form) == 1)
-
-    def is_called_once(self, path: Path) -> bool:
-        """Whether one task of one step is said at `path`."""
-        return self._calls[path] == 1
-
-    def is_ever_first(self, path: Path) -> bool:
-        """Whether the first task of some step is said at `path`."""
-        return path in self._first
-
-    def only_without_loops(self, path: Path) -> bool:
-        """Whether no step with a loop has the task at `path`."""
-        return path not in self._looped
-
-    def rendered(self, path: Path) -> Iterator[Path]:
+    def rendered_parts(self, path: Path) -> Iterator[Path]:
         """The parts of the task at `path` that are rendered: all but code, and SQL that comes with
         `params`."""
         tool = at(self._data, path)
@@ -159,24 +184,21 @@ class Tools:
         if info is not None and (tool.get("spec") or {}).get("render") is not True:
             with_params = info.verbatim_with_params if tool.get("params") is not None else ()
             verbatim = {*info.verbatim, *with_params}
-        for key in tool:
-            if key not in verbatim:
-                yield (*path, key)
+        return ((*path, key) for key in tool if key not in verbatim)
 
 
-def _workbook(data: dict[str, Any]) -> dict[str, Path]:
+def workbook_of(data: dict[str, Any]) -> dict[str, Path]:
     """Name of a task of the workbook → where its tool stands."""
     book = data.get("workbook") or {}
-    entries = list(book.items()) if isinstance(book, dict) else list(enumerate(book))
     found: dict[str, Path] = {}
-    for key, entry in entries:
-        named = key if isinstance(book, dict) else entry.get("name")
+    for key, entry in _inner(book):
+        name = key if isinstance(book, dict) else entry.get("name")
         inner = "kind" not in entry and isinstance(entry.get("tool"), dict)
-        found[str(named)] = ("workbook", key, "tool") if inner else ("workbook", key)
+        found[str(name)] = ("workbook", key, "tool") if inner else ("workbook", key)
     return found
 
 
-def _called(tool: Any) -> str | None:
+def callee(tool: Any) -> str | None:
     """The task of the workbook that `tool` calls; None where it is of another kind."""
     if isinstance(tool, str):
         return tool

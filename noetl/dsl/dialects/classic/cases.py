@@ -4,19 +4,123 @@ routes."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from noetl.dsl.dialects.classic.routes import ClassicRoute, ClassicRouter, route
-from noetl.dsl.dialects.guards import Guards, heads
-from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Spot, asks_how_it_ended, heads
 from noetl.dsl.problems import Path
-from noetl.dsl.read.origins import Tree
+from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import ProblemReport
-from noetl.facts.boundaries import BOUNDARY
 
-SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
 _OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
+#: What a step remembers while it is routed: the number of the choice that was taken.
+_TAKEN: Final = "step.routed"
+#: Keys of arcs that have fields; `then` and `else` mean nothing in `case`, where a warning says so.
+_KNOWN: Final = frozenset({"step", "when", "set", "args", "input"})
+_OF_RULES: Final = frozenset({"then", "else"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicRoute:
+    """An arc, whose parts know where they come from. Without `step` it only assigns."""
+
+    path: Path
+    step: Tree = None
+    #: None where it is always taken.
+    when: Spot | None = None
+    set: dict[str, Tree] = field(default_factory=dict)
+    args: dict[str, Tree] = field(default_factory=dict)
+    #: Keys that stay as they are.
+    rest: dict[str, Tree] = field(default_factory=dict)
+
+    @property
+    def tree(self) -> Tree:
+        given: dict[str, Tree] = {"step": self.step} if self.step is not None else {}
+        if self.when is not None and self.when.value not in (None, True):
+            given["when"] = self.when.moved
+        given |= {key: value for key, value in (("set", self.set), ("args", self.args)) if value}
+        return Moved(given | self.rest, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicRouter:
+    """The choices of a router, in order, and what else its `spec` says."""
+
+    choices: list[list[ClassicRoute]] = field(default_factory=list)
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def routes(self) -> list[ClassicRoute]:
+        return [route for choice in self.choices for route in choice]
+
+    @property
+    def tree(self) -> Tree:
+        arcs: list[Tree] = []
+        for choice in self.choices:
+            trees = [route.tree for route in choice]
+            arcs.append(trees[0] if len(trees) == 1 else trees)
+        # Where nothing is assigned, it does not matter whether the others are asked.
+        assigns = any(route.set for route in self.routes)
+        spec = {**self.spec, "mode": "first"} if assigns else self.spec
+        return {"spec": spec, "arcs": arcs} if spec else {"arcs": arcs}
+
+
+def _route(spot: Spot) -> ClassicRoute:
+    """An item of `next`: the name of a step, or a mapping."""
+    if isinstance(spot.value, str):
+        return ClassicRoute(spot.path, step=spot.moved)
+    keys = spot.entries()
+    return ClassicRoute(
+        spot.path,
+        step=keys["step"].moved if "step" in keys else None,
+        when=spot.get("when"),
+        set=spot.mapping("set"),
+        args=spot.mapping("args") | spot.mapping("input"),
+        rest={key: one.moved for key, one in keys.items() if key not in _KNOWN},
+    )
+
+
+def router(spot: Spot | None) -> ClassicRouter:
+    """`next` of a step, in any form."""
+    if spot is None:
+        return ClassicRouter()
+    if not (
+        isinstance(spot.value, dict) and ({"arcs", "spec"} & spot.value.keys() or "step" not in spot.value)
+    ):
+        return ClassicRouter([[_route(item) for item in spot.items()]] if spot.value else [])
+    arcs, spec = spot.get("arcs"), spot.mapping("spec")
+    mode = spec.pop("mode", None)
+    choices = [[_route(item) for item in choice.items()] for choice in arcs.items()] if arcs else []
+    if choices and mode is not None and mode.value == "inclusive":
+        choices = [[one for choice in choices for one in choice]]
+    return ClassicRouter(choices, spec)
+
+
+def behind(first: ClassicRouter, default: ClassicRouter, guards: Guards) -> ClassicRouter:
+    """What `default` says where `first` did not route.
+
+    All of `first` is asked, and assigns where it holds. What `default` assigns must not, once
+    something else was taken: such routes ask which choice that was.
+    """
+    choices = [*first.choices, *default.choices]
+    if any(route.set for route in default.routes) and len(choices) > 1:
+        choices = [[_mark_taken(route, number) for route in choice] for number, choice in enumerate(choices)]
+        start = len(first.choices)
+        for number, choice in enumerate(choices[start:], start):
+            choices[number] = [_guard_by_mark(route, number, guards) for route in choice]
+    return ClassicRouter(choices, {**first.spec, **default.spec})
+
+
+def _mark_taken(route: ClassicRoute, number: int) -> ClassicRoute:
+    taken = {_TAKEN: f"{{{{ {_TAKEN} | default({number}) }}}}"}
+    return replace(route, set={**route.set, **taken}) if route.step is not None else route
+
+
+def _guard_by_mark(route: ClassicRoute, number: int, guards: Guards) -> ClassicRoute:
+    if route.set.keys() <= {_TAKEN}:
+        return route
+    mine = f"{{{{ {_TAKEN} | default({number}) == {number} }}}}"
+    return replace(route, when=guards.every(mine, route.when or Spot(None, route.path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +142,6 @@ class ClassicRule:
         """Whether it is asked once, at the end of the step, and not for each iteration."""
         return _OF_THE_WHOLE.search(str(self.when.value)) is not None
 
-    @property
-    def of_failures(self) -> bool:
-        """Whether it is asked after failures too: its guard mentions how the step ended."""
-        return not BOUNDARY.isdisjoint(heads(self.when))
-
 
 def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
     """The rules, those that do nothing reported."""
@@ -56,55 +155,47 @@ def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
     return made
 
 
-def after(rule: ClassicRule, guards: Guards) -> Spot:
+def guard_of_sinks(rule: ClassicRule, guards: Guards) -> Spot:
     """When the sinks of a rule run: as its arcs, after failures only where the guard mentions
     them."""
-    return rule.when if rule.of_failures else guards.every(SUCCEEDED, rule.when)
+    return rule.when if asks_how_it_ended(rule.when) else guards.every(SUCCEEDED, rule.when)
 
 
-def routed(found: list[ClassicRule], guards: Guards) -> ClassicRouter:
+def router_of(found: list[ClassicRule], guards: Guards) -> ClassicRouter:
     """What the rules assign, and where they lead."""
     return ClassicRouter([choice for rule in found for choice in _choices(rule, guards)])
 
 
 def _choices(rule: ClassicRule, guards: Guards) -> list[list[ClassicRoute]]:
-    assigned = _assigned(rule)
-    targets = [
-        _target(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
-    ]
+    assigned: dict[str, Tree] = {}
+    targets = []
+    for then in rule.thens:
+        assigned |= then.mapping("set")
+        following = then.get("next")
+        targets += [_route(one) for one in following.items()] if following is not None else []
     if len(targets) == 1 and targets[0].when is None:
-        return [[_guarded(targets[0], rule, guards, assigned)]]
+        return [[_guard(targets[0], rule, guards, assigned)]]
     only = ClassicRoute(rule.path, when=rule.when, set=assigned)
-    group = [_guarded(target, rule, guards, {}) for target in targets]
+    group = [_guard(target, rule, guards, {}) for target in targets]
     if not group or not assigned:
         return [group] if group else [[only]] if assigned else []
     # What the guard reads must not have changed when it is asked again.
     return [group, [only]] if _changes_guard(rule, assigned) else [[only], group]
 
 
-def _target(spot: Spot) -> ClassicRoute:
-    """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them:
-    they must not get there."""
-    made = route(spot)
-    return replace(made, rest={key: value for key, value in made.rest.items() if key not in ("then", "else")})
-
-
-def _guarded(
+def _guard(
     target: ClassicRoute, rule: ClassicRule, guards: Guards, assigned: dict[str, Tree]
 ) -> ClassicRoute:
-    return replace(target, when=guards.every(rule.when, target.when), set={**assigned, **target.set})
-
-
-def _assigned(rule: ClassicRule) -> dict[str, Tree]:
-    made: dict[str, Tree] = {}
-    for then in rule.thens:
-        given = then.get("set")
-        made |= {name: one.moved for name, one in given.entries().items()} if given is not None else {}
-    return made
+    return replace(
+        target,
+        when=guards.every(rule.when, target.when),
+        set={**assigned, **target.set},
+        rest={key: value for key, value in target.rest.items() if key not in _OF_RULES},
+    )
 
 
 def _changes_guard(rule: ClassicRule, assigned: dict[str, Tree]) -> bool:
     """Whether the guard may read what the rule assigns: a variable by its own name, or through its
     scope."""
     names = {part for target in assigned for part in target.split(".")}
-    return not names.isdisjoint(heads(rule.when)) or not heads(rule.when).isdisjoint({"ctx", "vars"})
+    return not heads(rule.when).isdisjoint({"ctx", "vars", *names})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, get_args
 
-from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
-from noetl.dsl.dialects.guards import Guards
-from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.dialects.classic.sinks import sink_tasks
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, NewNames, Spot
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.dsl.read.report import ProblemReport
@@ -28,10 +27,9 @@ class RetryEntry:
     def __init__(self, spot: Spot, guards: Guards) -> None:
         self.path = spot.path
         self._guards = guards
-        then = spot.get("then")
-        self._keys = {key: one for key, one in spot.entries().items() if one.value is not None}
-        if then is not None:
-            self._keys |= {key: one for key, one in then.entries().items() if one.value is not None}
+        mappings = [one for one in (spot, spot.get("then")) if one is not None]
+        given = [item for one in mappings for item in one.entries().items()]
+        self._keys = {key: one for key, one in given if one.value is not None}
         if (backoff := self._keys.get("backoff")) is not None and not isinstance(backoff.value, str):
             self._keys.setdefault("delay", self._keys.pop("backoff"))
 
@@ -47,21 +45,18 @@ class RetryEntry:
     def when(self, *, unless: Spot | None = None) -> Spot:
         """The guard; where `unless` holds it does not."""
         given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
-        given += [self._guards.some(*listed)] if (listed := self._listed()) else []
-        stop = [] if unless is None else [self._guards.no(unless)]
-        return self._guards.every(*given, *stop, Spot(None, self.path))
-
-    def _listed(self) -> list[Spot]:
-        """Guards for the errors that are named by kind or status."""
-        guards = (
-            ("retry_on", "error.kind in {}", self.kinds()),
-            ("retry_on_status", "outcome.http.status in {}", self.statuses()),
-        )
-        return [
-            Spot(f"{{{{ {asks.format(values)} }}}}", self._keys[key].path)
-            for key, asks, values in guards
+        # Errors that are named by kind or status.
+        named = [
+            Spot(f"{{{{ {asks} in {values} }}}}", self._keys[key].path)
+            for key, asks, values in (
+                ("retry_on", "error.kind", self.kinds()),
+                ("retry_on_status", "outcome.http.status", self.statuses()),
+            )
             if values
         ]
+        given += [self._guards.some(*named)] if named else []
+        stop = [] if unless is None else [self._guards.no(unless)]
+        return self._guards.every(*given, *stop, Spot(None, self.path))
 
     def kinds(self) -> list[str]:
         """The kinds of errors that are tried again: `connection_error` is `connection`."""
@@ -95,22 +90,23 @@ def error_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
     if not rules:
         return None
     last = [] if "else" in plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
-    return [{"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue"}}, *rules, *last]
+    return [{"when": SUCCEEDED, "then": {"do": "continue"}}, *rules, *last]
 
 
-def repetition(entries: Iterable[RetryEntry], labels: Labels, report: ProblemReport) -> Tree:
+def repetition(entries: Iterable[RetryEntry], labels: NewNames, report: ProblemReport) -> Tree:
     """`repeat` for the entries that are about successes; None where there is none. `labels` are
     those of the step."""
     found = [entry for entry in entries if entry.repeats]
     if not found:
         return None
-    made: dict[str, Tree] = {}
     calls = [_next(entry) for entry in found]
-    made["next"] = calls if len(calls) > 1 else calls[0]
+    made: dict[str, Tree] = {"next": calls if len(calls) > 1 else calls[0]}
     for entry in found:
         for key, value in _settings(entry, labels, report).items():
             if key in made and plain(made[key]) != plain(value):
-                _said_twice(entry, key, report)
+                message = f"another `{key}` for the same calls has no effect"
+                hint = "all entries with next_call are one repetition: say it once"
+                report.add(Code.IGNORED, entry.path, message, hint)
             made.setdefault(key, value)
     return Moved(made, found[0].path)
 
@@ -119,20 +115,19 @@ def repetition(entries: Iterable[RetryEntry], labels: Labels, report: ProblemRep
 
 
 def _error_rule(entry: RetryEntry, report: ProblemReport) -> dict[str, Tree]:
+    given = {
+        "attempts": entry.get("max_attempts", "attempts"),
+        "delay": entry.get(*_DELAYS),
+        "jitter": entry.get("jitter"),
+    }
     then: dict[str, Tree] = {"do": "retry"}
-    for key, spot in (
-        ("attempts", entry.get("max_attempts", "attempts")),
-        ("delay", entry.get(*_DELAYS)),
-        ("jitter", entry.get("jitter")),
-    ):
-        if spot is not None:
-            then[key] = spot.moved
+    then |= {key: spot.moved for key, spot in given.items() if spot is not None}
     then.setdefault("delay", _DELAY_S)
     backoff = _backoff(entry, report)
     if backoff is not None:
         then["backoff"] = backoff
     for key in ("collect", "per_iteration"):
-        _means_nothing(entry, key, "after an error", "it belongs to an entry with next_call", report)
+        _ignore(entry, key, "after an error", "it belongs to an entry with next_call", report)
     for kind in entry.kinds():
         if kind not in _KINDS:
             hint = report.suggest(kind, _KINDS, f"kinds are {', '.join(_KINDS)}")
@@ -155,7 +150,7 @@ def _backoff(entry: RetryEntry, report: ProblemReport) -> Tree:
         backoff = backoff or Spot(meant, factor.path)
     if backoff is not None and backoff.value in ("linear", "exponential"):
         hint = "delays grow up to an hour, or to the first one where that is longer"
-        _means_nothing(entry, "max_delay", f"beside backoff: {backoff.value}", hint, report)
+        _ignore(entry, "max_delay", f"beside backoff: {backoff.value}", hint, report)
     return None if backoff is None else backoff.moved
 
 
@@ -170,7 +165,7 @@ def _next(entry: RetryEntry) -> Tree:
     return Moved({"when": when.moved, **changed}, call.path)
 
 
-def _settings(entry: RetryEntry, labels: Labels, report: ProblemReport) -> dict[str, Tree]:
+def _settings(entry: RetryEntry, labels: NewNames, report: ProblemReport) -> dict[str, Tree]:
     given = {
         "max": entry.get("max_attempts", "attempts"),
         "delay": entry.get(*_DELAYS),
@@ -184,18 +179,11 @@ def _settings(entry: RetryEntry, labels: Labels, report: ProblemReport) -> dict[
     sink = follows.get("sink") if follows is not None else None
     if sink is not None:
         made["each"] = Moved(sink_tasks(sink, labels), sink.path)
-    _means_nothing(entry, "jitter", "between calls that went well", "leave it out", report)
+    _ignore(entry, "jitter", "between calls that went well", "leave it out", report)
     return made
 
 
-def _said_twice(entry: RetryEntry, key: str, report: ProblemReport) -> None:
-    message = f"another `{key}` for the same calls has no effect"
-    report.add(
-        Code.IGNORED, entry.path, message, "all entries with next_call are one repetition: say it once"
-    )
-
-
-def _means_nothing(entry: RetryEntry, key: str, where: str, hint: str, report: ProblemReport) -> None:
+def _ignore(entry: RetryEntry, key: str, where: str, hint: str, report: ProblemReport) -> None:
     found = entry.get(key)
     if found is not None:
         report.add(Code.IGNORED, found.path, f"`{key}` has no effect {where}", hint, at_key=True)

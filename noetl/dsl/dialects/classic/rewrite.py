@@ -7,16 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.dialects.classic import after_loops, cases
+from noetl.dsl.dialects.classic import cases
 from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
-from noetl.dsl.dialects.classic.routes import ClassicRouter, behind, router
-from noetl.dsl.dialects.classic.sinks import Labels, sink_tasks
-from noetl.dsl.dialects.guards import Guards
-from noetl.dsl.dialects.parts import Spot
-from noetl.dsl.dialects.tools import Item, items_of
+from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, NewNames, Spot, items_of
 from noetl.dsl.document import Classic, Part, Sink, Step, Tool
+from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.identifiers import readable
-from noetl.dsl.document.parts import Parts
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
@@ -62,7 +59,7 @@ def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
             report.add(Code.MISPLACED, (*path, key), f"`{key}` stands inside of a sink", hint, at_key=True)
     if not isinstance(part, Step | Tool):
         return False
-    found = _CANONICAL.keys() & part.model_fields_set & type(part).model_fields.keys()
+    found = _CANONICAL.keys() & set(given_keys(part))
     if ("repeat", "each") in itertools.pairwise(path):
         # What is rewritten are the tasks of steps.
         for key in sorted(found):
@@ -70,10 +67,8 @@ def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
             report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a task of `each`", hint, at_key=True)
         return False
     for key in found:
-        message, hint = (
-            f"`{key}` belongs to the classic dialect",
-            f"write {_CANONICAL[key]}; `noetl migrate` does",
-        )
+        message = f"`{key}` belongs to the classic dialect"
+        hint = f"write {_CANONICAL[key]}; `noetl migrate` does"
         report.add(Code.DEPRECATED, (*path, key), message, hint, at_key=True)
     misplaced = _CANONICAL.keys() & (part.model_extra or {}).keys()
     for key in misplaced:
@@ -101,19 +96,17 @@ class _Rewriter:
         if (sink := tool.get("sink")) is not None:
             message = "a sink takes the result of a step, and this task belongs to none"
             self._report.add(Code.MISPLACED, sink.path, message, "put it at the steps that call the task")
-        made = self._item(Item("", None, tool), None, Labels(iter(())))
+        made = self._item(Item("", None, tool), None, NewNames(set()))
         return made if inner is None else Moved({**entry.value, "tool": made}, entry.path)
 
     def steps(self, step: Spot) -> list[Tree]:
         """A step, and the one that it takes besides."""
         items = items_of(step.get("tool"))
-        if not (
-            _CANONICAL.keys() & step.value.keys() or any(_CANONICAL.keys() & item.keys for item in items)
-        ):
+        if _CANONICAL.keys().isdisjoint({*step.value, *(key for item in items for key in item.keys)}):
             return [step.moved]
         routes, found, further = self._routes(step)
         made: dict[str, Tree] = {key: value for key, value in step.value.items() if key not in _CANONICAL}
-        labels = Labels(item.name for item in items)
+        labels = NewNames({item.name for item in items})
         behind_it, assigned = self._behind(step, items, found, labels)
         if behind_it or items:
             made["tool"] = self._tool(step, items, behind_it, labels)
@@ -122,14 +115,14 @@ class _Rewriter:
                 Code.MISPLACED, retry.path, "there is no tool that could be called again", "add tool:"
             )
         if assigned:
-            made["set"] = assigned | _mapping(step, "set")
+            made["set"] = assigned | step.mapping("set")
         if routes is not None:
             made["next"] = routes.tree
         return [Moved(made, step.path), *further]
 
     # --- tasks ---
 
-    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree], labels: Labels) -> Tree:
+    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree], labels: NewNames) -> Tree:
         retry = step.get("retry")
         trees = [self._item(item, retry if item is items[-1] else None, labels) for item in items]
         if retry is not None and trees:
@@ -139,7 +132,7 @@ class _Rewriter:
             return trees[0]
         return [*trees, *behind_it]
 
-    def _item(self, item: Item, of_step: Spot | None, labels: Labels) -> Tree:
+    def _item(self, item: Item, of_step: Spot | None, labels: NewNames) -> Tree:
         """A task, with what its own `retry` says, and the one of its step."""
         found = [
             entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
@@ -148,7 +141,7 @@ class _Rewriter:
         changes: dict[str, Tree] = {}
         if (rules := error_rules(entries, self._report)) is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
-            spec = item.mapping("spec")
+            spec = given.value if (given := item.get("spec")) is not None else {}
             policy = {**(spec.get("policy") or {}), "rules": Moved(rules, found[0].path)}
             changes["spec"] = {**spec, "policy": policy}
         if (repeat := repetition(entries, labels, self._report)) is not None:
@@ -166,7 +159,7 @@ class _Rewriter:
             self._report.add(Code.MISPLACED, retry, message, f"keep {name}, which is the canonical form")
 
     def _behind(
-        self, step: Spot, items: list[Item], found: list[cases.ClassicRule], labels: Labels
+        self, step: Spot, items: list[Item], found: list[cases.ClassicRule], labels: NewNames
     ) -> tuple[list[Tree], dict[str, Tree]]:
         """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come
         first."""
@@ -174,7 +167,7 @@ class _Rewriter:
         given: list[Tree] = []
         sinks = list(self._sinks(step, items, found))
         if assigned and sinks and step.get("loop") is None:
-            given.append({labels.new("vars"): _assigning(assigned, step)})
+            given.append({labels.new("vars"): _assign_variables(assigned, step)})
             assigned = {}
         for sink, data, after in sinks:
             given += sink_tasks(sink, labels, data, after)
@@ -188,31 +181,31 @@ class _Rewriter:
             if (own := item.get("sink")) is None:
                 continue
             if item is items[-1]:
-                yield own, "{{ result }}", cases.SUCCEEDED
+                yield own, "{{ result }}", SUCCEEDED
             elif readable(self._report, item.name, own.path, "a task"):
-                yield own, f"{{{{ {item.name} }}}}", cases.SUCCEEDED
+                yield own, f"{{{{ {item.name} }}}}", SUCCEEDED
         if (sink := step.get("sink")) is not None:
-            yield sink, "{{ result }}", cases.SUCCEEDED
+            yield sink, "{{ result }}", SUCCEEDED
         for rule in found:
             for sink in rule.sinks:
-                # After a failure there is none, which nobody is to be warned of.
-                yield sink, "{{ result | default(none) }}", cases.after(rule, self._guards).moved
+                # After a failure there is none, which is no reason to warn.
+                yield sink, "{{ result | default(none) }}", cases.guard_of_sinks(rule, self._guards).moved
 
     # --- routes ---
 
-    def _routes(self, step: Spot) -> tuple[ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
+    def _routes(self, step: Spot) -> tuple[cases.ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
         """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a
         step behind it."""
         case = step.get("case")
         found = cases.rules(case, self._report) if case is not None else []
         once = [rule for rule in found if rule.sinks and rule.of_the_whole and step.get("loop") is not None]
-        routes = cases.routed(found, self._guards)
+        routes = cases.router_of(found, self._guards)
         if not routes.choices and not once:
             return None, found, []
-        default, name = router(step.get("next")), step.get("step")
+        default, name = cases.router(step.get("next")), step.get("step")
         if not once or name is None:
-            return behind(routes, default, self._guards), found, []
-        routes, further = after_loops.step_behind(name.value, once, routes, default, self._guards)
+            return cases.behind(routes, default, self._guards), found, []
+        routes, further = step_behind(name.value, once, routes, default, self._guards)
         return routes, [rule for rule in found if rule not in once], [further]
 
 
@@ -223,7 +216,7 @@ def _variables(step: Spot) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
 
 
-def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
+def _assign_variables(assigned: dict[str, Tree], step: Spot) -> Tree:
     """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
     step."""
     names = {target: target.partition(".")[2] for target in assigned}
@@ -232,7 +225,7 @@ def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
             "kind": "noop",
             "result": {names[target]: value for target, value in assigned.items()},
             "set": {target: f"{{{{ output{_subscript(name)} }}}}" for target, name in names.items()},
-            "spec": {"after": cases.SUCCEEDED},
+            "spec": {"after": SUCCEEDED},
         },
         (*step.path, "vars"),
     )
@@ -240,8 +233,3 @@ def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
 
 def _subscript(name: str) -> str:
     return f".{name}" if name.isidentifier() else f"[{json.dumps(name)}]"
-
-
-def _mapping(spot: Spot, key: str) -> dict[str, Tree]:
-    given = spot.get(key)
-    return {} if given is None else {name: one.moved for name, one in given.entries().items()}

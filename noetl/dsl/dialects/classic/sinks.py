@@ -1,32 +1,33 @@
-"""`sink` of the classic dialect: a task that takes a result as its input `data`."""
+"""`sink` of the classic dialect: a task that takes a result as its input `data`.
+
+Those that run once, when a loop is over, get another step. The loop's step evaluates everything
+that its routing says and passes it; the step behind it runs the sinks, then routes by what it
+received.
+
+    fetch       next: {arcs: [{step: fetch.case, args: {data: ..., case: [...]}}]}
+    fetch.case  tool: [result, sink, ...]
+                next: {arcs: [{step: save, when: "{{ args.case[1] }}"}, ...]}
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from dataclasses import replace
+from typing import Final
 
-from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, ClassicRule, behind
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, NewNames, Spot, heads
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.expressions import names_used
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
-
-class Labels:
-    """The names that tasks of one step have."""
-
-    def __init__(self, taken: Iterator[str]) -> None:
-        self._taken = set(taken)
-
-    def new(self, wanted: str) -> str:
-        """`wanted`, or that with a number behind it where a task is called so already."""
-        label, number = wanted, 1
-        while label in self._taken:
-            number += 1
-            label = f"{wanted}_{number}"
-        self._taken.add(label)
-        return label
+_QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
+_OF_SUCCESSES: Final = frozenset({"loop.done", "loop.finished", "step.done", "call.done"})
+_TURNS: Final = re.compile(r"!=|\bnot\b|\belse\b|\bor\b")
 
 
-def sink_tasks(sink: Spot, labels: Labels, data: Template = None, after: Tree = None) -> list[Tree]:
+def sink_tasks(sink: Spot, labels: NewNames, data: Template = None, after: Tree = None) -> list[Tree]:
     """The tasks of one `sink`, as items of a list of tools: `{label: {kind, ...}}`.
 
     `data` is what they take, unless they say so themselves (None: they are given it); `after` is
@@ -35,22 +36,22 @@ def sink_tasks(sink: Spot, labels: Labels, data: Template = None, after: Tree = 
     return [task for one in sink.items() for task in _tasks(one, labels, data, after)]
 
 
-def _tasks(sink: Spot, labels: Labels, data: Template, after: Tree) -> list[Tree]:
+def _tasks(sink: Spot, labels: NewNames, data: Template, after: Tree) -> list[Tree]:
     label = labels.new(_name(sink) or "sink")
     tool = _tool(sink)
-    given = _laid_over(sink, "input")
-    handed = {**_laid_over(sink, "args"), **given}
+    given = _merge(sink, "input")
+    handed = {**_merge(sink, "args"), **given}
     if data is not None and "data" not in handed:
         tool["input"] = {"data": data, **given}
     if after is not None:
-        tool["spec"] = {**_laid_over(sink, "spec"), "after": after}
+        tool["spec"] = {**_merge(sink, "spec"), "after": after}
     made: list[Tree] = [{label: Moved(tool, sink.path)}]
     if data is not None and any(chain[0] == "data" for chain in names_used(plain(handed))):
-        made.insert(0, {labels.new(f"{label}.data"): Moved(_naming(data, after), sink.path)})
+        made.insert(0, {labels.new(f"{label}.data"): Moved(_name_data(data, after), sink.path)})
     return made
 
 
-def _naming(data: Template, after: Tree) -> dict[str, Tree]:
+def _name_data(data: Template, after: Tree) -> dict[str, Tree]:
     """A task that calls the data by its name: inputs do not see one another."""
     spec = {} if after is None else {"spec": {"after": after}}
     return {"kind": "noop", "result": data, "set": {"data": "{{ output }}"}, **spec}
@@ -73,12 +74,10 @@ def _parts(sink: Spot) -> list[Spot]:
     return [*(_parts(inner) if inner else []), sink]
 
 
-def _laid_over(sink: Spot, key: str) -> dict[str, Tree]:
-    made: dict[str, Tree] = {}
-    for part in _parts(sink):
-        given = part.get(key) if isinstance(part.value, dict) else None
-        made |= {name: spot.moved for name, spot in given.entries().items()} if given else {}
-    return made
+def _merge(sink: Spot, key: str) -> dict[str, Tree]:
+    """The entries of the mappings under `key`; those beside `tool` win."""
+    found = [part.mapping(key) for part in _parts(sink) if isinstance(part.value, dict)]
+    return {name: value for given in found for name, value in given.items()}
 
 
 def _name(sink: Spot) -> str | None:
@@ -88,3 +87,87 @@ def _name(sink: Spot) -> str | None:
         if key in tool and (key, plain(tool.get("kind"))) != ("name", "workbook"):
             return str(plain(tool[key]))
     return None
+
+
+class _Handover:
+    """What the step of the loop evaluates, in the order in which it is passed."""
+
+    def __init__(self, guards: Guards, *, failures: bool) -> None:
+        self.values: list[Tree] = []
+        self._guards = guards
+        self._failures = failures
+
+    def add(self, template: Tree) -> str:
+        """The template that reads again what `template` evaluates to."""
+        self.values.append(template)
+        return f"{{{{ args.case[{len(self.values) - 1}] }}}}"
+
+    def guard(self, when: Spot) -> Spot:
+        """A guard that mentions no failure is for successes only; that has to be said where
+        failures come as well."""
+        if self._failures and not _mentions_failures(when):
+            when = self._guards.every(SUCCEEDED, when)
+        literal = when.value is None or isinstance(when.value, bool)
+        return when if literal else Spot(self.add(when.moved), when.path)
+
+    def router(self, given: ClassicRouter) -> ClassicRouter:
+        """The same router, for the step behind."""
+        return replace(given, choices=[[self._route(route) for route in choice] for choice in given.choices])
+
+    def _route(self, route: ClassicRoute) -> ClassicRoute:
+        return replace(
+            route,
+            when=self.guard(route.when or Spot(None, route.path)),
+            # The order of keys means nothing, so it must not decide which number a value has.
+            set={name: Moved(self.add(given), given.path) for name, given in sorted(route.set.items())},
+            args={name: Moved(self.add(given), given.path) for name, given in sorted(route.args.items())},
+        )
+
+
+def step_behind(
+    name: str, found: list[ClassicRule], cases: ClassicRouter, default: ClassicRouter, guards: Guards
+) -> tuple[ClassicRouter, Tree]:
+    """How the loop's step `name` routes, and the step behind it, which runs the sinks of
+    `found`."""
+    routes = (*cases.routes, *default.routes)
+    asked = [rule.when for rule in found] + [route.when for route in routes if route.when is not None]
+    of_failures = {str(when.value): when for when in asked if _mentions_failures(when)}
+    handover = _Handover(guards, failures=bool(of_failures))
+    labels = NewNames({"result"})
+    tool: list[Tree] = [{"result": {"kind": "noop", "result": "{{ args.data }}"}}]
+    for rule in found:
+        after = handover.guard(rule.when).moved
+        for sink in rule.sinks:
+            tool += sink_tasks(sink, labels, "{{ args.data }}", after)
+    onwards = behind(handover.router(cases), handover.router(default), guards)
+    if of_failures:
+        tool.append({labels.new("unhandled"): _fail_unhandled(onwards, handover, guards)})
+    target, path = f"{name}.case", found[0].path
+    made: dict[str, Tree] = {"step": target, "tool": tool}
+    if onwards.choices:
+        made["next"] = onwards.tree
+    # After failures only where something there asks for them.
+    when = guards.some(SUCCEEDED, *of_failures.values()) if of_failures else None
+    data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
+    route = ClassicRoute(path, step=target, when=when, args={"data": data, "case": handover.values})
+    return ClassicRouter([[route]]), Moved(made, path)
+
+
+def _mentions_failures(when: Spot) -> bool:
+    """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask
+    for a success."""
+    asks = heads(when) & BOUNDARY
+    if asks != {"event"}:
+        return bool(asks)
+    named = set(_QUOTED.findall(when.value))
+    return not named or not named <= _OF_SUCCESSES or _TURNS.search(when.value) is not None
+
+
+def _fail_unhandled(onwards: ClassicRouter, handover: _Handover, guards: Guards) -> Tree:
+    """Fails where the loop failed and no route takes that."""
+    taken = [route.when for route in onwards.routes if route.step is not None]
+    after = guards.every(handover.add(FAILED), guards.no(guards.some(*taken)) if taken else None).value
+    return {
+        "kind": "noop",
+        "spec": {"after": after, "policy": {"rules": [{"else": {"then": {"do": "fail"}}}]}},
+    }

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import Onward, Route, StepDraft, names_of
+from noetl.dsl.dialects.parts import reach
+from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, entries_at
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
-from noetl.dsl.dialects.rules.sequence import copied
 from noetl.dsl.read.origins import Moved, Tree
 
 
@@ -31,31 +30,16 @@ def _inside(context: RewriteContext, region: LoopRegion) -> set[str]:
     """The steps in the regions: those that stand there, and those on a way through them."""
     workflow = context.workflow
     outside = {region.begin_name, region.end_name}
-    first = workflow.by_name(region.begin_name)
-    starts = [route.step for route in first.onward.routes if route.step] if first and first.onward else []
-    reached = workflow.reached(starts, outside)
-    back = _leading_to(context, region.end_name, reached)
+    targets = workflow.targets()
+    reached = reach(targets.get(region.begin_name, ()), targets, lambda name: name not in outside)
+    sources: dict[str, list[str]] = {name: [] for name in (*reached, region.end_name)}
+    for name in reached:
+        for target in targets[name]:
+            sources.setdefault(target, []).append(name)
+    back = reach(sources[region.end_name], sources)
     written = {draft.name for draft in workflow.drafts if region.begin < draft.place < region.end}
     own = {draft.name for draft in workflow.drafts if draft.place == region.begin and draft.name in reached}
-    return back | written | own
-
-
-def _leading_to(context: RewriteContext, name: str, among: Sequence[str]) -> set[str]:
-    """Those of the steps `among` from which a route through them leads to the step `name`."""
-    before: dict[str, list[str]] = {}
-    inside = set(among)
-    for draft in context.workflow.drafts:
-        if draft.name in inside and draft.onward is not None:
-            for route in draft.onward.routes:
-                before.setdefault(route.step or "", []).append(draft.name)
-    found: set[str] = set()
-    waiting = list(before.get(name, ()))
-    while waiting:
-        step = waiting.pop()
-        if step not in found:
-            found.add(step)
-            waiting.extend(before.get(step, ()))
-    return found
+    return {*back, *written, *own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +56,16 @@ class _Cycle:
         if begin is None or end is None:
             return
         each = StepDraft(
-            workflow.fresh(f"{region.begin_name}.each"),
+            workflow.names.new(f"{region.begin_name}.each"),
             region.path,
-            {"set": self._item()},
+            {"set": self._set_item()},
             None,
             (*region.path, "step"),
         )
         done = StepDraft(
-            workflow.fresh(f"{region.begin_name}.done"),
+            workflow.names.new(f"{region.begin_name}.done"),
             region.end_path,
-            {"set": self._kept()},
+            {"set": self._keep_result()},
             None,
             (*region.end_path, "end_loop"),
         )
@@ -105,18 +89,18 @@ class _Cycle:
         the loop leads."""
         region, gates = self.region, self.context.gates
         path = (*region.end_path, "end_loop")
-        first, onward = each, copied(begin.onward) or Onward(region.path)
+        first, onward = each, begin.onward.copy() if begin.onward else Onward(region.path)
         if (
             "tool" in begin.body
             or len(onward.choices) != 1
             or any(route.when is not None for route in onward.routes)
         ):
-            name = self.context.workflow.fresh(f"{region.begin_name}.next")
+            name = self.context.workflow.names.new(f"{region.begin_name}.next")
             first = StepDraft(name, region.path, {}, onward, (*region.path, "step"))
             if "tool" in begin.body:
                 first.body["tool"] = Moved(begin.body.pop("tool"), region.path)
             onward = Onward(region.path, choices=[[Route(region.path, name, region.path)]])
-        onward.changed()
+        onward.mark_changed()
         onward.choices[0].append(Route(path, done.name, path))
         each.onward = onward
         for number, gate in enumerate(gates):
@@ -153,7 +137,7 @@ class _Cycle:
             ],
         )
 
-    def _item(self) -> dict[str, Tree]:
+    def _set_item(self) -> dict[str, Tree]:
         state, path = self.region.state, (*self.region.path, "loop")
         item = f"{{{{ {state}.items[{state}.index] }}}}"
         index = f"{{{{ {state}.index }}}}"
@@ -174,7 +158,7 @@ class _Cycle:
             around = around.outer
         return found
 
-    def _kept(self) -> dict[str, Tree]:
+    def _keep_result(self) -> dict[str, Tree]:
         region, path = self.region, (*self.region.end_path, "end_loop")
         handed = f"args.{region.key}_result"
         results = f"ctx.{region.key}_results"
@@ -215,23 +199,19 @@ class _Cycle:
         }
 
     def _redirect(self, draft: StepDraft, done: StepDraft) -> None:
-        """Arcs to the end lead to where the iteration ends, and hand over its result; those that
+        """Arcs to the end lead to where the iteration ends, and pass its result; those that
         lead out of the regions end the loop."""
         for route in draft.onward.routes if draft.onward is not None else ():
             if route.step is None or route.step in self.inside or route.step == done.name:
                 continue
             assert draft.onward is not None
-            draft.onward.changed()
+            draft.onward.mark_changed()
             if route.step != self.region.end_name:
-                route.assign({f"{self.region.state}.left": True})
+                route.body["set"] = {**(route.body.get("set") or {}), f"{self.region.state}.left": True}
                 continue
             route.step = done.name
             handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
             own = route.body.get("input")
-            route.body["input"] = {**_entries(own), **handed}
-
-
-def _entries(own: Tree) -> dict[str, Tree]:
-    if isinstance(own, Moved):
-        return {name: Moved(value, (*own.path, name)) for name, value in names_of(own.value).items()}
-    return dict(own or {})
+            if isinstance(own, Moved):
+                own = entries_at(own.value, own.path)
+            route.body["input"] = {**(own or {}), **handed}

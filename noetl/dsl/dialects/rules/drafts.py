@@ -1,14 +1,15 @@
-"""Steps while they are rewritten: each with the arcs that lead away from it."""
+"""Steps, arcs and actions while a document is rewritten, and what all of that shares."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.report import ProblemReport
 
 #: As `when` has it: None and true always hold.
 Guard: TypeAlias = bool | str | None
@@ -17,7 +18,7 @@ Mode = Literal["exclusive", "inclusive", "first"]
 
 @dataclass(slots=True)
 class Route:
-    """An arc. `body` is the rest of it: what is handed over and assigned."""
+    """An arc. `body` is the rest of it: what is passed and assigned."""
 
     path: Path
     step: str | None = None
@@ -26,14 +27,9 @@ class Route:
     when_path: Path = ()
     body: dict[str, Tree] = field(default_factory=dict)
 
-    def guarded(self, when: Guard, path: Path) -> Route:
+    def with_guard(self, when: Guard, path: Path) -> Route:
         """The same arc under another guard, which comes from `path`."""
         return Route(self.path, self.step, self.step_path, when, path, dict(self.body))
-
-    def assign(self, names: dict[str, Tree]) -> None:
-        """Assigns `names`, after what it assigns itself."""
-        if names:
-            self.body["set"] = {**(self.body.get("set") or {}), **names}
 
     def tree(self) -> Tree:
         made: dict[str, Tree] = {}
@@ -61,7 +57,14 @@ class Onward:
     def routes(self) -> Iterator[Route]:
         return (route for choice in self.choices for route in choice)
 
-    def changed(self) -> None:
+    def copy(self) -> Onward:
+        """The same arcs once more: each copy is changed by itself."""
+        choices = [
+            [route.with_guard(route.when, route.when_path) for route in choice] for choice in self.choices
+        ]
+        return replace(self, choices=choices, spec=dict(self.spec))
+
+    def mark_changed(self) -> None:
         self.written = None
 
     def tree(self) -> Tree:
@@ -97,7 +100,7 @@ class StepDraft:
         if self.onward is None:
             # Arcs that are put in must not make an end of one that has none.
             self.onward = Onward(self.path, spec={"no_next_is_error": False})
-        self.onward.changed()
+        self.onward.mark_changed()
         return self.onward
 
     def tree(self) -> Tree:
@@ -110,20 +113,10 @@ class StepDraft:
 
 @dataclass(slots=True)
 class Workflow:
-    """The steps as they will be, in order; `taken` are all their names."""
+    """The steps as they will be, in order."""
 
+    names: NewNames
     drafts: list[StepDraft] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
-
-    def fresh(self, name: str) -> str:
-        """`name`, or the like where a step is called so."""
-        number = 2
-        found = name
-        while found in self.taken:
-            found = f"{name}.{number}"
-            number += 1
-        self.taken.add(found)
-        return found
 
     def by_name(self, name: str) -> StepDraft | None:
         return next((draft for draft in self.drafts if draft.name == name), None)
@@ -133,25 +126,95 @@ class Workflow:
         at = self.drafts.index(draft) + 1
         self.drafts[at:at] = added
 
-    def reached(self, starts: Collection[str], closed: Collection[str]) -> list[str]:
-        """The steps that are reached from `starts` (which are among them), the nearest first; those
-        in `closed` are not entered."""
-        steps = {draft.name: draft for draft in self.drafts}
-        found: dict[str, None] = {}
-        waiting = deque(name for name in starts if name in steps and name not in closed)
-        while waiting:
-            name = waiting.popleft()
-            if name in found:
-                continue
-            found[name] = None
-            onward = steps[name].onward
-            routes = onward.routes if onward is not None else iter(())
-            waiting.extend(
-                route.step
-                for route in routes
-                if route.step and route.step in steps and route.step not in closed
-            )
-        return list(found)
+    def targets(self) -> dict[str, list[str]]:
+        """Where each step leads."""
+        return {
+            draft.name: [route.step for route in draft.onward.routes if route.step] if draft.onward else []
+            for draft in self.drafts
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAction:
+    """A tool call. `body` is it as a task of a tool list; `name` is empty where it has none of its
+    own."""
+
+    name: str
+    path: Path
+    body: Mapping[str, Tree]
+    #: Whether it has rules for its errors, or may get some from the workbook.
+    ruled: bool = False
+
+    def under(self, name: str) -> RuleAction:
+        return replace(self, name=name)
+
+    def entries(self, *keys: str) -> dict[str, Tree]:
+        """The entries of the mapping that `keys` lead to; none where there is no such mapping."""
+        value: Any = self.body
+        for key in keys:
+            value = names_of(value).get(key)
+        return entries_at(value, (*self.path, *keys))
+
+    def tree(self) -> Tree:
+        """As an item of a tool list."""
+        named_by = "label" if "label" in self.body or self.body.get("kind") == "workbook" else "name"
+        if not self.name or self.body.get(named_by) == self.name:
+            return Moved(dict(self.body), self.path)
+        # Whatever its kind makes of `name`, `label` is what the task is called.
+        body = {key: value for key, value in self.body.items() if key != "label"}
+        return Moved({"label": self.name, **body}, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The actions of a task, or one that stands in `run` itself (then without a name)."""
+
+    name: str
+    path: Path
+    actions: tuple[RuleAction, ...]
+    parallel: bool = False
+
+
+Branch: TypeAlias = Route | Work
+
+
+@dataclass(slots=True)
+class RuleTasks:
+    """The entries of `tasks` by name, and which of them were run."""
+
+    works: dict[str, Work] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A step that waits until nothing of what `branch` leads to can still be running."""
+
+    name: str
+    branch: str
+    #: The step that sent the branch on its way: the branch ends where it begins again.
+    source: str
+    path: Path
+
+
+@dataclass(slots=True)
+class RewriteContext:
+    """The document, and its workflow as it will be."""
+
+    data: Mapping[str, Any]
+    report: ProblemReport
+    steps: set[str]
+    book: set[str]
+    tasks: RuleTasks
+    workflow: Workflow
+    #: Whether the executor has rules for all tasks.
+    ruled: bool = False
+    gates: list[Gate] = field(default_factory=list)
+
+
+def entries_at(value: Any, path: Path) -> dict[str, Tree]:
+    """The entries of the mapping `value`, which stands at `path`."""
+    return {name: Moved(one, (*path, name)) for name, one in names_of(value).items()}
 
 
 def names_of(value: Any) -> dict[str, Any]:

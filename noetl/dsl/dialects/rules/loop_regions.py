@@ -4,12 +4,12 @@ is wrong with them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noetl.dsl.dialects.rules.context import RewriteContext
-from noetl.dsl.dialects.rules.drafts import names_of
+from noetl.dsl.dialects.parts import NewNames
+from noetl.dsl.dialects.rules.drafts import RewriteContext, names_of
 from noetl.dsl.problems import Code, Path, shown
 
 
@@ -70,27 +70,24 @@ def loop_regions(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> 
     for begin, end in sorted(ends.items()):
         crossed = [one for one in made if one.begin < begin < one.end < end]
         if crossed:
-            _crossing(context, crossed[-1], raws[begin])
+            outer, inner = crossed[-1], raws[begin].get("step")
+            message = (
+                f"the loop of step {shown(outer.begin_name)} ends here, before that of step "
+                f"{shown(inner)}, which began in it"
+            )
+            at = (*outer.end_path, "end_loop")
+            context.report.add(Code.MISPLACED, at, message, f"end the loop of {inner} first")
             continue
         around = [one for one in made if end < one.end]
         name = str(raws[begin].get("step"))
         # A loop that can be read by its own name is.
         others = {str(raws[other].get("step")) for other in loops} - {name}
-        key = _key(name, others | {one.key for one in made})
+        taken = NewNames(others | {one.key for one in made})
+        key = taken.new(re.sub(r"\W", "_", name))
         region = _bracket(context, raws, begin, end, around[-1] if around else None, key)
         if region is not None:
             made.append(region)
             yield region
-
-
-def _key(name: str, taken: Collection[str]) -> str:
-    """`name` as templates can read it, unlike those of other loops."""
-    key = wanted = re.sub(r"\W", "_", name)
-    number = 1
-    while key in taken:
-        number += 1
-        key = f"{wanted}_{number}"
-    return key
 
 
 def _begin(
@@ -132,17 +129,6 @@ def repeats_nothing(context: RewriteContext, index: int, raw: Mapping[str, Any])
         f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step "
         "ends the loop",
         f"add end_loop: {raw.get('step')} to the step behind those that repeat, or give the step a tool",
-    )
-
-
-def _crossing(context: RewriteContext, outer: LoopRegion, raw: Mapping[str, Any]) -> None:
-    name = raw.get("step")
-    context.report.add(
-        Code.MISPLACED,
-        (*outer.end_path, "end_loop"),
-        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which "
-        "began in it",
-        f"end the loop of {name} first",
     )
 
 
@@ -203,7 +189,7 @@ def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
                 f"the loop of step {shown(around.begin_name)} around this one has the iterator "
                 f"{shown(name)} too"
             )
-            context.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
+            context.report.add(Code.NAME, at, message, "give each loop another iterator")
             return False
         around = around.outer
     if name in context.steps:

@@ -1,5 +1,5 @@
-"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named
-steps, then `next`.
+"""What one rule runs, in order: a pipeline in the step itself, then new steps, then named steps,
+then `next`.
 
 Named steps run one after another: between two of them stands a gate, a step without a tool whose
 `auto` join waits for all that the branch before it can still send.
@@ -8,12 +8,22 @@ Named steps run one after another: between two of them stands a gate, a step wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from noetl.dsl.dialects.rules.actions import Branch, RuleAction, Work
-from noetl.dsl.dialects.rules.context import Gate, RewriteContext
-from noetl.dsl.dialects.rules.drafts import Choice, Onward, Route, StepDraft
+from noetl.dsl.dialects.parts import reach
+from noetl.dsl.dialects.rules.drafts import (
+    Branch,
+    Choice,
+    Gate,
+    Onward,
+    RewriteContext,
+    Route,
+    RuleAction,
+    StepDraft,
+    Work,
+    Workflow,
+)
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -40,7 +50,7 @@ class Arranger:
     path: Path
     added: list[StepDraft] = field(default_factory=list)
 
-    def arranged(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
+    def arrange(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
         """`onward` comes after all of it."""
         if parallel and len(branches) > 1:
             return Course((), self._side_by_side(branches, onward))
@@ -91,7 +101,9 @@ class Arranger:
         return Onward(self.path, choices=[entry])
 
     def _gate(self, name: str, tail: Onward, path: Path) -> StepDraft:
-        return self._add(StepDraft(self.context.workflow.fresh(name), path, {}, copied(tail), name_path=path))
+        made = self._step(name, path, {}, tail)
+        self.added.append(made)
+        return made
 
     def _waits_for(self, gate: StepDraft, route: Route) -> None:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
@@ -100,11 +112,9 @@ class Arranger:
         """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
-        body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
-        made = StepDraft(
-            self.context.workflow.fresh(f"{self.source.name}.{name}"), path, body, copied(tail), path
-        )
-        self._add(made)
+        body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree() for one in actions]}
+        made = self._step(f"{self.source.name}.{name}", path, body, tail)
+        self.added.append(made)
         return Route(path, made.name, path)
 
     def _fork(self, work: Work, tail: Onward | None) -> Choice:
@@ -112,13 +122,7 @@ class Arranger:
         a mapping from the names of the actions to their results."""
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
-        join = StepDraft(
-            self.context.workflow.fresh(prefix),
-            work.path,
-            {"spec": {"join": "all"}, "set": keep},
-            copied(tail),
-            work.path,
-        )
+        join = self._step(prefix, work.path, {"spec": {"join": "all"}, "set": keep}, tail)
         if join.onward is None:
             join.body["tool"] = {"kind": "noop"}
         entry: Choice = []
@@ -126,13 +130,14 @@ class Arranger:
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
             route = Route(one.path, join.name, one.path, body={"args": args})
             onward = Onward(one.path, choices=[[route]])
-            name = self.context.workflow.fresh(f"{prefix}.{number}")
-            self._add(StepDraft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
-            entry.append(Route(one.path, name, one.path))
-        self._add(join)
+            body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree()]}
+            made = self._step(f"{prefix}.{number}", one.path, body, onward)
+            self.added.append(made)
+            entry.append(Route(one.path, made.name, one.path))
+        self.added.append(join)
         return entry
 
-    def _shared(self) -> dict[str, Tree]:
+    def _shared_keys(self) -> dict[str, Tree]:
         """What the step says for all that it runs."""
         shared = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
         if isinstance(spec := _plain(shared.get("spec")), dict):
@@ -143,24 +148,16 @@ class Arranger:
             key: Moved(value, (*self.source.path, key)) for key, value in shared.items() if value is not None
         }
 
-    def _add(self, draft: StepDraft) -> StepDraft:
-        draft.place = self.source.place
-        self.added.append(draft)
-        return draft
+    def _step(self, name: str, path: Path, body: dict[str, Tree], onward: Onward | None) -> StepDraft:
+        """A step like those that `source` is made of; `name` where no other one has it."""
+        new = self.context.workflow.names.new(name)
+        return StepDraft(new, path, body, onward and onward.copy(), path, self.source.place)
 
 
 def _plain(value: Tree) -> Tree:
     while isinstance(value, Moved):
         value = value.value
     return value
-
-
-def copied(onward: Onward | None) -> Onward | None:
-    """The same arcs once more: each copy is changed by itself."""
-    if onward is None:
-        return None
-    choices = [[route.guarded(route.when, route.when_path) for route in choice] for choice in onward.choices]
-    return replace(onward, choices=choices, spec=dict(onward.spec))
 
 
 def _segments(works: Sequence[Work]) -> Iterator[tuple[RuleAction, ...] | Work]:
@@ -176,3 +173,45 @@ def _segments(works: Sequence[Work]) -> Iterator[tuple[RuleAction, ...] | Work]:
         yield work
     if serial:
         yield tuple(serial)
+
+
+def close_gates(context: RewriteContext) -> None:
+    """Gives each gate an arc, which never fires, from wherever its branch may end: as long as the
+    branch can reach its gate, the gate waits."""
+    closing = _GateClosing(context.workflow)
+    for gate in context.gates:
+        closing.close(gate)
+
+
+class _GateClosing:
+    """Takes the gates of one rule from the last to the first: what comes after one comes after
+    those before it as well, and is walked once for all of them."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._drafts = {draft.name: draft for draft in workflow.drafts}
+        self._targets = workflow.targets()
+        self._gate: Gate | None = None
+        #: The steps that come after the gate, and those before it that lead to it.
+        self._later: dict[str, None] = {}
+        self._reaching: set[str] = set()
+
+    def close(self, gate: Gate) -> None:
+        self._turn_to(gate)
+        closed = ({gate.source}, self._reaching, self._later)
+        branch = reach([gate.branch], self._targets, lambda name: not any(name in steps for steps in closed))
+        for name in reversed(branch):
+            if self._reaching.isdisjoint(self._targets[name]):
+                choice = [Route(gate.path, gate.name, gate.path, when=False, when_path=gate.path)]
+                self._drafts[name].lead().choices.insert(0, choice)
+                self._targets[name].append(gate.name)
+            self._reaching.add(name)
+
+    def _turn_to(self, gate: Gate) -> None:
+        before, self._gate = self._gate, gate
+        if before is not None and (before.name, before.source) == (gate.name, gate.source):
+            return
+        starts = self._targets[gate.name]
+        if before is None or before.source != gate.source or before.name not in starts:
+            self._later = {}
+        self._reaching = {gate.name}
+        reach(starts, self._targets, lambda name: name not in (gate.source, gate.name), self._later)

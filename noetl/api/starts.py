@@ -1,0 +1,161 @@
+"""Starting executions: one, many with one request, and by the names of `/api/workflows`."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from flask import request
+
+from noetl.api import problems
+from noetl.api.answers import Accepted, Batch, ExecutionResult, ExecutionSummary, FinishedExecution
+from noetl.api.bodies import BatchBody, StartBody, WorkflowBody
+from noetl.api.context import group, services
+from noetl.api.executions import api, links, read_result, summary
+from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
+from noetl.errors import BadRequest, NoetlError, Unavailable
+from noetl.facts.json import Json
+from noetl.usecases import catalog, inspect, waiting
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import Answer, StartRequest, start, start_all
+
+BATCH: Final = "/api/executions/batch"
+#: Bytes of a batch.
+MAX_BATCH_BODY: Final = 16 * 1024 * 1024
+
+batch_api = group("batch", BATCH, "Many executions at once")
+workflows_api = group("workflows", "/api/workflows", "Other names for executions")
+
+
+# --- one ---
+
+
+@api.post("", responses={200: FinishedExecution, 202: Accepted})
+def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """Start an execution
+
+    Answers once the request is in the log: what was acknowledged is not lost. With an
+    `Idempotency-Key` the same request yields the same execution, and another one under that key is
+    refused (409). With `Prefer: wait=N` the answer waits for its end: 200 with the result, or 202
+    where it did not end in time.
+    """
+    rt = services().rt
+    directories = _directories(body)
+    path, version, digest = body.path or "", body.version, ""
+    if body.playbook is not None:
+        row = catalog.register(rt, body.playbook)
+        path, version, digest = row.path, row.version, row.content_sha256
+    wanted = StartRequest(
+        path, version, body.payload, body.overrides, header.idempotency_key, digest, directories
+    )
+    return _start(wanted, header.wait_s)
+
+
+def _directories(body: StartBody) -> tuple[str, ...]:
+    """Raises BadRequest where names are not the machine's user's to choose, and for one that is not
+    absolute."""
+    if body.directories and services().settings.files != "user":
+        raise BadRequest(
+            "`directories` cannot be given here: this server serves others than this machine's user, "
+            "whose files lie "
+            "below NOETL_FILE_ROOTS; leave it out."
+        )
+    relative = next((name for name in body.directories if not name.startswith("/")), None)
+    if relative is not None:
+        raise BadRequest(f"`directories` names '{relative[:200]}', which is not an absolute path.")
+    return tuple(body.directories)
+
+
+def _start(wanted: StartRequest, wait_s: int | None) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """202 for an execution that was asked for; 200 with its result where it ends within
+    `wait_s`."""
+    rt = services().rt
+    started = start(rt, wanted)
+    found = None if wait_s is None else _wait_if_possible(rt, started.execution_id, wait_s)
+    row = started.row if found is None else found.row
+    answer = {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "warnings": list(started.warnings),
+        "links": links(row.execution_id),
+    }
+    headers = {"Location": links(row.execution_id)["self"]}
+    if found is not None:
+        headers["Preference-Applied"] = f"wait={wait_s}"
+    if found is None or row.status not in ENDED:
+        return answer, 202, headers
+    return {**answer, "result": found.value, "error": row.error}, 200, headers
+
+
+def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.ExecutionResultView | None:
+    """None where no place is free, or the database has gone: what was started is acknowledged all
+    the same."""
+    try:
+        with services().places.hold(request.environ):
+            return waiting.result(rt, execution_id, wait_s)
+    except Unavailable:
+        return None
+
+
+# --- many ---
+
+
+@batch_api.post("", responses={200: Batch}, operation_id="batch_create_post")
+def create_batch(body: BatchBody) -> dict[str, Json]:
+    """Start up to 1,000 executions
+
+    Each item is answered by itself, in its place: 202 once it is in the log, or the problem that it
+    would have met alone; none spoils another. A body that is not a batch is refused as a whole
+    (400).
+    """
+    answers = start_all(services().rt, [StartRequest(**dict(item)) for item in body.executions])
+    first = answers[0]
+    if isinstance(first, Unavailable):
+        # Nothing was recorded: the store fails for all that follow it.
+        raise first
+    items = [_item(answer) for answer in answers]
+    accepted = sum(item["status"] == HTTPStatus.ACCEPTED for item in items)
+    return {"accepted": accepted, "refused": len(items) - accepted, "executions": items}
+
+
+def _item(answer: Answer) -> dict[str, Json]:
+    if isinstance(answer, NoetlError):
+        problem = problems.as_json(answer)
+        return {"status": problem["status"], "problem": problem}
+    return {
+        "status": HTTPStatus.ACCEPTED,
+        "execution_id": answer.execution_id,
+        "warnings": list(answer.warnings),
+        "links": links(answer.execution_id),
+    }
+
+
+# --- other names ---
+
+
+@workflows_api.post("/run", responses={200: FinishedExecution, 202: Accepted})
+def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """Start an execution of a playbook in the catalog
+
+    `Prefer: wait=N` as in `POST /api/executions`.
+    """
+    path, payload = body.path or body.workflow or "", body.payload or body.input or {}
+    return _start(
+        StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key), header.wait_s
+    )
+
+
+@workflows_api.get("/status/<execution_id>", responses={200: ExecutionSummary})
+def status(path: ExecutionPath) -> dict[str, Json]:
+    """Tell where an execution is"""
+    return summary(inspect.execution(services().rt, path.execution_id))
+
+
+@workflows_api.get("/result/<execution_id>", responses={200: ExecutionResult})
+def result(path: ExecutionPath, query: WaitQuery) -> dict[str, Json]:
+    """Show an execution's result
+
+    `wait` as in `GET /api/executions/{execution_id}/result`.
+    """
+    return read_result(path.execution_id, query)

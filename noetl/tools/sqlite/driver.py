@@ -1,0 +1,189 @@
+"""SQLite through its driver: opening a file, what SQL may not do from there, values, errors, and
+rows into a table."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.sql.calls import ROWS, SqlErrors
+from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
+from noetl.tools.sql.rows import TableWrite, decode_rows, plan, quote
+from noetl.tools.sql.text import Statement
+
+#: Largest text or blob, in bytes.
+_LENGTH: Final = 256 * 1024 * 1024
+#: These change the whole process, in which the engine's own SQLite lives too.
+_PROCESS_WIDE: Final = frozenset(
+    {"soft_heap_limit", "hard_heap_limit", "temp_store_directory", "data_store_directory"}
+)
+_SHORTEST_S: Final = 0.01
+#: Names of errors that a second try may get past.
+_PASSING: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_NEAR: Final = re.compile(r'near "(.+)": syntax error')
+
+
+@dataclass(frozen=True, slots=True)
+class LockWaits:
+    """How long a call may wait for others: until `ends` (monotonic seconds), each time at most
+    `each_s`."""
+
+    ends: float
+    each_s: float
+
+    def remaining(self) -> float:
+        """Seconds until the call must end."""
+        return max(self.ends - time.monotonic(), 0.0)
+
+    def set(self, connection: sqlite3.Connection) -> None:
+        seconds = max(min(self.each_s, self.remaining()), _SHORTEST_S)
+        connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+
+
+@contextlib.contextmanager
+def connect(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sqlite3.Connection]:
+    """A connection in autocommit mode with a write-ahead log. Raises ToolError where the file
+    cannot be used, and for the database of the engine itself."""
+    try:
+        connection = _connect(path, read_only, waits)
+    except (sqlite3.Error, OSError) as error:
+        raise _explain_opening(path, read_only, error) from error
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _connect(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        MEMORY if path is None else f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}",
+        uri=path is not None,
+        isolation_level=None,
+        check_same_thread=False,  # the deadline interrupts from another thread
+    )
+    try:
+        waits.set(connection)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LENGTH)
+        if path is not None:
+            refuse_engine(connection, path)
+            if not read_only:
+                connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.set_authorizer(_authorize)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _authorize(
+    action: int, first: str | None, _two: str | None, _three: str | None, _four: str | None
+) -> int:
+    # Not ATTACH and not VACUUM INTO: other files are not this task's. VACUUM attaches '', which is
+    # none.
+    if action == sqlite3.SQLITE_ATTACH and first not in ("", MEMORY):
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PROCESS_WIDE:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def _explain_opening(path: Path | None, read_only: bool, error: Exception) -> ToolError:
+    name = _name_of(error)
+    if path is not None and name.startswith(_PASSING):
+        return database_in_use(path, "another connection")
+    if path is not None and name == "SQLITE_CANTOPEN" and read_only and not path.exists():
+        return ToolError(
+            "client_error", f"The database {path} does not exist, and is opened for reading only.", type=name
+        )
+    return ToolError("sql", f"The database {path or MEMORY} cannot be opened: {error}.", type=name)
+
+
+def bindable(value: Json) -> object:
+    """A value as the driver takes it: lists and mappings as JSON text."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
+
+
+class SqliteErrors(SqlErrors):
+    """Explains errors of SQLite."""
+
+    section = "sqlite"
+
+    @contextlib.contextmanager
+    def explain(self, place: int | str = ROWS) -> Iterator[None]:
+        """`place`: see `SqlErrors.failure`. Raises ToolError for whatever SQLite raises in the
+        block."""
+        try:
+            yield
+        # Integers beyond 64 bits, and texts that are not Unicode, are refused before anything runs.
+        except (sqlite3.Error, OverflowError, ValueError) as error:
+            name = _name_of(error)
+            raise self.failure(
+                place,
+                error,
+                _cause(error, name),
+                {"code": name},
+                kind=_kind(name),
+                retryable=name.startswith(_PASSING),
+                line=_line(self.bound[place].statement, str(error)) if isinstance(place, int) else None,
+            ) from error
+
+
+def _name_of(error: Exception) -> str:
+    return str(getattr(error, "sqlite_errorname", type(error).__name__))
+
+
+def _kind(name: str) -> str:
+    if name.startswith(_PASSING):
+        return "connection"
+    return "limit" if name in ("SQLITE_NOMEM", "SQLITE_TOOBIG", "SQLITE_FULL") else "sql"
+
+
+def _cause(error: Exception, name: str) -> str:
+    if name.startswith("SQLITE_AUTH"):
+        return f"{error} (ATTACH, VACUUM INTO, and settings of the whole process are refused)"
+    if name.startswith(_PASSING):
+        return f"{error}; another connection uses the file for longer than `busy_timeout` allows"
+    return str(error)
+
+
+def _line(statement: Statement, message: str) -> int:
+    """SQLite names the word where it stumbled, not its place: that is known where the word stands
+    once."""
+    near = _NEAR.search(message)
+    places = [token.start for token in statement.tokens if near and token.text == near[1]]
+    return statement.line_at(places[0]) if len(places) == 1 else statement.line
+
+
+def write_rows(connection: sqlite3.Connection, write: TableWrite) -> dict[str, Json]:
+    """Writes the rows within the transaction that is open. Raises ToolError, and what the driver
+    raises."""
+    if len(write.table) > 2:
+        raise ToolError(
+            "client_error", f"SQLite knows no table '{write.name}': write `table`.", type="BadName"
+        )
+    planned = plan(write, *describe_table(connection, write), fold=True)
+    if write.mode == "replace":
+        connection.execute(write.delete)
+    if write.rows:
+        blobs = [kind for kind in planned.types if "BLOB" in kind]
+        rows = (list(map(bindable, row)) for row in decode_rows(planned, blobs))
+        connection.executemany(planned.insert_marks(), rows)
+    return write.result()
+
+
+def describe_table(connection: sqlite3.Connection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
+    """Columns of the table and their types, and the tables that there are."""
+    schema = f"{quote(write.table[0])}." if len(write.table) > 1 else ""
+    columns = connection.execute(f"PRAGMA {schema}table_info({quote(write.table[-1])})").fetchall()
+    others = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {str(column[1]): str(column[2]).upper() for column in columns}, [str(row[0]) for row in others]
