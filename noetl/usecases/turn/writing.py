@@ -14,13 +14,12 @@ from noetl.engine.decision import (
     Decision,
     NewChild,
     Notification,
-    OpenedLoop,
     WithdrawnRun,
     status_of,
     wake_at,
 )
 from noetl.engine.plan import Plan
-from noetl.engine.state import STATE_SCHEMA, Run, State
+from noetl.engine.state import STATE_SCHEMA, State
 from noetl.facts.children import Parent
 from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
@@ -57,7 +56,18 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     for child in decision.children:
         create_child(tx, decision.after, child, now)
     for loop in decision.loops:
-        tx.loops.save(_loop_row(row.execution_id, loop))
+        tx.loops.save(
+            LoopRow(
+                row.execution_id,
+                loop.run_id,
+                loop.generation,
+                next_index=0,
+                count=loop.count,
+                open=True,
+                items=loop.items,
+                indices=loop.indices,
+            )
+        )
     for credential in turn.kept:
         tx.credentials.save(credential)
     if turn.commands:
@@ -65,19 +75,6 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     _close(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
-
-
-def _loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
-    return LoopRow(
-        execution_id,
-        loop.run_id,
-        loop.generation,
-        0,
-        loop.count,
-        open=True,
-        items=loop.items,
-        indices=loop.indices,
-    )
 
 
 def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -157,7 +154,8 @@ def command_rows(
     abandoned = (
         _abandon_row(plan, execution_id, one, now)
         for one in decision.withdrawn
-        if _may_need_abandoning(plan, one.run, kinds)
+        # It may have begun something elsewhere that its tool can end.
+        if any(kinds[task.kind].abandons for task in plan.step(one.run.step).tasks if task.kind in kinds)
     )
     return (*work, *notified, *abandoned)
 
@@ -219,11 +217,6 @@ def _abandon_row(plan: Plan, execution_id: str, withdrawn: WithdrawnRun, now: da
         label=purpose.label_of(plan.net.path, run.step, ""),
         sent_at=now,
     )
-
-
-def _may_need_abandoning(plan: Plan, run: Run, kinds: Mapping[str, KindInfo]) -> bool:
-    """Whether the run may have begun something elsewhere that its tool can end."""
-    return any(task.kind in kinds and kinds[task.kind].abandons for task in plan.step(run.step).tasks)
 
 
 def _with_chords(rows: Sequence[CommandRow]) -> Iterator[CommandRow]:
