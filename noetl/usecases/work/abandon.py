@@ -1,8 +1,8 @@
 """T10: ends what a cancelled step has begun elsewhere.
 
 A cancelled execution does not wait for it: the command is written in the turn that withdraws the
-step (`turn.rows`), travels on the step's queue like any work, and is sent again until somebody has
-carried it out. Twice does no harm.
+step (`turn.writing`), travels on the queue of the step, and is sent again until it has been carried
+out. Twice does no harm.
 """
 
 from __future__ import annotations
