@@ -39,8 +39,7 @@ from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Leases, Worker
+from noetl.usecases.work.leases import End, Leases, Worker
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)

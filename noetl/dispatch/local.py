@@ -20,8 +20,7 @@ from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Leases, Worker
+from noetl.usecases.work.leases import End, Leases, Worker
 
 log = logging.getLogger(__name__)
 

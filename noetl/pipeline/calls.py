@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError
-from noetl.expressions import evaluate, evaluate_at
 from noetl.expressions.scope import layered, value_of
 from noetl.facts.brief import brief
 from noetl.facts.ids import idempotency_key
@@ -16,15 +15,15 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import holds_reference, loaded, opened
 from noetl.facts.warnings import Warned
-from noetl.net.model import Repeat, Task, Template
+from noetl.net.model import Repeat, Task
 from noetl.pipeline import older
 from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
 from noetl.pipeline.demands import check_inputs, check_outcome
-from noetl.pipeline.failures import CannotGoOn, blame, described, line_in_file, locate
+from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
 from noetl.pipeline.model import Call, Later, PipelinePorts, Program, Progress, Suspension
 from noetl.pipeline.names import OuterScope, TemplateScope, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
-from noetl.pipeline.templates import Prepared, prepared
+from noetl.pipeline.templates import Prepared, prepared, render
 
 
 @dataclass(slots=True)
@@ -127,14 +126,14 @@ class Caller:
         if item is not None:
             attempt.sight = before(self.around, progress, task, attempt.args, item)
         if given is not None:
-            own = self._render(attempt, ready, given.templates, "input", outside)
+            own = render(ready, given.templates, outside, attempt.warnings, self.ports.load, "input")
             attempt.args = {**attempt.args, **given.args, **own}
         if given is not None or handed:
             attempt.args = {**attempt.args, **handed}
             attempt.sight = before(self.around, progress, task, attempt.args, item)
         for stage in ready.stages:
             templates = {name: one for name, one in stage.templates.items() if name not in reached}
-            own = self._render(attempt, ready, templates, "input")
+            own = render(ready, templates, attempt.sight, attempt.warnings, self.ports.load, "input")
             kept = {name: reached[name] for name in stage.args if name in reached}
             attempt.args = {**attempt.args, **stage.args, **own, **kept}
             attempt.sight = before(self.around, progress, task, attempt.args, item)
@@ -167,7 +166,8 @@ class Caller:
         """What of the first request later ones build upon: they say what differs, and the rest
         stays."""
         task, keys = ready.task, changed_keys(repeat)
-        rendered = self._render(attempt, ready, {k: ready.config[k] for k in keys if k in ready.config})
+        templates = {key: ready.config[key] for key in keys if key in ready.config}
+        rendered = render(ready, templates, attempt.sight, attempt.warnings, self.ports.load)
         written = {key: task.config[key] for key in keys if key in task.config}
         inputs = {name: attempt.args[name] for name in sorted(changed_inputs(repeat) & task.args.keys())}
         return {**written, **rendered, **({"args": inputs} if inputs else {})}
@@ -201,34 +201,6 @@ class Caller:
             self._inputs[name] = opened(value, self.ports.load)
         return self._inputs[name]
 
-    def _render(
-        self,
-        attempt: Attempt,
-        ready: Prepared,
-        templates: Mapping[str, Template],
-        below: str = "",
-        sight: TemplateScope | None = None,
-    ) -> JsonMap:
-        """The values of `templates`, which stand in the task's key `below`, or are its own keys.
-        Raises CannotGoOn with the error of the first value that fails by itself, at its line."""
-        if not templates:
-            return {}
-        task, load, sight = ready.task, self.ports.load, attempt.sight if sight is None else sight
-        whole = frozenset[str]() if below else ready.whole
-        try:
-            rendered: JsonMap = evaluate_at(below, templates, sight, attempt.warnings, load=load)
-            return {k: opened(v, load) if k in whole else v for k, v in rendered.items()}
-        except NoetlError as error:
-            for key, value in templates.items():
-                try:
-                    found = evaluate(value, sight, load=load)
-                    if key in whole:
-                        opened(found, load)
-                except NoetlError as cause:
-                    line = _line(task, f"{below}.{key}" if below else key, value, cause)
-                    raise CannotGoOn(described(cause, f"The '{key}' of task '{task.name}'", line)) from cause
-            raise CannotGoOn(described(error, f"The values of task '{task.name}'")) from error
-
     def _call(self, attempt: Attempt, ready: Prepared, progress: Progress) -> None:
         """Calls the tool. Raises CannotGoOn where it is not called, or asks for what cannot be."""
         task, request = ready.task, attempt.request
@@ -254,7 +226,7 @@ class Caller:
         known = changed_keys(task.repeat) if task.repeat is not None else ()
         config = {key: value for key, value in task.config.items() if key not in known}
         templates = {key: value for key, value in ready.config.items() if key not in known}
-        config |= self._render(attempt, ready, templates)
+        config |= render(ready, templates, attempt.sight, attempt.warnings, self.ports.load)
         over = {key: value for key, value in attempt.request.items() if key != "args"}
         inputs = self._open_inputs(task, attempt.args)
         with blame(f"The checkpoint of task '{task.name}'"):
@@ -308,11 +280,3 @@ def occasion(task: Task, progress: Progress) -> str:
         name = f"{name}.{task.repeat.call}" + (f"[{visit}]" if visit else "")
         visit = progress.calls.count if progress.calls is not None else 0
     return f"{name}#{visit}.{progress.repeats}" if visit or progress.repeats else name
-
-
-def _line(task: Task, key: str, value: Template, error: NoetlError) -> int | None:
-    """The line of the file where the value of `key` fails with `error`."""
-    if (line := task.lines.get(key)) is None:
-        return None
-    inside = getattr(error, "line", None)
-    return line + inside - 1 if isinstance(value, str) and inside else line

@@ -14,18 +14,16 @@ from typing import Final, Literal, assert_never
 from noetl.errors import NoetlError
 from noetl.facts.children import ChildCall
 from noetl.facts.events import (
-    AttemptFailed,
     Draft,
     Fact,
     PolicyEvaluated,
     TaskCallDone,
     TaskCallFailed,
     TaskCheckpointed,
-    TaskDone,
     TaskFailed,
 )
 from noetl.facts.json import Json
-from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.facts.outcome import Outcome, failed
 from noetl.facts.reference import opened
 from noetl.net.model import Loop, Older, Repeat, Task
 from noetl.pipeline import items, older, repeating
@@ -48,13 +46,10 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, outer_scope
-from noetl.pipeline.policy import Case, Verdict, ask_guard, judge, rule_of
+from noetl.pipeline.policy import Case, Verdict, ask_guard, check_jump, end_of, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
-#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of
-#: tasks that run after every call of another one only those behind the last call count.
-MOST_TASK_ENDS: Final = 10_000
 
 
 def run(program: Program, names: Names, progress: Progress, ports: PipelinePorts) -> Iterator[Move]:
@@ -191,7 +186,7 @@ class _Machine:
                 task, replace(fact, task=task.name, meta=outcome.meta), verdict, changes, outcome
             )
         else:
-            self._record_end(task, _end(task, outcome, verdict), verdict, changes, outcome)
+            self._record_end(task, end_of(task, outcome, verdict), verdict, changes, outcome)
         if task.repeat is not None or task.each_of:
             self._close_repeat()
 
@@ -229,9 +224,9 @@ class _Machine:
         progress = self.progress
         assert progress.items is not None, "the loop has begun"
         if verdict.do == "retry":
-            self._record_end(task, _end(task, outcome, verdict), verdict, changes, outcome)
+            self._record_end(task, end_of(task, outcome, verdict), verdict, changes, outcome)
             return
-        decision, jumps = _decisions(task, verdict), verdict.do == "jump"
+        decision, jumps = verdict.decisions(task.name), verdict.do == "jump"
         ended = items.item_end(task, progress.items.index, outcome, verdict)
         self._record(changes.facts(task.name), task)
         self._record([ended, *([] if jumps else decision)], task, outcome)
@@ -258,7 +253,7 @@ class _Machine:
             verdict = replace(verdict, error=self.caller.locate(verdict.error, task, progress))
         outcome = with_warnings(outcome, changes.warnings)
         part = "/whole" if task.repeat is not None else ""
-        self._record_end(task, _end(task, outcome, verdict), verdict, changes, None, part, progress)
+        self._record_end(task, end_of(task, outcome, verdict), verdict, changes, None, part, progress)
 
     def _judge(self, task: Task, attempt: Attempt) -> Verdict:
         outcome = attempt.outcome
@@ -267,17 +262,7 @@ class _Machine:
         verdict = judge(case)
         if verdict.do != "jump":
             return verdict
-        if not any(verdict.to == other.name for other in self.program.tasks):
-            place = rule_of(task, verdict.rule or 0)
-            message = f"{place} jumps to {verdict.to!r}, which is no task of this step."
-            return verdict.failing(ErrorInfo("client_error", message))
-        if self.progress.ends + 1 >= MOST_TASK_ENDS:
-            message = (
-                f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
-                f"give the jump to '{verdict.to}' a condition that comes to an end."
-            )
-            return verdict.failing(ErrorInfo("limit", message, type="EndlessPipeline"))
-        return verdict
+        return check_jump(verdict, task, {one.name for one in self.program.tasks}, self.progress.ends)
 
     def _assign(
         self, task: Task, attempt: Attempt, verdict: Verdict, *, own: bool, data: Json = None
@@ -342,7 +327,7 @@ class _Machine:
         at: Progress | None = None,
     ) -> None:
         ends: list[Fact] = [] if end is None else [end]
-        facts = [*ends, *_decisions(task, verdict), *changes.facts(task.name)]
+        facts = [*ends, *verdict.decisions(task.name), *changes.facts(task.name)]
         self._record(facts, task, outcome, part, at)
 
     def _record(
@@ -375,33 +360,3 @@ class _Machine:
             for number, fact in enumerate(facts)
         )
         self.drafts, self.progress = (*self.drafts, *drafts), self._fold(drafts)
-
-
-def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
-    """How the attempt is recorded. One that went well and is repeated leaves only its policy's
-    event."""
-    meta, extras, after = outcome.meta, outcome.extras, task.after is not None
-    match verdict.do:
-        case "fail":
-            error = verdict.error or outcome.error
-            assert error is not None, "a verdict that fails carries its error"
-            return TaskFailed(task.name, error, meta, extras, fatal=True, after=after)
-        case "retry":
-            return AttemptFailed(task.name, outcome.error, meta, extras) if outcome.error else None
-        case "continue" | "jump" | "break":
-            if outcome.error is not None:
-                return TaskFailed(task.name, outcome.error, meta, extras, after=after)
-            return TaskDone(task.name, outcome.result, meta, extras, after)
-        case _:
-            assert_never(verdict.do)
-
-
-def _decisions(task: Task, verdict: Verdict) -> list[PolicyEvaluated]:
-    """What the policy decided; nothing where no rule did."""
-    if verdict.rule is None:
-        return []
-    return [
-        PolicyEvaluated(
-            task.name, verdict.rule, verdict.when, verdict.names, verdict.do, verdict.to, verdict.delay
-        )
-    ]

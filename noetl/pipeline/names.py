@@ -83,20 +83,10 @@ def before(
         args,
         ctx,
         names.workload,
-        _before_it(progress, last),
+        # Where nothing else is called so: how the task before ended.
+        {} if last is None or not progress.pc else _outcome_names(last),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
-
-
-def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
-    """How the task before ended, by the names that tell of an end: where nothing else is called
-    so."""
-    if last is None or not progress.pc:
-        return {}
-    own: dict[str, Any] = {"outcome": (envelope := last.as_json()), "output": envelope}
-    if last.ok:
-        own["result"] = own["response"] = envelope["result"] = envelope["data"] = of_task(last.result)
-    return own
 
 
 def _behind(sight: TemplateScope, around: OuterScope, progress: Progress, proper: Ending) -> TemplateScope:
@@ -134,14 +124,19 @@ def scope_of(around: OuterScope, progress: Progress, loop: Loop, item: Json) -> 
 def in_policy(sight: TemplateScope, outcome: Outcome) -> TemplateScope:
     """What rules see besides: `outcome` = `output` = the envelope, `result` = `response` = the raw
     result (undefined after a failure), `error` (undefined after a success)."""
+    own = _outcome_names(outcome)
+    if outcome.ok:
+        return layered(own, without(sight, _AFTER_SUCCESS))
+    own["error"] = own["outcome"]["error"]
+    return layered(own, without(sight, _AFTER_FAILURE))
+
+
+def _outcome_names(outcome: Outcome) -> dict[str, Any]:
     envelope = outcome.as_json()
     own: dict[str, Any] = {"outcome": envelope, "output": envelope}
     if outcome.ok:
-        result = of_task(outcome.result)
-        own["result"] = own["response"] = envelope["result"] = envelope["data"] = result
-        return layered(own, without(sight, _AFTER_SUCCESS))
-    own["error"] = envelope["error"]
-    return layered(own, without(sight, _AFTER_FAILURE))
+        own["result"] = own["response"] = envelope["result"] = envelope["data"] = of_task(outcome.result)
+    return own
 
 
 def in_set(sight: TemplateScope, outcome: Outcome) -> TemplateScope:

@@ -6,14 +6,14 @@ and where none does the pipeline continues, even after an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 from noetl.errors import BadRequest
 from noetl.expressions import evaluate, truth, values_read
 from noetl.facts.durations import seconds
-from noetl.facts.events import PolicyEvaluated
+from noetl.facts.events import AttemptFailed, PolicyEvaluated, TaskDone, TaskFailed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
@@ -25,6 +25,9 @@ Do = Literal["continue", "retry", "jump", "break", "fail"]
 
 #: Growing delays grow no further than this, unless the first is already longer.
 LONGEST_GROWN_S: Final = 3600.0
+#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of
+#: tasks that run after every call of another one only those behind the last call count.
+MOST_TASK_ENDS: Final = 10_000
 #: The longest `Retry-After` that is honoured.
 LONGEST_RETRY_AFTER_S: Final = 86_400.0
 
@@ -50,6 +53,12 @@ class Verdict:
     def failing(self, error: ErrorInfo) -> Verdict:
         """The same rule, but the task fails."""
         return replace(self, do="fail", to=None, delay=0.0, error=error)
+
+    def decisions(self, task: str) -> list[PolicyEvaluated]:
+        """What the policy of `task` decided; nothing where no rule did."""
+        if self.rule is None:
+            return []
+        return [PolicyEvaluated(task, self.rule, self.when, self.names, self.do, self.to, self.delay)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,22 @@ def judge(case: Case) -> Verdict:
         except CannotGoOn as broken:
             return verdict.failing(broken.error)
     return Verdict("continue")
+
+
+def check_jump(verdict: Verdict, task: Task, names: Container[str], ends: int) -> Verdict:
+    """The verdict to jump, or the failure that no task of `names` is called so, or that the
+    pipeline, which has ended `ends` tasks, jumps for ever."""
+    if verdict.to not in names:
+        place = rule_of(task, verdict.rule or 0)
+        message = f"{place} jumps to {verdict.to!r}, which is no task of this step."
+        return verdict.failing(ErrorInfo("client_error", message))
+    if ends + 1 < MOST_TASK_ENDS:
+        return verdict
+    message = (
+        f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
+        f"give the jump to '{verdict.to}' a condition that comes to an end."
+    )
+    return verdict.failing(ErrorInfo("limit", message, type="EndlessPipeline"))
 
 
 def rule_of(task: Task, number: int) -> str:
@@ -190,3 +215,22 @@ def _count(value: Json) -> int:
     if isinstance(text, bool) or not isinstance(text, int) or text < 1:
         raise BadRequest(f"'attempts' must be a whole number from 1, not {str(value)[:40]!r}.")
     return text
+
+
+def end_of(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
+    """How the attempt is recorded. One that went well and is repeated leaves only its policy's
+    event."""
+    meta, extras, after = outcome.meta, outcome.extras, task.after is not None
+    match verdict.do:
+        case "fail":
+            error = verdict.error or outcome.error
+            assert error is not None, "a verdict that fails carries its error"
+            return TaskFailed(task.name, error, meta, extras, fatal=True, after=after)
+        case "retry":
+            return AttemptFailed(task.name, outcome.error, meta, extras) if outcome.error else None
+        case "continue" | "jump" | "break":
+            if outcome.error is not None:
+                return TaskFailed(task.name, outcome.error, meta, extras, after=after)
+            return TaskDone(task.name, outcome.result, meta, extras, after)
+        case _:
+            assert_never(verdict.do)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from noetl.expressions import BeginQuoting, QuotedText
+from noetl.errors import NoetlError
+from noetl.expressions import BeginQuoting, QuotedText, evaluate, evaluate_at
 from noetl.facts.json import JsonMap
+from noetl.facts.reference import Load, opened
+from noetl.facts.warnings import Warned
 from noetl.net.model import Task, Template
+from noetl.pipeline.failures import CannotGoOn, described
+from noetl.pipeline.names import TemplateScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,43 @@ def _quote(value: Template, quoting: BeginQuoting) -> Template:
     if isinstance(value, list | tuple):
         return [QuotedText(one, quoting) if isinstance(one, str) else one for one in value]
     return QuotedText(value, quoting) if isinstance(value, str) else value
+
+
+def render(
+    ready: Prepared,
+    templates: Mapping[str, Template],
+    sight: TemplateScope,
+    warnings: list[Warned],
+    load: Load,
+    below: str = "",
+) -> JsonMap:
+    """The values of `templates`, which stand in the task's key `below`, or are its own keys.
+
+    Raises CannotGoOn with the error of the first value that fails by itself, at its line."""
+    if not templates:
+        return {}
+    task, whole = ready.task, frozenset[str]() if below else ready.whole
+    try:
+        rendered: JsonMap = evaluate_at(below, templates, sight, warnings, load=load)
+        return {k: opened(v, load) if k in whole else v for k, v in rendered.items()}
+    except NoetlError as error:
+        for key, value in templates.items():
+            try:
+                found = evaluate(value, sight, load=load)
+                if key in whole:
+                    opened(found, load)
+            except NoetlError as cause:
+                line = _line(task, f"{below}.{key}" if below else key, value, cause)
+                raise CannotGoOn(described(cause, f"The '{key}' of task '{task.name}'", line)) from cause
+        raise CannotGoOn(described(error, f"The values of task '{task.name}'")) from error
+
+
+def _line(task: Task, key: str, value: Template, error: NoetlError) -> int | None:
+    """The line of the file where the value of `key` fails with `error`."""
+    if (line := task.lines.get(key)) is None:
+        return None
+    inside = getattr(error, "line", None)
+    return line + inside - 1 if isinstance(value, str) and inside else line
 
 
 def has_template(value: Template) -> bool:

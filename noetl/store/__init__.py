@@ -27,7 +27,7 @@ def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
 
 
 def exists(url: str) -> bool:
-    """Whether there may be a store at `url`: not where it is a file that nobody has made. Raises
+    """Whether there may be a store at `url`: False where it is a file that does not exist. Raises
     ConfigError."""
     from noetl.store.engine import parse  # as above
 

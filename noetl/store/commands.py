@@ -137,8 +137,6 @@ def _values(row: CommandRow) -> dict[str, Any]:
 class SqlCommands(SqlTable):
     """`noetl.usecases.ports.Commands`."""
 
-    __slots__ = ()
-
     def add(self, rows: Sequence[CommandRow]) -> None:
         if rows:
             self._session.later(_insert, [_values(row) | {"shard": self._shard} for row in rows])

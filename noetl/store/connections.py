@@ -97,7 +97,7 @@ class Connections:
             raise Unavailable(f"The database {self.place} does not answer: {error}.") from error
 
     def close(self) -> None:
-        """Closes the connections that nobody uses."""
+        """Closes the connections that are not in use."""
         self.engine.dispose()
 
     def forget(self) -> None:

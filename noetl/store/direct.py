@@ -51,8 +51,6 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
-
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
         super().__init__(connection, "postgresql", place, mode)
         self._raw: Any = connection.connection.driver_connection
@@ -79,7 +77,7 @@ class DirectSession(Session):
         self._checks.append(check)
 
     def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
-        """Statements that travel together without BEGIN are one transaction of their own."""
+        """Statements that travel together without BEGIN are a transaction by themselves."""
         begin = BEGIN["relaxed"]
         if self._begun or self._waiting != [begin]:
             return super().alone(statement, values)
@@ -108,8 +106,7 @@ class DirectSession(Session):
             with self._raw.cursor() as cursor:
                 cursor.execute(b"ROLLBACK; DEALLOCATE ALL")
         except psycopg2.Error:
-            # The server forgets the transaction with the connection, and nobody may have that
-            # again.
+            # The server forgets the transaction with the connection, which must not be used again.
             self._connection.invalidate()
 
     def _run(self, statement: Executable, values: Values) -> Rows:

@@ -83,7 +83,7 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
             "options": " ".join(f"-c {setting}" for setting in SETTINGS),
             "connect_timeout": int(PATIENCE),
             "application_name": "noetl",
-            # Who only listens must notice by himself that nobody is there any more.
+            # A listener sends nothing, so only keepalives notice that the server is gone.
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
@@ -94,15 +94,14 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
 
 
 def _replace_if_lost(engine: Engine, raw: Any, *_: object) -> None:
-    """Who comes first after a restart of PostgreSQL is not told of it: what nobody asked for can be
-    read of a connection only where the server has closed it, or says something. To ask each time
-    would cost a round trip."""
+    """Pings connections that may have been lost. An idle connection is readable only where the
+    server has closed it or sent a notice; to ping each time would cost a round trip."""
     if not raw.closed and not _is_readable(raw.fileno()):
         return
     try:
         engine.dialect.do_ping(raw)
     except psycopg2.Error as error:
-        raise InvalidatePoolError(f"The connection was lost while nobody used it: {error}") from error
+        raise InvalidatePoolError(f"The connection was lost while it was idle: {error}") from error
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -69,8 +69,6 @@ _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_k
 class SqlEvents(SqlTable):
     """`noetl.usecases.ports.Events`."""
 
-    __slots__ = ()
-
     def append(
         self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
     ) -> list[Event]:

@@ -117,8 +117,6 @@ def row(columns: Any) -> ExecutionRow:
 class SqlExecutions(SqlTable):
     """`noetl.usecases.ports.Executions`."""
 
-    __slots__ = ()
-
     def create(self, row: ExecutionRow) -> None:
         number = codec.number(row.execution_id)
         if number < 0:

@@ -71,8 +71,6 @@ def _end(asked: tuple[str, ...]) -> Select[Any]:
 class SqlLogs(SqlTable):
     """`noetl.usecases.ports.Logs`."""
 
-    __slots__ = ()
-
     def add(self, execution_id: str, chunks: Sequence[LogChunk]) -> list[int]:
         first = self.head(execution_id) + 1
         seqs = list(range(first, first + len(chunks)))

@@ -63,8 +63,6 @@ _save = upserts(loop_run, [one.name for one in loop_run.c if not one.primary_key
 class SqlLoops(SqlTable):
     """`noetl.usecases.ports.Loops`."""
 
-    __slots__ = ()
-
     def save(self, row: LoopRow) -> None:
         """Raises Conflict where the generation is not a later one."""
         values = {column.name: getattr(row, column.name) for column in loop_run.c}

@@ -1,4 +1,5 @@
-"""The small tables: nets and playbooks, snapshots, idempotency keys, dead letters and workers."""
+"""The small tables: nets and playbooks, snapshots, idempotency keys, dead letters, workers and
+credentials."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, case, delete, func, insert, or_, select, text, update
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.schema import dead_letter, idempotency, net, playbook, snapshot, worker
+from noetl.store.schema import credential, dead_letter, idempotency, net, playbook, snapshot, worker
 from noetl.store.session import SqlTable, columns_of, lines, upserts
-from noetl.usecases.ports import KeyOwner, PlaybookRow, Snapshot, WorkerRow
+from noetl.usecases.ports import CredentialRow, KeyOwner, PlaybookRow, Snapshot, WorkerRow
 
 _put_net = upserts(net)
 _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
@@ -21,8 +22,6 @@ _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
 
 class SqlNets(SqlTable):
     """`noetl.usecases.ports.Nets`."""
-
-    __slots__ = ()
 
     def put(self, digest: str, body: JsonMap) -> None:
         values = {"digest": digest, "body": codec.dumps(body, "net")}
@@ -46,8 +45,6 @@ _snapshot = select(snapshot.c.version, snapshot.c.schema, snapshot.c.state).wher
 
 class SqlSnapshots(SqlTable):
     """`noetl.usecases.ports.Snapshots`."""
-
-    __slots__ = ()
 
     def save(self, snapshot: Snapshot) -> None:
         """One that is older than what is kept is dropped."""
@@ -76,8 +73,6 @@ _owners = select(idempotency.c.key, idempotency.c.request_sha256, idempotency.c.
 class SqlIdempotencyKeys(SqlTable):
     """`noetl.usecases.ports.IdempotencyKeys`."""
 
-    __slots__ = ()
-
     def claim(self, claims: Mapping[str, KeyOwner], now: datetime) -> Mapping[str, KeyOwner]:
         found: dict[str, KeyOwner] = {}
         for keys in lines(list(claims)):
@@ -103,8 +98,6 @@ _newest_letters = select(dead_letter).order_by(dead_letter.c.id.desc()).limit(bi
 class SqlDeadLetters(SqlTable):
     """`noetl.usecases.ports.DeadLetters`."""
 
-    __slots__ = ()
-
     def add(self, source: str, reason: str, body: str, now: datetime) -> None:
         """The texts are what a broker delivered: NUL, which no database holds, becomes U+FFFD."""
         given = {"source": source, "reason": reason, "body": body}
@@ -129,8 +122,6 @@ _alive = (
 
 class SqlWorkers(SqlTable):
     """`noetl.usecases.ports.Workers`."""
-
-    __slots__ = ()
 
     def see(self, row: WorkerRow) -> None:
         values = asdict(row) | {"queues": codec.dumps(row.queues)}
@@ -177,8 +168,6 @@ def _dump_warnings(warnings: Sequence[JsonMap]) -> str:
 class SqlPlaybooks(SqlTable):
     """`noetl.usecases.ports.Playbooks`."""
 
-    __slots__ = ()
-
     def add(self, row: PlaybookRow) -> None:
         """Raises Conflict where that version of the path exists."""
         values = {c.name: getattr(row, c.name) for c in PLAYBOOK}
@@ -202,3 +191,76 @@ class SqlPlaybooks(SqlTable):
     def versions(self, path: str) -> list[PlaybookRow]:
         """Newest first."""
         return [_playbook(found) for found in self._session.read(_versions, {"path": path})]
+
+
+_r = credential.c
+#: In the order of CredentialRow's fields; where there is a `label`, that is what people call it.
+CREDENTIAL: Final[Sequence[ColumnElement[Any]]] = (
+    case((_r.label == "", _r.name), else_=_r.label).label("name"),
+    _r.type,
+    _r.data,
+    _r.created_at,
+    _r.updated_at,
+    _r.scope,
+    _r.place,
+)
+
+
+_credential = select(*CREDENTIAL).where(_r.name == bindparam("key"))
+_credentials = select(*CREDENTIAL).order_by(_r.name)
+_credentials_named = (
+    select(*CREDENTIAL)
+    .where(or_(_r.name == bindparam("called"), _r.label == bindparam("called")))
+    .order_by(_r.name)
+)
+_reencrypt = (
+    update(credential)
+    .where(_r.name == bindparam("key"), _r.data == bindparam("before"))
+    .values(data=bindparam("after"))
+)
+#: Written out, so that the partial index serves them.
+_of_execution = text("scope = 'execution'")
+_credential_owners = select(_r.place).where(_of_execution).distinct()
+_delete_credentials_of = delete(credential).where(_of_execution, _r.place == bindparam("owner"))
+_delete_credential = delete(credential).where(_r.name == bindparam("key"))
+
+
+_save_credential = upserts(credential, ("type", "data", "updated_at"))
+
+
+class SqlCredentials(SqlTable):
+    """`noetl.usecases.ports.Credentials`."""
+
+    def save(self, row: CredentialRow) -> None:
+        """Creates it, or replaces all but `created_at`."""
+        label = "" if row.scope == "global" else row.name
+        values = {**asdict(row), "name": row.key, "label": label}
+        self._session.write(_save_credential[self._session.dialect], values)
+
+    def get(self, key: str) -> CredentialRow | None:
+        found = self._session.read(_credential, {"key": key}).first()
+        return CredentialRow(*found) if found else None
+
+    def find(self, name: str | None = None) -> list[CredentialRow]:
+        """All, or those of one name, ordered by key."""
+        given = (
+            self._session.read(_credentials_named, {"called": name})
+            if name
+            else self._session.read(_credentials)
+        )
+        return [CredentialRow(*found) for found in given]
+
+    def reencrypt(self, row: CredentialRow, data: bytes) -> bool:
+        """Gives the credential other ciphertext, unless it is no longer what `row` says."""
+        values = {"key": row.key, "before": row.data, "after": data}
+        return self._session.write(_reencrypt, values).rowcount > 0
+
+    def delete(self, key: str) -> bool:
+        return self._session.write(_delete_credential, {"key": key}).rowcount > 0
+
+    def execution_ids(self) -> list[str]:
+        """The ids of those that credentials are kept for."""
+        return [place for (place,) in self._session.read(_credential_owners)]
+
+    def delete_of(self, execution_id: str) -> None:
+        self._session.write(_delete_credentials_of, {"owner": execution_id})

@@ -260,7 +260,8 @@ credential = Table(
     Column("scope", Text, nullable=False, server_default=text("'global'")),
     #: The path, or the execution, that it is kept for.
     Column("place", Text, nullable=False, server_default=text("''")),
-    #: What people call it. `name` is unique: of a scope of its own it says the place as well.
+    #: What people call it. `name` is unique: for the scopes `path` and `execution` it includes the
+    #: place.
     Column("label", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("name"),
     partial("ix_credential_label", "label", where="label <> ''"),

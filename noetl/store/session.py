@@ -57,8 +57,6 @@ class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every
     database."""
 
-    __slots__ = ("_connection", "_place", "changed", "dialect", "failed", "writable")
-
     def __init__(self, connection: Connection, dialect: str, place: str, mode: str) -> None:
         self._connection = connection
         self._place = place
@@ -85,13 +83,13 @@ class Session:
         return self.write(statement, values)
 
     def later(self, statement: Executable, values: Values) -> None:
-        """Runs a change that nobody waits for: its failure may show at the next statement or the
-        commit."""
+        """Runs a change whose result is not waited for: its failure may show at the next statement
+        or the commit."""
         self.write(statement, values)
 
     def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
-        """Runs a change that nobody waits for and that must change a row. Raises what `check` finds
-        where it does not."""
+        """Runs a change that is not waited for and that must change a row. Raises what `check`
+        finds where it does not."""
         if self.write(statement, values).rowcount == 0:
             failure = NoetlError(f"The database {self._place} did not change what it should.")
             raise self.fail(check() or failure)
@@ -144,8 +142,6 @@ class Session:
 class SqlTable:
     """One transaction's session, and the shard that it works for."""
 
-    __slots__ = ("_session", "_shard")
-
     def __init__(self, session: Session, shard: str) -> None:
         self._session = session
         self._shard = shard
@@ -156,12 +152,12 @@ def _refuse_write() -> NoetlError:
 
 
 def unusable() -> NoetlError:
-    """The error of whoever goes on after a failure."""
+    """The error for statements after a failure."""
     return NoetlError("An earlier statement of this transaction failed; only its rollback is left.")
 
 
 def missing(execution_id: str) -> NotFound:
-    """The error of whoever changes an execution that does not exist."""
+    """The error for changes of an execution that does not exist."""
     return NotFound(f"Execution {execution_id} does not exist.")
 
 

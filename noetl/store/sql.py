@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from functools import partial
+from typing import Final
+from weakref import WeakSet
 
 from sqlalchemy import func, select
 
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
-from noetl.store.credentials import SqlCredentials
 from noetl.store.direct import open_direct
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
 from noetl.store.records import (
+    SqlCredentials,
     SqlDeadLetters,
     SqlIdempotencyKeys,
     SqlNets,
@@ -62,6 +63,18 @@ def _read_clock(session: Session) -> datetime | None:
     return found
 
 
+#: What a forked child must not use as its parent has it.
+_SHARED_BY_FORKS: Final[WeakSet[Connections | Watches]] = WeakSet()
+
+
+def _forget_parent() -> None:
+    for one in tuple(_SHARED_BY_FORKS):
+        one.forget()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
 class SqlStore:
     """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects
     anew."""
@@ -70,12 +83,11 @@ class SqlStore:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = connect(url, pool_size)
-        #: Whether nobody else can change anything, and so nobody else has to be listened to.
+        #: Whether no other process can change anything, so that nothing has to be listened to.
         self._alone = isinstance(self._connections, MemoryConnections)
         ear = None if self._alone else lambda: listen(self._connections)
         self._watches = Watches(ear, self.read, watch_s)
-        _forget_after_fork(self._connections)
-        _forget_after_fork(self._watches)
+        _SHARED_BY_FORKS.update((self._connections, self._watches))
 
     def begin(self) -> AbstractContextManager[Transaction]:
         return self._transaction("durable")
@@ -118,14 +130,3 @@ class SqlStore:
     def close(self) -> None:
         self._watches.close()
         self._connections.close()
-
-
-def _forget_after_fork(one: Connections | Watches) -> None:
-    # The hook lives as long as the process, the store need not.
-    reference = weakref.ref(one)
-
-    def forget() -> None:
-        if (alive := reference()) is not None:
-            alive.forget()
-
-    os.register_at_fork(after_in_child=forget)

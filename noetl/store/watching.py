@@ -41,7 +41,7 @@ def make_notice(execution_ids: Iterable[str]) -> bytes:
 
 @contextmanager
 def listen(connections: Connections) -> Iterator[Hear]:
-    """Listens on a connection of its own. Raises NoetlError where there is none, or it is lost."""
+    """Listens on a separate connection. Raises NoetlError where there is none, or it is lost."""
     with connections.translated():
         raw: Any = connections.detached()
         try:
@@ -96,7 +96,7 @@ def _sqlite(raw: Any) -> Hear:
 
 #: Seconds that are listened at once, so that a store that is closed need not wait for its thread.
 SLICE_S: Final = 0.05
-#: Seconds that the thread goes on listening when nobody waits any more.
+#: Seconds that the thread goes on listening without any waiter.
 LINGER_S: Final = 10.0
 #: Seconds before a connection that was lost is made again: at first, and at most.
 RETRY_S: Final = (0.1, 2.0)
@@ -104,8 +104,6 @@ RETRY_S: Final = (0.1, 2.0)
 
 class Waiter:
     """`noetl.usecases.ports.Watch`."""
-
-    __slots__ = ("_changed",)
 
     def __init__(self) -> None:
         self._changed = threading.Event()
@@ -190,8 +188,7 @@ class Watches:
         try:
             self._serve(ear)
         except BaseException:
-            # A defect. Whoever waits next starts a new thread, and nobody waits for this one in
-            # silence.
+            # A defect. The next waiter starts a new thread; those of this one look again.
             with self._lock:
                 self._thread = None
             self.wake(self._list_watched())
@@ -202,7 +199,7 @@ class Watches:
         while self._goes_on(until=0.0):
             try:
                 with ear() as hear:
-                    # What was committed before anybody listened was heard by nobody.
+                    # Commits before this moment were not heard.
                     self.wake(self._list_watched())
                     pause = RETRY_S[0]
                     self._listen(hear)
@@ -215,7 +212,8 @@ class Watches:
                 self._look()
 
     def _listen(self, hear: Hear) -> None:
-        """Until nobody has waited for a while. Raises NoetlError where the connection is lost."""
+        """Until there has been no waiter for a while. Raises NoetlError where the connection is
+        lost."""
         looked = now = time.monotonic()
         until = now + LINGER_S
         while self._goes_on(until):

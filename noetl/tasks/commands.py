@@ -20,8 +20,7 @@ from noetl.tasks.requests import BEGAN, ERROR, FAILED, WorkCancelled, WorkFailed
 from noetl.usecases.log_context import about_command
 from noetl.usecases.purposes import PURPOSES, Purpose
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
         newest = tx.playbooks.get(net.path)
         if newest is not None and newest.content_sha256 == sha256:
             _keep_net(rt, tx, sha256, net)
-            if _texts(newest.warnings) != _texts(warnings):
+            if _without_files(newest.warnings) != _without_files(warnings):
                 # Another version of NoETL knows more, or less.
                 tx.playbooks.keep_warnings(newest.path, newest.version, warnings)
             return replace(newest, warnings=warnings)
@@ -65,8 +65,7 @@ def _warnings(compiled: Compiled) -> tuple[JsonMap, ...]:
     return tuple(kept)
 
 
-def _texts(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
-    """Them wherever the file is."""
+def _without_files(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
     return [{key: value for key, value in warning.items() if key != "file"} for warning in warnings]
 
 

@@ -59,7 +59,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
 
 def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
     """What workers refused during the pause, or would have: now it counts as sent. What is due
-    later, and what belongs to a process of its own, is left to a sweeper."""
+    later, and what belongs to the shard of one process, is left to a sweeper."""
     now = rt.clock()
     waiting = [one for one in tx.commands.open_of(row.execution_id) if one.state == "open"]
     ready = [one for one in waiting if not row.shard and (one.due_at is None or one.due_at <= now)]
@@ -87,7 +87,6 @@ def _send_again(tx: Transaction, execution_id: str) -> None:
 
 
 def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
-    """The executions that it waits for, and those that they wait for."""
     with rt.store.read() as tx:
         state = moment.look(tx, moment.find(tx, execution_id)).state()
     for child in state.children.values():

@@ -1,4 +1,4 @@
-"""Where relative names of files start, as whoever started an execution said."""
+"""Finds the directories in which relative names of files start, as given with an execution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Directories:
 
     def of(self, execution_id: str) -> tuple[Path, ...]:
         """The playbook's directory, then the one in which the command was started; none where
-        nobody said."""
+        none were given."""
         found = self._known.get(execution_id)
         if found is None:
             with self._store.read() as tx:

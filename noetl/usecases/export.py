@@ -1,6 +1,6 @@
 """Data out: everything that is known as rows of tables (`noetl.projection.tables`).
 
-Whoever comes again gets what is new. Where the last export stood is kept for each execution by
+A later export gets what is new. Where the last one stood is kept for each execution by
 itself: versions have no gaps within an execution, while positions over all of them do for a moment.
 A transaction that takes long commits a lower position behind a higher one, and a reader that only
 went forward would never see it.
@@ -57,7 +57,7 @@ def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = 
     """The rows of `tables` that are not `known`: definitions, then executions from the newest to
     the oldest, a `Head` behind each of them. `last` bounds how many executions are looked at.
 
-    Reads in many short transactions, so each execution is as of a moment of its own: a version that
+    Reads in many short transactions, so each execution is as of its own moment: a version that
     was its head. Raises NoetlError where an event cannot be read.
     """
     return _Export(rt, tables, known, last).items()
@@ -124,7 +124,7 @@ class _Export:
         since = self._known.head(row.execution_id)
         if row.head_version > since.version:
             yield from self._filter(self._net(row.digest))
-            yield from self._filter(self._since(row, since.version))
+            yield from self._filter(self._changed_since(row, since.version))
         log = since.log
         if "log" in self._tables:
             for chunk in self._read_chunks(row.execution_id, log):
@@ -139,13 +139,12 @@ class _Export:
             yield from page.chunks
             more = page.next
 
-    def _since(self, row: ExecutionRow, since: int) -> Iterator[ProjectionRow]:
-        """What a version above `since` changed."""
+    def _changed_since(self, row: ExecutionRow, since: int) -> Iterator[ProjectionRow]:
         if self._tables & FOLDED:
             yield from self._fold(row, since)
         elif self._tables & _PLAIN:
             for event in self._events(row, since):
-                yield from self._alone(event)
+                yield from self._rows_of(event)
 
     def _fold(self, row: ExecutionRow, since: int) -> Iterator[ProjectionRow]:
         """The fold begins at the first event: rows know of earlier ones. What those settled was
@@ -155,12 +154,11 @@ class _Export:
         for event in self._events(row, 0):
             settled = list(projection.take(event))
             if event.version > since:
-                yield from self._alone(event)
+                yield from self._rows_of(event)
                 yield from settled
         yield from (one for one in projection.rest() if one.values["as_of"] > since)
 
-    def _alone(self, event: Event) -> Iterator[ProjectionRow]:
-        """The rows that an event has by itself."""
+    def _rows_of(self, event: Event) -> Iterator[ProjectionRow]:
         if self._tables.isdisjoint(_PLAIN):
             return
         view = envelope(event)

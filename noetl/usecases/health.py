@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from noetl.errors import NoetlError
@@ -28,7 +30,10 @@ def health(rt: Runtime) -> dict[str, Json]:
     Without its database nothing is acknowledged (`down`); without its broker requests are recorded
     and run later (`degraded`). A broker's status is `none` where messages stay in the process.
     """
-    database, broker = _database(rt), _broker(rt)
+    broker: dict[str, Json] = {"status": "none"}
+    if isinstance(rt.dispatcher, Reachable):
+        broker = _probe(rt.dispatcher.ping)
+    database = _probe(partial(_read_execution, rt))
     status = "ok" if broker["status"] != "down" else "degraded"
     return {
         "status": status if database["status"] == "ok" else "down",
@@ -37,20 +42,14 @@ def health(rt: Runtime) -> dict[str, Json]:
     }
 
 
-def _database(rt: Runtime) -> dict[str, Json]:
-    try:
-        with rt.store.read() as tx:
-            tx.executions.find(limit=1)
-    except NoetlError as error:
-        return {"status": "down", "detail": error.message}
-    return {"status": "ok"}
+def _read_execution(rt: Runtime) -> None:
+    with rt.store.read() as tx:
+        tx.executions.find(limit=1)
 
 
-def _broker(rt: Runtime) -> dict[str, Json]:
-    if not isinstance(rt.dispatcher, Reachable):
-        return {"status": "none"}
+def _probe(use: Callable[[], object]) -> dict[str, Json]:
     try:
-        rt.dispatcher.ping()
+        use()
     except NoetlError as error:
         return {"status": "down", "detail": error.message}
     return {"status": "ok"}

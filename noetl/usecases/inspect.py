@@ -51,7 +51,7 @@ def is_idle(rt: Runtime, execution_id: str) -> bool:
 
 def has_to_tell(rt: Runtime, execution_id: str) -> bool:
     """Whether others are still to hear from it: its caller how it is or ended, children and
-    machines elsewhere that nobody waits for them."""
+    machines elsewhere that they are not waited for."""
     with rt.store.read() as tx:
         return any(not find_purpose(one).is_claimed for one in tx.commands.open_of(execution_id))
 

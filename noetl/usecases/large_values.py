@@ -90,9 +90,9 @@ def _keep_result(rt: Runtime, result: Json, how: ResultPolicy, execution_id: str
 
 def _select(rt: Runtime, result: Json, how: ResultPolicy) -> dict[str, dict[str, Json]]:
     """What is kept with the reference. `extracted`: name → value; an alias is there whether its
-    path names something or not: it is nobody else's name. `aliases`: name → path of parts that are
-    too large for that, where the names differ. Raises LimitExceeded for such parts unless they may
-    be fetched."""
+    path names something or not: the name stands for nothing else. `aliases`: name → path of parts
+    that are too large for that, where the names differ. Raises LimitExceeded for such parts unless
+    they may be fetched."""
     parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
     large = {part.name: part for part in how.select if _json_bytes(parts.get(part.name)) > LARGEST_SELECTED}
     if large and how.on_large == "fail":
@@ -135,7 +135,7 @@ def keep_pages(rt: Runtime, items: Iterable[Json], keep: Retention) -> Json:
 
 
 def _page(rt: Runtime, page: list[Json], keep: Retention) -> Json:
-    """Nobody looks at one page by itself: without its preview the manifest stays short."""
+    """Pages are not looked at one by one: without their previews the manifest stays short."""
     return {key: value for key, value in rt.results.put(page, keep).items() if key != "preview"}
 
 

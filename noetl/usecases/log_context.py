@@ -47,7 +47,7 @@ def ids() -> dict[str, str | int]:
     """What is known, in the order of the keys: `request`, `command`, `execution`, `step`, `run`,
     `delivery`, `iteration`, `task`, `attempt`."""
     handed, call = _command_id.get(), at_work.get()
-    # A claim that was made outside of `about_command` is nobody's any more.
+    # A claim that was made outside of `about_command` does not count any more.
     command = None if handed is None else _command.get()
     known: dict[str, str | int | None] = {"request": _request.get(), "command": handed}
     if command is not None:

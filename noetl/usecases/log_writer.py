@@ -2,9 +2,9 @@
 nothing is printed.
 
 What waits when a worker reports goes into the transaction of the report (`for_report`), so that
-whoever sees the end of a task sees what it printed. What a task prints while it runs is written by
-a thread, at most twice a second or when there is much of it, in one transaction for all attempts of
-the process.
+a reader who sees the end of a task sees what it printed. What a task prints while it runs is
+written by a thread, at most twice a second or when there is much of it, in one transaction for all
+attempts of the process.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ class ReportLog:
 
 @dataclass(slots=True)
 class _Batch:
-    """What the thread has taken of one command."""
-
     key: Key
     output: CommandLog
     pieces: list[Piece]

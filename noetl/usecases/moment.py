@@ -52,7 +52,7 @@ class Moment:
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
         if status != "waiting" or follows is None or follows.draft.source != "server":
             return status
-        # What another execution said comes from outside as well, whoever wrote it.
+        # What another execution reports comes from outside, too, although the scheduler wrote it.
         return status if isinstance(follows.fact, ChildWaiting | ChildEnded) else "running"
 
 

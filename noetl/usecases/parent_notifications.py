@@ -13,8 +13,7 @@ from noetl.usecases import control
 from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 
 
 def notify(worker: Worker, command_id: str) -> Delivery:
@@ -61,7 +60,6 @@ def _make_child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
 
 
 def _key_of_end(command: CommandRow) -> str:
-    """The key of the child's end in the caller's log."""
     return f"child:{command.execution_id}"
 
 

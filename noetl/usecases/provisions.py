@@ -42,7 +42,7 @@ def provided(forecast: Forecast, by: Provisions) -> Forecast:
 
 
 def unseen(forecast: Forecast, why: str) -> Forecast:
-    """`forecast` where nobody could look."""
+    """`forecast` where it was not possible to look."""
     return replace(
         forecast,
         secrets=tuple(replace(secret, note=why) for secret in forecast.secrets),

@@ -18,9 +18,8 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.parent_notifications import notify
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.abandon import abandon
-from noetl.usecases.work.deliveries import Delivery
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, Worker
 from noetl.usecases.work.reports import fail_iteration, fail_step
 from noetl.usecases.work.run import run_step
 
@@ -41,7 +40,7 @@ class Purpose:
     #: Where its messages go: to the workers that serve its step, or to the scheduler. Flower hears
     #: nothing of the latter: they outnumber work and say nothing.
     queue: Literal["step", "scheduler"] = "step"
-    #: Whether a worker claims it before it begins. What nobody claims outlives the end of its
+    #: Whether a worker claims it before it begins. What is not claimed outlives the end of its
     #: execution.
     is_claimed: bool = False
     #: Whether those of one loop that leave together are the header of a chord, and arrive there one

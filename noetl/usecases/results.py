@@ -1,5 +1,4 @@
-"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs
-any more."""
+"""Results outside of the log: reads parts of them, and removes those whose time is over."""
 
 from __future__ import annotations
 
@@ -120,8 +119,8 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
     family had ended: those that it called, and those that called it; what they printed goes with
     it. `permanent` stays. So does what belongs to an execution that this database does not know:
-    another one may share the store. An ended execution takes no report and calls nobody, so nothing
-    that is removed can be referred to by one that still runs.
+    another one may share the store. An ended execution takes no report and calls no other, so
+    nothing that is removed can be referred to by one that still runs.
     """
     verdicts = _Verdicts(rt, now)
     removed: list[str] = []
@@ -142,7 +141,6 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 
 
 def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
-    """Removes what executions printed whose results' time is over; how many executions."""
     count, after = 0, None
     while ids := _read_logged_ids(rt, after):
         after = ids[-1]
@@ -161,15 +159,13 @@ def _read_logged_ids(rt: Runtime, after: str | None) -> list[str]:
 
 
 class _Verdicts:
-    """Whether places go, each family of executions looked at once."""
-
     def __init__(self, rt: Runtime, now: datetime) -> None:
         self._rt = rt
         self._now = now
         self._families: dict[str, datetime | None] = {}
 
     def of(self, place: str) -> bool | None:
-        """None: nobody here knows."""
+        """None: it is not known here."""
         kind, _, name = place.partition("/")
         match kind:
             case "until":

@@ -67,7 +67,7 @@ class RuntimeLimits:
     heartbeat_s: float = 5.0
     #: Deliveries of one command before it is given up.
     max_deliveries: int = 5
-    #: A command that nobody claimed for so long is sent again.
+    #: A command that was not claimed for so long is sent again.
     resend_s: float = 60.0
     #: How long a cancelled execution waits for running work.
     cancel_grace_s: float = 10.0
@@ -116,7 +116,7 @@ class Runtime:
     random: Callable[[], float]
     limits: RuntimeLimits = RuntimeLimits()
     env: JsonMap = field(default_factory=dict)
-    #: Seals references to secrets, so that they can be told from what data pretends to be.
+    #: Seals references to secrets, so that they differ from data that only looks like one.
     seal: Seal = unsealed
     #: Encrypts the fields of a credential. Raises ConfigError where there is no key.
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing

@@ -26,7 +26,7 @@ class SecretScope:
 
 
 def read_scope(tx: Transaction, execution_id: str) -> SecretScope:
-    """The scope of an execution; that of nobody's playbook where it, or its net, is gone."""
+    """The scope of an execution; one without a playbook where it, or its net, is gone."""
     row = tx.executions.get(execution_id)
     body = None if row is None else tx.nets.get(row.digest)
     if row is None or body is None:
@@ -71,7 +71,7 @@ def pick(value: Json, field: str, reference: JsonMap) -> Json:
     rest = field
     while rest:
         if is_secret(value):
-            # What the entry is made of is opened by whoever opens the entry.
+            # It is opened together with the entry that it is a part of.
             return deeper(value, rest)
         inner = fields_of(value)
         if isinstance(inner, Mapping) and rest in inner:

@@ -224,7 +224,7 @@ class Safe:
         return found
 
     def _find_provider(self, provider: str, auth: Json, scope: SecretScope) -> Provider:
-        """Who is asked; those that ask nobody for a credential do without `auth`."""
+        """The provider to ask; `auth` is for those that can be asked with another credential."""
         source = self._sources.provider(provider)
         if auth is None or not isinstance(source, Asking):
             return source

@@ -98,7 +98,7 @@ def start_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
             answers += _start_chunk(rt, requests[first : first + CHUNK])
         except Unavailable as error:
             return answers + [error] * (len(requests) - first)
-        # Without a broker the sweeper finds who owes a turn.
+        # Without a broker the sweeper finds the executions that owe a turn.
         wake(rt)
     return answers
 
@@ -151,8 +151,6 @@ class _Found:
 
 
 class _Playbooks:
-    """Finds the playbooks that the requests of one transaction name, each of them once."""
-
     def __init__(self, rt: Runtime, tx: Transaction) -> None:
         self._rt = rt
         self._tx = tx

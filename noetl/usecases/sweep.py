@@ -38,7 +38,7 @@ class Swept:
 
 
 def sweep(rt: Runtime) -> Swept:
-    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes
+    """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
     executions that owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
@@ -61,7 +61,6 @@ def sweep(rt: Runtime) -> Swept:
 
 
 def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
-    """A credential of one execution goes with it, once nothing is to be done for that any more."""
     for execution_id in executions:
         with rt.store.begin() as tx:
             row = tx.executions.get(execution_id)
@@ -92,7 +91,6 @@ def _find_lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[Com
 
 
 def _wake(rt: Runtime, owing: list[str]) -> int:
-    """One wake serves all that owe a turn (see `advance`)."""
     if not owing:
         return 0
     try:
@@ -107,7 +105,7 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
 
 
 def end_leases(rt: Runtime) -> int:
-    """Ends the leases of all commands that this process may run: whoever held them is known to be
+    """Ends the leases of all commands that this process may run: their workers are known to be
     gone. How many."""
     return _end_leases(rt, rt.clock(), LATEST)
 
@@ -138,7 +136,7 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
         about = {"execution": command.execution_id, "command": command.command_id, "step": command.step}
         log.warning("Worker %s lost command %s", command.owner, command.command_id, extra=about)
         if execution.halt in _ENDING:
-            # It is not tried again: the scheduler withdraws its step once nobody holds it.
+            # It is not tried again: the scheduler withdraws its step once no worker holds it.
             tx.commands.close([command.command_id])
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:

@@ -36,7 +36,6 @@ def envelope(event: Event) -> dict[str, Json]:
 
 
 def _plain(value: object) -> Json:
-    """Records, tuples and mappings of any class as JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

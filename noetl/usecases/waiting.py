@@ -1,4 +1,4 @@
-"""Waiting for an execution: whoever waits looks again whenever something of it has changed."""
+"""Waits for an execution: looks again whenever something of it has changed."""
 
 from __future__ import annotations
 

@@ -123,10 +123,10 @@ def test_inline_code_runs_in_the_worker_where_the_setting_allows_it(opened: Open
     assert (failure.type, failure.message, failure.line) == ("ValueError", "no", 2)
     refused = run(registry, "python", {"code": "1", "env": {"A": "1"}}, isolation="inline").error
     assert refused is not None
-    assert refused.message == "env needs a process of its own; leave spec.isolation: inline or env away."
+    assert refused.message == "env needs a separate process; leave spec.isolation: inline or env away."
     command = run(registry, "shell", {"command": "true"}, isolation="inline").error
     assert command is not None
-    assert command.message == "A command has a process of its own: spec.isolation cannot be inline."
+    assert command.message == "A command runs in a separate process: spec.isolation cannot be inline."
 
 
 def test_inline_code_gets_copies_of_its_inputs(opened: Open) -> None:

@@ -34,8 +34,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import deciding, writing
 from noetl.usecases.work import iterations, reports, shares
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 
 TOOLS = {"python": tool}
 
@@ -420,7 +419,7 @@ def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers die", "the ctx is")
 def sequential_lanes_that_forget_what_they_took(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shares, "_handed_out", lambda tx, row: ())
+    patch.setattr(shares, "_find_unfinished", lambda tx, row: ())
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")

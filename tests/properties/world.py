@@ -28,8 +28,7 @@ from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Cache, Runtime, RuntimeLimits
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import End, Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = RuntimeLimits(

@@ -70,7 +70,7 @@ class PythonConfig(ToolConfig):
 
 
 class Python(Tool):
-    """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
+    """Runs code in a separate process, with a deadline and a memory limit (`spec.memory_mb`).
 
     `code` is handed over as written unless `spec.render: true`. A template outside of string
     literals and comments, where python could have none, has the code rendered, with a warning;
@@ -78,8 +78,8 @@ class Python(Tool):
     and `args` too. Code that names `context` gets a mapping of everything that a template would
     see.
 
-    The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of its
-    own. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time
+    The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of the
+    call. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time
     zone, certificates), those of `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's.
     `spec.isolation: sandbox` runs it without network and without the files of the machine.
 
@@ -110,7 +110,7 @@ class Python(Tool):
         sections=("py",),
         effects="external",
         error_kind="python",
-        description="Runs Python code in a process of its own, with a deadline and a memory limit.",
+        description="Runs Python code in a separate process, with a deadline and a memory limit.",
         result="""
             The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is
             called with those inputs that it names, or with all of them where it takes `**kwargs`; it may be

@@ -1,5 +1,4 @@
-"""kind: shell - runs commands in a process group of their own; a status other than zero is an
-error."""
+"""kind: shell - runs commands in a separate process group; a status other than zero is an error."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ class ShellConfig(ToolConfig):
 
 
 class Shell(Tool):
-    """Runs commands in a process group of their own; what is still running when they have ended is
+    """Runs commands in a separate process group; what is still running when they have ended is
     ended too. Texts are read by bash, or by sh where there is no bash.
 
     What a template puts into `command` or `commands` is quoted: the shell reads it as the text that
@@ -75,7 +74,7 @@ class Shell(Tool):
     `ssh`, `eval`) is read there again, unquoted: use `argv`, `env` or `stdin`.
 
     Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and
-    `$TMPDIR` are a directory of the call's own. `spec.isolation: sandbox` is that of
+    `$TMPDIR` are a directory of the call. `spec.isolation: sandbox` is that of
     [python](python.md) tasks: there the playbook's directory can only be read."""
 
     declaration = ToolDeclaration(
@@ -84,7 +83,7 @@ class Shell(Tool):
         sections=("shell",),
         effects="external",
         error_kind="shell",
-        description="Runs shell commands in processes of their own, with a deadline.",
+        description="Runs shell commands in separate processes, with a deadline.",
         result="`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written.",
         errors="""
             A status other than 0 is an error of kind `shell`; `error.status` is the status, and
@@ -113,7 +112,7 @@ class Shell(Tool):
         isolation = user_code.isolation(self.services, call.spec)
         if isolation == "inline":
             raise ToolError(
-                "client_error", "A command has a process of its own: spec.isolation cannot be inline."
+                "client_error", "A command runs in a separate process: spec.isolation cannot be inline."
             )
         request = ShellRequest(
             commands=_commands(config),

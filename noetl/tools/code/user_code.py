@@ -161,7 +161,7 @@ def _run_inline(request: PythonRequest, scratch: Path, listen: Listen) -> Runner
     goes where the worker's own output goes, and to the log of its call."""
     if request.env:
         raise ToolError(
-            "client_error", "env needs a process of its own; leave spec.isolation: inline or env away."
+            "client_error", "env needs a separate process; leave spec.isolation: inline or env away."
         )
     # Through JSON, as in a child: the code must not get hold of what the engine holds.
     message = json.loads(encode_request(request, lambda path: path))

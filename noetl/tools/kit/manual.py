@@ -125,7 +125,7 @@ def index(manuals: Mapping[str, Manual]) -> str:
         [
             "# Kinds of tools",
             "",
-            "What all of them have in common is told with the [tools](../tools.md).",
+            "What all of them have in common is described with the [tools](../tools.md).",
             "",
             "| kind | queue | effects | what it does |",
             "|---|---|---|---|",

@@ -13,10 +13,9 @@ from noetl.usecases.ports.executions import ExecutionRow
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """An order on its way: outbox entry, pending index and lease in one row. What executions tell
-    one another (`answer`, `waits`, `cancel`: to the execution `part`) travels in the same way, and
-    is claimed by nobody; nor is `abandon`, the order to end what a step that was called off has
-    begun elsewhere.
+    """A command on its way: outbox entry, pending index and lease in one row. Notifications of
+    other executions (`answer`, `waits`, `cancel`: to the execution `part`) travel in the same way
+    and are not claimed; nor is `abandon`, which ends what a cancelled step has begun elsewhere.
 
     `context` is what the worker needs to know (names, args; see `engine.names`). `attempt` counts
     the deliveries that were claimed and is the fencing token of the lease: a report must name it.
@@ -91,7 +90,7 @@ class Commands(Protocol):
         """Open, due, never sent; without contexts."""
 
     def unclaimed(self, sent_before: datetime, limit: int) -> list[CommandRow]:
-        """Open, sent before that instant, claimed by nobody; without contexts."""
+        """Open, sent before that instant, not claimed; without contexts."""
 
     def expired(self, now: datetime, limit: int) -> list[CommandRow]:
         """Claimed, and the lease has run out; without contexts."""

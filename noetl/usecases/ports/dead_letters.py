@@ -9,7 +9,7 @@ from noetl.facts.json import JsonMap
 
 
 class DeadLetters(Protocol):
-    """Messages that nobody could make sense of."""
+    """Messages that no worker could read."""
 
     def add(self, source: str, reason: str, body: str, now: datetime) -> None: ...
 

@@ -17,8 +17,8 @@ class Dispatcher(Protocol):
         Unavailable."""
 
     def wake(self) -> None:
-        """Asks the scheduler for a turn, which serves everybody who owes one: where another wake
-        still waits to be taken, that one will do. Raises Unavailable."""
+        """Asks the scheduler for a turn, which serves all executions that owe one: where another
+        wake still waits to be taken, that one will do. Raises Unavailable."""
 
     def waiting(self, queue: str) -> int:
         """About how many messages wait in `queue`. Raises Unavailable."""

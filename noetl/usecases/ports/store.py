@@ -27,7 +27,7 @@ class Transaction:
     """One atomic unit over all tables. Everything read under a lock stays true until its end.
 
     A write that fails raises at once, at the next use, or at the end of the transaction: writes
-    whose answer nobody needs may travel together.
+    whose answers are not needed may travel together.
     """
 
     executions: Executions

@@ -10,18 +10,18 @@ from noetl.errors import Unavailable
 from noetl.usecases import catalog
 from noetl.usecases.ports import ExecutionRow, Owing, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn.deciding import Turn, decide_turns
-from noetl.usecases.turn.writing import write_turn
+from noetl.usecases.turn.deciding import decide_turns
+from noetl.usecases.turn.writing import Turn, write_turn
 from noetl.usecases.wakes import send
 
 log = logging.getLogger(__name__)
 
 
 def advance(rt: Runtime) -> int:
-    """Answers one wake: serves everybody who owes a turn. Returns how many turns that were.
+    """Answers one wake: serves all executions that owe a turn. Returns how many turns that were.
 
-    An execution that was passed over, because a worker is just reporting to it, may have nobody
-    else to wake us for what it owed before: its lock is waited for, in a transaction that holds no
+    An execution that was passed over, because a worker is just reporting to it, may have no
+    other wake for what it owed before: its lock is waited for, in a transaction that holds no
     other yet.
     """
     served, waiting = 0, [""]
@@ -64,9 +64,9 @@ def _serve_each(rt: Runtime) -> int:
 
 
 def _serve_alone(rt: Runtime, execution_id: str) -> int:
-    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken. At an
-    instant of its own, so that an id which somebody else has drawn in the same millisecond is not
-    drawn again."""
+    """An execution that cannot be served still owes a turn, and is tried again at the next wake.
+    Its instant is a new one, so that an id that another process has drawn in the same millisecond
+    is not drawn again."""
     now = rt.clock()
 
     def choose(tx: Transaction) -> Owing:

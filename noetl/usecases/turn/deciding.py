@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from noetl.engine.decide import decide, fail
@@ -23,29 +23,11 @@ from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
 from noetl.usecases.large_values import keep_pages
-from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Transaction
+from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn.rows import command_rows
+from noetl.usecases.turn.writing import Turn, command_rows
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One execution's turn: what was read, what follows, and the commands that leave."""
-
-    row: ExecutionRow
-    before: State
-    decision: Decision
-    commands: tuple[CommandRow, ...] = ()
-    #: Credentials of this execution alone.
-    kept: Sequence[CredentialRow] = ()
-    #: Whether everything was read: events may be left for the next turn.
-    caught_up: bool = True
-
-    @property
-    def after(self) -> State:
-        return self.decision.after
 
 
 def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:

@@ -1,19 +1,51 @@
-"""A turn, written: its events and rows, in the transaction that read what they follow from."""
+"""Writes a turn: its events, and the rows of commands, loops and children that follow from it, in
+the transaction that read what they follow from."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from noetl.engine.children import depth_below
-from noetl.engine.decision import NewChild, OpenedLoop, status_of, wake_at
+from noetl.engine.decision import (
+    Command,
+    Decision,
+    NewChild,
+    Notification,
+    WithdrawnRun,
+    status_of,
+    wake_at,
+)
+from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State
 from noetl.facts.children import Parent
 from noetl.facts.executions import Requested
+from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
-from noetl.usecases.ports import LoopRow, Snapshot, Transaction
+from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, Snapshot, Transaction
+from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution
-from noetl.usecases.turn.deciding import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One execution's turn: what was read, what follows, and the commands that leave."""
+
+    row: ExecutionRow
+    before: State
+    decision: Decision
+    commands: tuple[CommandRow, ...] = ()
+    #: Credentials of this execution alone.
+    kept: Sequence[CredentialRow] = ()
+    #: Whether everything was read: events may be left for the next turn.
+    caught_up: bool = True
+
+    @property
+    def after(self) -> State:
+        return self.decision.after
 
 
 def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -24,7 +56,18 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     for child in decision.children:
         create_child(tx, decision.after, child, now)
     for loop in decision.loops:
-        tx.loops.save(_loop_row(row.execution_id, loop))
+        tx.loops.save(
+            LoopRow(
+                row.execution_id,
+                loop.run_id,
+                loop.generation,
+                next_index=0,
+                count=loop.count,
+                open=True,
+                items=loop.items,
+                indices=loop.indices,
+            )
+        )
     for credential in turn.kept:
         tx.credentials.save(credential)
     if turn.commands:
@@ -32,19 +75,6 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     _close(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
-
-
-def _loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
-    return LoopRow(
-        execution_id,
-        loop.run_id,
-        loop.generation,
-        0,
-        loop.count,
-        open=True,
-        items=loop.items,
-        indices=loop.indices,
-    )
 
 
 def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -67,7 +97,6 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
 
 
 def _close(tx: Transaction, turn: Turn) -> None:
-    """Closes the commands of runs that are gone, and the loops that have come to their end."""
     decision = turn.decision
     if decision.closed_commands:
         tx.commands.close(decision.closed_commands)
@@ -112,3 +141,98 @@ def create_child(tx: Transaction, caller: State, new: NewChild, now: datetime) -
     )
     request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
     create_execution(tx, fact.child_id, request, "server", now)
+
+
+def command_rows(
+    plan: Plan, decision: Decision, kinds: Mapping[str, KindInfo], now: datetime
+) -> tuple[CommandRow, ...]:
+    """All commands that leave because of `decision`: work, notifications of other executions, and
+    what tools have to end elsewhere."""
+    execution_id = decision.after.execution_id
+    work = _with_chords([_work_row(plan, execution_id, command, now) for command in decision.commands])
+    notified = (_notification_row(decision, one, now) for one in decision.notifications)
+    abandoned = (
+        _abandon_row(plan, execution_id, one, now)
+        for one in decision.withdrawn
+        # It may have begun something elsewhere that its tool can end.
+        if any(kinds[task.kind].abandons for task in plan.step(one.run.step).tasks if task.kind in kinds)
+    )
+    return (*work, *notified, *abandoned)
+
+
+def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) -> CommandRow:
+    fact, purpose = command.fact, PURPOSES[command.fact.purpose]
+    due = datetime.fromisoformat(fact.due_at) if fact.due_at else None
+    return CommandRow(
+        command_id=fact.command_id,
+        execution_id=execution_id,
+        run_id=command.run_id,
+        step=command.step,
+        purpose=purpose.name,
+        part=fact.part,
+        queue=purpose.queue_of(fact.queue),
+        issue=fact.issue,
+        context=command.context,
+        label=purpose.label_of(plan.net.path, command.step, fact.part, command.iteration),
+        iteration=command.iteration,
+        generation=fact.generation,
+        priority=purpose.priority,
+        due_at=due,
+        sent_at=now if due is None or due <= now else None,
+    )
+
+
+def _notification_row(decision: Decision, one: Notification, now: datetime) -> CommandRow:
+    """A command like any other, so that it survives the process that was to send it."""
+    purpose, execution_id = PURPOSES[one.purpose], decision.after.execution_id
+    # A child may wait and go on again and again.
+    again = f"/{decision.after.version}" if one.purpose == "waits" else ""
+    return CommandRow(
+        command_id=f"{execution_id}/{purpose.name}/{one.to}{again}",
+        execution_id=execution_id,
+        run_id=one.run_id,
+        step=one.step,
+        purpose=purpose.name,
+        part=one.to,
+        queue=purpose.queue_of(""),
+        issue=1,
+        context=one.context,
+        label=purpose.label_of("", one.step, one.to),
+        sent_at=now,
+    )
+
+
+def _abandon_row(plan: Plan, execution_id: str, withdrawn: WithdrawnRun, now: datetime) -> CommandRow:
+    run, purpose = withdrawn.run, PURPOSES["abandon"]
+    return CommandRow(
+        command_id=f"{execution_id}/{purpose.name}/{run.id}",
+        execution_id=execution_id,
+        run_id=run.id,
+        step=run.step,
+        purpose=purpose.name,
+        part="",
+        queue=purpose.queue_of(plan.step(run.step).queue),
+        issue=1,
+        context=withdrawn.context,
+        label=purpose.label_of(plan.net.path, run.step, ""),
+        sent_at=now,
+    )
+
+
+def _with_chords(rows: Sequence[CommandRow]) -> Iterator[CommandRow]:
+    """`rows`, in which lanes of one loop that leave together are the header of one chord."""
+    chords: dict[str, list[CommandRow]] = {}
+    for row in rows:
+        if PURPOSES[row.purpose].in_chord:
+            chords.setdefault(row.run_id, []).append(row)
+    members = {row.command_id: row for lanes in chords.values() for row in _chord(lanes)}
+    return (members.get(row.command_id, row) for row in rows)
+
+
+def _chord(lanes: Sequence[CommandRow]) -> Iterator[CommandRow]:
+    first = lanes[0]
+    later = "" if first.part == "l0" else f"/{first.part}"
+    name = f"{first.execution_id}/{first.run_id}/{first.generation}{later}"
+    chord_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:chord:{name}"))
+    for index, row in enumerate(lanes):
+        yield replace(row, chord_id=chord_id, chord_index=index, chord_size=len(lanes))

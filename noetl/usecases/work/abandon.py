@@ -1,8 +1,8 @@
 """T10: ends what a cancelled step has begun elsewhere.
 
 A cancelled execution does not wait for it: the command is written in the turn that withdraws the
-step (`turn.rows`), travels on the step's queue like any work, and is sent again until somebody has
-carried it out. Twice does no harm.
+step (`turn.writing`), travels on the queue of the step, and is sent again until it has been carried
+out. Twice does no harm.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.leases import Delivery, End, Worker
 from noetl.usecases.work.pipelines import names, pipeline_ports, program
 from noetl.usecases.work.shares import LoopItems
 
@@ -137,16 +136,12 @@ def _call(rt: Runtime, call: Call) -> Outcome | None:
 
 
 class _Caught(Exception):
-    """The call that the interpreter would make."""
-
     def __init__(self, call: Call) -> None:
         super().__init__(call.task)
         self.call = call
 
 
 class _Catch(ToolPort):
-    """Runs nothing."""
-
     def run(self, call: Call) -> NoReturn:
         raise _Caught(call)
 

@@ -148,7 +148,7 @@ class Claimer:
             result = loaded(outcome.result, rt.load)
             rows = result.get("rows") if isinstance(result, dict) else None
             items = loaded(rows, rt.load)
-            if fault := self._fault(result, items):
+            if fault := self._find_fault(result, items):
                 return Claim(error=fault, meta=outcome.meta)
             loop = self.plan.step(command.step).loop
             if items and loop is not None and loop.process == "frame":
@@ -159,8 +159,7 @@ class Claimer:
             return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
 
-    def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
-        """Why this is no answer to a claim."""
+    def _find_fault(self, result: Json, items: Json) -> ErrorInfo | None:
         if not isinstance(items, Sequence) or isinstance(items, str):
             return self._locate(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
         if not items and isinstance(result, dict) and result.get("row_count") and not result.get("columns"):

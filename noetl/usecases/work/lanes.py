@@ -16,10 +16,9 @@ from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.work import shares
 from noetl.usecases.work.claims import Claim, Claimer
-from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
-from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
 from noetl.usecases.work.reports import ReportBatch, give_up
 from noetl.usecases.work.shares import LanePolicy, LoopItems
 
@@ -136,7 +135,6 @@ class _Lane:
         return self.policy.share(self.worker.rt.limits, self.items.row.size, lanes, self.pace)
 
     def _claim(self) -> tuple[tuple[int, ...], End | None]:
-        """Asks the cursor for rows, records them, and takes a share of them."""
         if self.claimer is None:
             raise ValueError(f"step {self.command.step} has no cursor")
         share, claimed = self._share(), self.claimer.claim(self.items.ctx())
@@ -148,7 +146,6 @@ class _Lane:
         return found
 
     def _record(self, tx: Transaction, claimed: Claim, share: int) -> Draft:
-        """Puts the rows of a claim behind those that the loop has; the draft that says so."""
         assert self.claimer is not None, "it has just made the claim"
         self.items.row, draft = self.claimer.record(tx, claimed, share)
         # Rows bring lanes, and an error ends the loop.

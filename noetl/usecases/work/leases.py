@@ -1,4 +1,5 @@
-"""Leases (T3, T5): one thread of a worker process keeps the claims of its commands alive."""
+"""Leases (T3, T5): one thread of a worker process keeps the claims of its commands alive; and how
+the delivery of a command ended."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
 from noetl.errors import NoetlError
-from noetl.usecases.ports import Clock, CommandRow, Transaction, WorkerRow
+from noetl.facts.outcome import ErrorInfo
+from noetl.usecases.ports import ENDED, Clock, CommandRow, Transaction, WorkerRow
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -43,7 +46,7 @@ PRESENCE_S = 15.0
 class Leases:
     """Heartbeats (T5) for everything held, and signs of life of the process itself.
 
-    Whoever composes a process calls `start`; without it nothing beats but what calls `beat`.
+    The process calls `start`; without it there are heartbeats only where `beat` is called.
     """
 
     def __init__(self, rt: Runtime, presence: Presence | None = None) -> None:
@@ -139,8 +142,8 @@ def measure_skew(tx: Transaction, clock: Clock) -> float | None:
 
 def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
     """T3. The lease counts from here: what was waited for before, or in order to get into the
-    transaction, is not taken off it. A lease that has run out when it is taken keeps nobody else
-    away."""
+    transaction, is not taken off it. A lease that has run out when it is taken keeps no other
+    delivery away."""
     now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.commands.claim(command_id, owner, now, until, rt.limits.max_deliveries)
@@ -153,3 +156,50 @@ class Worker:
     rt: Runtime
     name: str
     leases: Leases
+
+
+class End(Enum):
+    """What became of one delivery."""
+
+    #: Its work is reported; a lane has arrived at its chord.
+    DONE = "done"
+    #: A lane's slice is over; it wants to be delivered again, in the same place of its chord.
+    AGAIN = "again"
+    #: The delivery does not count: another one has the command, or will have it.
+    REFUSED = "refused"
+    #: The delivery does not count, and no other will: the execution has ended or is being
+    #: cancelled.
+    CANCELLED = "cancelled"
+    #: The step has ended without this delivery: other lanes have done what was left of its loop.
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """`error` is why the step failed, or the last iteration that did; `failed` counts what failed:
+    a step, or iterations of a lane. `is_last`: no other delivery has claimed the command, or none
+    since this one did, so that none has shown how it ended."""
+
+    end: End
+    error: ErrorInfo | None = None
+    failed: int = 0
+    is_last: bool = False
+
+
+def refusal(tx: Transaction, command_id: str, claimed: int = 0) -> Delivery:
+    """The delivery of a command that could not be claimed, or that was lost after it was, with the
+    attempt `claimed`."""
+    command = tx.commands.get(command_id)
+    if command is None:
+        log.warning(
+            "Command %s is not in this database: another one's broker, or an older one's message", command_id
+        )
+        return Delivery(End.CANCELLED)
+    if command.state == "closed":
+        if tx.events.recorded(command.execution_id, f"end:{command.run_id}"):
+            return Delivery(End.OVER, is_last=command.attempt <= claimed)
+        if tx.events.recorded(command.execution_id, f"cancelled:{command.run_id}"):
+            return Delivery(End.CANCELLED)
+    execution = tx.executions.get(command.execution_id)
+    over = execution is None or execution.status in ENDED or execution.halt in ("cancel", "fail")
+    return Delivery(End.CANCELLED if over else End.REFUSED)

@@ -24,9 +24,8 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
-from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
 from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
 from noetl.usecases.work.reports import ReportBatch, give_up
 
@@ -56,8 +55,6 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
 
 @dataclass(slots=True)
 class _Job:
-    """One delivery of one pipeline."""
-
     worker: Worker
     command: CommandRow
     plan: Plan

@@ -98,7 +98,7 @@ def first(
 
 
 def take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """New indices. In the first generation nobody has begun them."""
+    """New indices. In the first generation none of them has begun."""
     taken = tx.loops.take(command.execution_id, command.run_id, command.generation, count)
     return taken, _history(tx, command, taken) if command.generation > 1 else {}
 
@@ -135,7 +135,6 @@ def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
 
 
 def _writes_ctx(tasks: Iterable[Task]) -> bool:
-    """Whether a `set` of these tasks, or of their rules, assigns to ctx."""
     assigned = (
         one
         for task in tasks

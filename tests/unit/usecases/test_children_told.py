@@ -13,8 +13,8 @@ from noetl.pipeline.model import Call, Later
 from noetl.testing import START
 from noetl.usecases import control
 from noetl.usecases.turn import advance, writing
-from noetl.usecases.turn.deciding import Turn
-from noetl.usecases.work.deliveries import End
+from noetl.usecases.turn.writing import Turn
+from noetl.usecases.work.leases import End
 from noetl.usecases.work.run import run_step
 
 

@@ -19,9 +19,8 @@ from noetl.usecases import control
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
-from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.leases import End, Worker, claim
 from noetl.usecases.work.run import run_step
 
 ONE = lone("tool: {kind: http, url: http://x}")

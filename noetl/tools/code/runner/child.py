@@ -145,7 +145,9 @@ class ChildProcess:
                 _lower(resource.RLIMIT_AS, request["memory_mb"] + RESERVED_MB << 20)
             _lower(resource.RLIMIT_FSIZE, request["file_mb"] << 20)
             self.limited = True
-        self._enter_directory()
+        # The call before, or its end, has removed it.
+        os.makedirs(self.directory, 0o700, exist_ok=True)
+        os.chdir(self.directory)
         os.environ.update(request["env"])
         os.dup2(OUT, 1)
         os.dup2(ERR, 2)
@@ -153,14 +155,6 @@ class ChildProcess:
         self.stdout = _open_output(1) if self.stdout.closed else self.stdout
         self.stderr = _open_output(2) if self.stderr.closed else self.stderr
         sys.stdout, sys.stderr = self.stdout, self.stderr
-
-    def _enter_directory(self) -> None:
-        try:
-            os.chdir(self.directory)
-        except FileNotFoundError:
-            # The call before removed it.
-            os.mkdir(self.directory, 0o700)
-            os.chdir(self.directory)
 
     def _finish(self) -> None:
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
@@ -172,16 +166,8 @@ class ChildProcess:
         if os.environ != self.environment:
             os.environ.clear()
             os.environ.update(self.environment)
-        self._empty_directory()
-
-    def _empty_directory(self) -> None:
-        try:
-            left = bool(os.listdir(self.directory))
-        except OSError:
-            left = True
-        if left:
-            os.chdir("/")
-            shutil.rmtree(self.directory, ignore_errors=True)
+        os.chdir("/")
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     @staticmethod
     def _advice(ok: bool) -> int:

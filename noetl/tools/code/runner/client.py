@@ -267,8 +267,6 @@ def put_tables(value: Any, written: Mapping[str, Any], files: Sequence[Path], ke
 def _convert(value: Any) -> Any:
     """What a call hands over beyond JSON: views of the context become mappings, functions
     nothing."""
-    if isinstance(value, Mapping):
-        return dict(value)
     with contextlib.suppress(TypeError):
         return plain.convert(value)
     return None

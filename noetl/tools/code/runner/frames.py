@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...kit import plain
+from .requests import CodeError
 
 #: Classes of frames by module and name: which library writes them.
 _CLASSES = {
@@ -26,17 +27,9 @@ _MODULES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 _TIMES: dict[str, Any] = {"coerce_timestamps": "us", "allow_truncated_timestamps": True}
 
 
-class NoFrame(Exception):
-    """An input cannot come as a frame; the message says why. `type` is what the report calls it."""
-
-    def __init__(self, message: str, type: str) -> None:
-        super().__init__(message)
-        self.type = type
-
-
 def to_frame(name: str, value: Any, sort: str) -> Any:
     """An input as a frame where it is a table (a list of mappings), else as it is. Raises
-    NoFrame."""
+    CodeError."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return value
     with _explaining(name, sort):
@@ -56,7 +49,7 @@ def to_frame(name: str, value: Any, sort: str) -> Any:
 
 
 def read_frame(name: str, path: str, sort: str) -> Any:
-    """An input as a frame, from a Parquet file. Raises NoFrame."""
+    """An input as a frame, from a Parquet file. Raises CodeError."""
     with _explaining(name, sort):
         match sort:
             case "pandas":
@@ -76,12 +69,12 @@ def read_frame(name: str, path: str, sort: str) -> Any:
 
 @contextmanager
 def _explaining(name: str, sort: str) -> Iterator[None]:
-    """Raises NoFrame for what a library raises, but for a lack of memory or of files."""
+    """Raises CodeError for what a library raises, but for a lack of memory or of files."""
     try:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or _MODULES[sort]).partition(".")[0]
-        raise NoFrame(
+        raise CodeError(
             f"`frames: {sort}` needs {missing}, which is not installed where this task runs: "
             f"install it there with `pip install {missing}`.",
             "ModuleNotFoundError",
@@ -90,7 +83,7 @@ def _explaining(name: str, sort: str) -> Iterator[None]:
         raise
     # Broad on purpose: each library has other exceptions for rows that do not fit together.
     except Exception as error:
-        raise NoFrame(
+        raise CodeError(
             f"The input '{name}' cannot come as a frame ({sort}): {error}", type(error).__name__
         ) from error
 

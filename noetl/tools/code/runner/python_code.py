@@ -20,7 +20,7 @@ from typing import Any
 
 from ...kit import plain
 from . import distributions, frames, responses, returns
-from .requests import PythonRequest
+from .requests import CodeError, PythonRequest
 
 #: The module that the code is.
 MODULE = "__noetl__"
@@ -33,14 +33,6 @@ LONGEST_MESSAGE = 4_000
 #: Source and name → its code, and whether that is a function's (see `returns`).
 _compiled: dict[tuple[str, str], tuple[types.CodeType, bool]] = {}
 _MISSING = object()
-
-
-class CodeError(Exception):
-    """The call cannot go on, and says why itself. `type` is what the report calls it."""
-
-    def __init__(self, message: str, type: str) -> None:
-        super().__init__(message)
-        self.type = type
 
 
 def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
@@ -264,7 +256,7 @@ def _report(error: BaseException, request: Mapping[str, Any]) -> bytes:
 
 
 def _type(error: BaseException) -> str:
-    return error.type if isinstance(error, CodeError | frames.NoFrame) else type(error).__name__
+    return error.type if isinstance(error, CodeError) else type(error).__name__
 
 
 def _kind(error: BaseException) -> str:

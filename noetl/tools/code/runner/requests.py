@@ -11,6 +11,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 
+class CodeError(Exception):
+    """The call cannot go on, and says why itself. `type` is what the report calls it."""
+
+    def __init__(self, message: str, type: str) -> None:
+        super().__init__(message)
+        self.type = type
+
+
 @dataclass(frozen=True, slots=True)
 class CodeLimits:
     """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the

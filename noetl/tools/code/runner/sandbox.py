@@ -27,7 +27,7 @@ _SYSTEM = (
     "/etc/localtime",
     "/etc/ssl",
 )
-#: Namespaces of its own for everything, and no capability, whoever the worker runs as.
+#: Separate namespaces for everything, and no capability, under whatever user the worker runs.
 _ALONE = ("--unshare-all", "--cap-drop", "ALL")
 _TRIAL_S = 10
 

@@ -23,6 +23,17 @@ from noetl.tools.kit.masking import MASK
 Form = Literal["json", "text", "bytes"]
 
 _ERROR_BODY = 4096
+#: The kind of error that a status stands for, and whether another attempt may help.
+_MEANINGS = {
+    401: ("auth", False),
+    403: ("auth", False),
+    407: ("auth", False),
+    408: ("timeout", True),
+    425: ("client_error", True),
+    429: ("rate_limit", True),
+    501: ("server_error", False),
+    505: ("server_error", False),
+}
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
@@ -141,7 +152,8 @@ def read_json(text: str, notes: set[str]) -> Json:
 
 def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
-    kind, retryable = _meaning(answer.status)
+    other = ("server_error", True) if answer.status >= 500 else ("client_error", False)
+    kind, retryable = _MEANINGS.get(answer.status, other)
     extras: dict[str, Any] = dict(seen)
     after = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
     if after is not None:
@@ -155,22 +167,6 @@ def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
         type=f"Http{answer.status}",
         extras={"http": extras, "status": answer.status},
     )
-
-
-def _meaning(status: int) -> tuple[str, bool]:
-    match status:
-        case 429:
-            return "rate_limit", True
-        case 401 | 403 | 407:
-            return "auth", False
-        case 408:
-            return "timeout", True
-        case 425:
-            return "client_error", True
-        case _ if status >= 500:
-            return "server_error", status not in (501, 505)
-        case _:
-            return "client_error", False
 
 
 def _excerpt(answer: HttpResponse) -> Json:
