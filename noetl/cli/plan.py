@@ -159,15 +159,12 @@ def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
 
 
 def _values(values: Mapping[str, Rendered]) -> Iterator[Line]:
-    rows = [([name, _value(value)], "bad" if value.error else "plain") for name, value in values.items()]
+    rows = []
+    for name, value in values.items():
+        text = f"would fail: {value.error}" if value.error else short(value.value) + reads(value.needs)
+        rows.append(([name, text], "bad" if value.error else "plain"))
     yield from columns(rows)
     yield from (Line(f"would warn: {one}", "warning") for one in warnings_of(values.values()))
-
-
-def _value(value: Rendered) -> str:
-    if value.error:
-        return f"would fail: {value.error}"
-    return short(value.value) + reads(value.needs)
 
 
 # --- what all of it comes to ---
@@ -205,7 +202,7 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
         )
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
         state, mood = _STATES[secret.exists]
-        users = names(secret.used_by) or "nobody"
+        users = names(secret.used_by) or "no task"
         rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
     yield from columns(rows)
     yield from failures(forecast.entries)

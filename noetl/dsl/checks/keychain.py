@@ -61,7 +61,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
                 Code.DUPLICATE_NAME,
                 path,
                 f"the keychain has two entries {shown(name)}",
-                "give each a name of its own",
+                "give each its own name",
             )
         seen.add(name)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from noetl.dsl.compile.context import Context, Expecting
-from noetl.dsl.compile.entries import ToolEntry, inputs_of
+from noetl.dsl.compile.entries import ToolEntry, tool_inputs
 from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of
@@ -69,7 +69,7 @@ def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> 
     given: dict[str, bool] = {}
     booked: set[str] = set()
     for tool, path in entry.parts:
-        for names in inputs_of(tool).values():
+        for names in tool_inputs(tool).values():
             for name, value in names.items():
                 given.pop(name, None)
                 booked |= {name} if path[0] == "workbook" else set()

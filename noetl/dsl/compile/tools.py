@@ -13,8 +13,8 @@ from noetl.dsl.compile.entries import (
     Siblings,
     ToolEntry,
     entries_of,
-    inputs_of,
     siblings,
+    tool_inputs,
     workbook_entry,
 )
 from noetl.dsl.compile.loops import task_loop
@@ -172,7 +172,7 @@ def _args(context: Context, entry: ToolEntry, site: Site) -> dict[str, tuple[Tem
     """The task's own inputs, each with its value and where it stands."""
     found: dict[str, tuple[Template, Path]] = {}
     for tool, path in entry.parts:
-        for key, names in inputs_of(tool).items():
+        for key, names in tool_inputs(tool).items():
             for name, value in names.items():
                 found[name] = value, (*path, key, name)
                 context.use((*path, key, name), value, site.step)
@@ -187,7 +187,7 @@ def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...
         names = sorted(name for name, at in paths.items() if at[: len(path)] == path)
         said += [names] if names else []
     booked = [
-        names for tool, path in entry.parts if path[0] == "workbook" for names in inputs_of(tool).values()
+        names for tool, path in entry.parts if path[0] == "workbook" for names in tool_inputs(tool).values()
     ]
     return tuple(map(tuple, said)) if len(said) > 1 and any(map(holds_template, booked)) else ()
 
