@@ -18,11 +18,10 @@ from noetl.cli.inputs import complete_file, json_out, overrides_of, payload_of
 from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrap
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
-from noetl.dsl.problems import Problem
 from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import Forecast, Rendered, StepForecast, TaskForecast, warnings_of
 from noetl.forecast.shape import as_json as forecast_as_json
@@ -69,10 +68,15 @@ def plan(
     given, over = payload_of(payload), overrides_of(overrides)
     found = compile_file(file, installed_kinds(), strict=strict)
     if found.net is None:
-        _refuse(found.problems, as_json=as_json)
+        if not as_json:
+            raise PlaybookInvalid("The playbook cannot be run.", found.problems)
+        json_out({"ok": False, "problems": [problem.as_json() for problem in found.problems]})
         ctx.exit(INVALID)
     over = check_overrides(Plan(found.net), given, over)
-    ahead = _look_up(foresee(found.net, _plan_input(given, over)), file)
+    settings = Settings.from_env()
+    tools = Kinds(installed_kinds(), touches, CommandLine)
+    known = PlanInput(tools, given, over, settings.environment(), settings.loop_max_in_flight)
+    ahead = _look_up(foresee(found.net, known), file, settings)
     if as_json:
         json_out(
             {
@@ -87,28 +91,10 @@ def plan(
     print_forecast(ahead)
 
 
-def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
-    if not as_json:
-        raise PlaybookInvalid("The playbook cannot be run.", problems)
-    json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
-
-
-def _plan_input(payload: JsonMap, overrides: JsonMap) -> PlanInput:
-    settings = Settings.from_env()
-    return PlanInput(
-        Kinds(installed_kinds(), touches, CommandLine),
-        payload,
-        overrides,
-        settings.environment(),
-        settings.loop_max_in_flight,
-    )
-
-
-def _look_up(ahead: Forecast, file: Path) -> Forecast:
+def _look_up(ahead: Forecast, file: Path, settings: Settings) -> Forecast:
     """`ahead` with what this home has of what it needs."""
     if not ahead.secrets and not ahead.playbooks:
         return ahead
-    settings = Settings.from_env()
     try:
         with bootstrap.read_database(settings) as tx:
             library = FileLibrary(file.absolute().parent)

@@ -102,7 +102,7 @@ class _Ahead:
         self._net = net
         self._given = given
         requests = make_requests(net, given.payload, given.overrides, given.env)
-        self.workload = {key: _render_key(net, key, requests) for key in requests[0].workload}
+        self.workload = {key: _render_workload_key(net, key, requests) for key in requests[0].workload}
         early = KnownNames(
             names=tuple(request.early for request in requests),
             workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
@@ -187,8 +187,7 @@ def _in_world(values: Mapping[str, Rendered], world: int) -> dict[str, Json]:
     return {name: value.worlds[world] for name, value in values.items() if value.known}
 
 
-def _render_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rendered:
-    """A value of the workload."""
+def _render_workload_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rendered:
     template = net.workload.get(key)
     values: list[Json] = []
     for request in requests:

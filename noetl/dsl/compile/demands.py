@@ -58,8 +58,9 @@ def _demands(
         if path_of(key) is not None:
             found.append(Demand(key, kind, name))
         else:
-            message, hint = f"{shown(key)} is no name", "write names like id or user.id"
-            context.report.add(Code.VALUE, (*path, at), message, hint)
+            context.report.add(
+                Code.VALUE, (*path, at), f"{shown(key)} is no name", "write names like id or user.id"
+            )
     return tuple(found)
 
 

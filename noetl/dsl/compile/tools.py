@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.compile.code import names_context, names_read, renders_script, verbatim_keys
+from noetl.dsl.compile.code import names_read, verbatim_keys, wants_context
 from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
 from noetl.dsl.compile.demands import expectation_of, find_demands
 from noetl.dsl.compile.entries import (
@@ -46,7 +46,6 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
 
 
 def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
-    """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     around = siblings(entries)
     made = [(entry, _task(context, entry, around, site, path)) for entry in entries]
@@ -103,7 +102,7 @@ def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipe
         | {key: context.line(path) for key, path in paths.items()},
         verbatim=verbatim,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
-        wants_context=names_context(kind, config) or renders_script(kind, config, spec),
+        wants_context=wants_context(kind, config, spec),
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=result_policy(context, site, tools),
