@@ -31,9 +31,8 @@ from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.sources import Providers, SourceSettings
-from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import FernetVault, KeySource
+from noetl.tools.secrets.sources import Providers, SourceSettings, TokenSource
+from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
 from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
@@ -85,21 +84,6 @@ def check_celery(settings: Settings) -> None:
     celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
 
 
-def _limits(settings: Settings) -> RuntimeLimits:
-    return RuntimeLimits(
-        lease_s=settings.lease_s,
-        heartbeat_s=settings.heartbeat_s,
-        resend_s=settings.resend_s,
-        max_deliveries=settings.max_deliveries,
-        cancel_grace_s=settings.cancel_grace_s,
-        inline_bytes=settings.inline_bytes,
-        results_keep_s=settings.results_keep_s,
-        max_in_flight=settings.loop_max_in_flight,
-        max_items=settings.loop_max_items,
-        report_wake=settings.report_wake,
-    )
-
-
 def keys(settings: Settings) -> KeySource:
     """The keys that credentials are encrypted with: from the settings, a command, or a file. The
     one in the home is made where it is missing; another one that is missing was not mounted."""
@@ -109,11 +93,6 @@ def keys(settings: Settings) -> KeySource:
         file=settings.key_file,
         make=settings.secret_key_file is None,
     )
-
-
-def vault(settings: Settings) -> FernetVault:
-    """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
-    return keys(settings).vault()
 
 
 def providers(settings: Settings) -> Providers:
@@ -153,7 +132,7 @@ def runtime(
     files: FilePolicy | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to
-    date. `files` is the rule of a process that the user started for files of their own."""
+    date. `files` is the rule of a process that the user started for their files."""
     settings.make_home()
     store = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"
@@ -195,7 +174,18 @@ def runtime(
         clock=now,
         entropy=lambda: secrets.randbits(22),
         random=random.random,
-        limits=_limits(settings),
+        limits=RuntimeLimits(
+            lease_s=settings.lease_s,
+            heartbeat_s=settings.heartbeat_s,
+            resend_s=settings.resend_s,
+            max_deliveries=settings.max_deliveries,
+            cancel_grace_s=settings.cancel_grace_s,
+            inline_bytes=settings.inline_bytes,
+            results_keep_s=settings.results_keep_s,
+            max_in_flight=settings.loop_max_in_flight,
+            max_items=settings.loop_max_items,
+            report_wake=settings.report_wake,
+        ),
         env=settings.environment(),
         seal=seal,
         encrypt=lambda data: key_source.vault().encrypt(data),
@@ -249,8 +239,7 @@ def _lock_of(settings: Settings, shard: str) -> Path:
 
 def _local_runtime(settings: Settings, base_dir: Path | None, dispatcher: Dispatcher, shard: str) -> Runtime:
     store = open_store(settings.database, shard=shard)
-    directories = () if base_dir is None else (base_dir, Path.cwd())
-    files = settings.file_policy(directories, started_by_user=True)
+    files = settings.file_policy(() if base_dir is None else (base_dir, Path.cwd()), started_by_user=True)
     rt = runtime(settings, dispatcher, store=store, files=files)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and Ctrl-C takes
     # effect at the next heartbeat.

@@ -38,8 +38,7 @@ from noetl.errors import ConfigError, Unavailable
 from noetl.store import open_store
 from noetl.store.running import find
 from noetl.tasks.commands import register
-from noetl.usecases.work.leases import Leases, Presence
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Presence, Worker
 
 #: The broker where none is set and no stack runs on this home.
 _BROKER = "redis://127.0.0.1:6379/0"

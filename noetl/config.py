@@ -106,13 +106,8 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
 
-def _env(default: Any, read: Callable[[str], Any], about: str) -> Any:
-    return field(default=default, metadata={"read": read, "about": about})
-
-
-def _secret(about: str) -> Any:
-    """A setting that no representation shows."""
-    return field(default="", repr=False, metadata={"read": str, "about": about})
+def _env(default: Any, read: Callable[[str], Any], about: str, *, shown: bool = True) -> Any:
+    return field(default=default, repr=shown, metadata={"read": read, "about": about})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +121,7 @@ class Settings:
     results_url: str = _env("", str, "fsspec URL for large results; default: a folder in the home")
     results_keep_s: float = _env(0.0, _seconds(0), "how long large results outlive executions; 0: for ever")
     results_gc_s: float = _env(3600.0, _seconds(0), "how often the sweeper removes large results; 0: never")
-    secret_key: str = _secret("Fernet keys for credentials, comma-separated, newest first")
+    secret_key: str = _env("", str, "Fernet keys for credentials, comma-separated, newest first", shown=False)
     secret_key_command: str = _env("", str, "command that prints those keys, run without a shell")
     secret_key_file: Path | None = _env(
         None, _folder, "file with those keys; default: secret.key in the home, made on first use"
@@ -134,7 +129,7 @@ class Settings:
     secrets_env_prefix: str = _env("", _prefix, "prefix of environment variables that the provider env gives")
     secrets_dir: Path | None = _env(None, _folder, "directory of the files that the provider file gives")
     vault_addr: str = _env("", str, "address of the HashiCorp Vault that the provider vault asks")
-    vault_token: str = _secret("token for that vault")
+    vault_token: str = _env("", str, "token for that vault", shown=False)
     vault_token_file: Path | None = _env(None, _folder, "file with the token for that vault")
     vault_ca: Path | None = _env(None, _folder, "file with the authorities of that vault's certificate")
     env_allow: tuple[str, ...] = _env((), _names, "environment variables that templates may read")
@@ -204,14 +199,13 @@ class Settings:
             try:
                 given[one.name] = one.metadata["read"](environ[name])
             except ValueError as error:
-                raise ConfigError(
-                    f"{name}={environ[name]!r} cannot be used ({error}): {one.metadata['about']}."
-                ) from error
+                about = one.metadata["about"]
+                raise ConfigError(f"{name}={environ[name]!r} cannot be used ({error}): {about}.") from error
         return cls(**given)
 
     @classmethod
     def unknown(cls, environ: Mapping[str, str] = os.environ) -> list[str]:
-        """Variables that look like settings and are none."""
+        """Variables that look like settings but are not."""
         known = {PREFIX + one.name.upper() for one in fields(cls)}
         return sorted(
             name for name in environ if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
@@ -227,8 +221,8 @@ class Settings:
                 f"The directory {self.home} cannot be found ({error}); set NOETL_HOME."
             ) from error
 
-    def make_home(self) -> None:
-        """Makes the home where there is none. Raises ConfigError."""
+    def make_home(self) -> Path:
+        """The home, which is made where there is none. Raises ConfigError."""
         home = self.home_dir
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -236,6 +230,7 @@ class Settings:
             raise ConfigError(
                 f"The directory {home} cannot be made ({error.strerror}); set NOETL_HOME to one that can."
             ) from error
+        return home
 
     @property
     def database(self) -> str:
@@ -256,7 +251,7 @@ class Settings:
         starts = tuple(dict.fromkeys(path.absolute() for path in directories))
         is_bound = bool(self.file_roots) or not as_user
         home = self.home_dir
-        # Whoever works in the home itself works beside what the engine has there.
+        # Work in the home itself is beside what the engine has there.
         inside = as_user and any(start.is_relative_to(home) for start in starts)
         kept = tuple(home / name for name in _KEPT_IN_HOME) if inside else (home,)
         own = (*kept, self.secret_key_file, self.secrets_dir, self.vault_token_file)

@@ -28,7 +28,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
-from noetl.store.memory.store import MemoryStore
+from noetl.store import open_store
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
@@ -40,8 +40,7 @@ from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Worker
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +60,7 @@ class Given:
 
     def when(self, *facts: Fact | Draft) -> When:
         """Folds `facts`, then decides."""
-        state = _folded(self.state, facts)
+        state = _fold(self.state, facts)
         decision = decide(self.plan, state, self.inputs)
         return When(list(decision.drafts), decision.after)
 
@@ -89,11 +88,10 @@ class When:
 
 def given(plan: Plan, *facts: Fact | Draft, inputs: Inputs | None = None) -> Given:
     """An execution of `plan` to which `facts` have happened."""
-    state = _folded(initial_state("1"), facts)
-    return Given(plan, state, inputs or Inputs(now=START))
+    return Given(plan, _fold(initial_state("1"), facts), inputs or Inputs(now=START))
 
 
-def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
+def _fold(state: State, facts: Sequence[Fact | Draft]) -> State:
     for fact in facts:
         state = evolve(state, fact if isinstance(fact, Draft) else Draft(fact))
     return state
@@ -221,7 +219,7 @@ class Simulation:
         self.now = START
         self.mailbox = Mailbox()
         self.tools = ScriptedTools({**default_tools(), **(tools or {})})
-        opened = store or MemoryStore()
+        opened = store or open_store("memory://")
         self._entropy = 0
         self.rt = Runtime(
             store=wrap(opened) if wrap else opened,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from noetl import bootstrap
-from noetl.api import access
 from noetl.api.app import create_app
+from noetl.api.guards import HEADER, id_of
 from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
@@ -43,8 +43,7 @@ def create(settings: Settings | None = None) -> Flask:
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
     served.register_blueprint(blueprint(rt, here.flower_port))
-    timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
-    served.wsgi_app = RequestLimit(timed, here.server_threads)  # type: ignore[method-assign]
+    served.wsgi_app = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)  # type: ignore[method-assign]
     return served
 
 
@@ -54,7 +53,7 @@ def _check_celery() -> None:
     try:
         settings = Settings.from_env()
     except ConfigError:
-        return  # requests are told
+        return  # the answers to requests say why
     try:
         if settings.broker_url:
             bootstrap.check_celery(settings)
@@ -67,18 +66,18 @@ _check_celery()
 
 
 @cache
-def _served() -> Flask:
+def _make_app() -> Flask:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     return create(settings)
 
 
 def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The application of this process. As long as it cannot be made, requests are told why, and it
+    """The application of this process. As long as it cannot be made, the answers say why, and it
     is tried again."""
     try:
         with _lock:
-            served = _served()
+            served = _make_app()
     except NoetlError as error:
         log.error("The API cannot begin: %s", error)  # noqa: TRY400 - the sentence says it all
         return _excuse(error, environ, start_response)
@@ -92,7 +91,7 @@ def _excuse(error: NoetlError, environ: WSGIEnvironment, start_response: StartRe
         "status": 503,
         "detail": error.message,
     }
-    request_id = access.id_of(environ.get("HTTP_X_REQUEST_ID"), environ.get("HTTP_TRACEPARENT"))
-    headers = [("Content-Type", MEDIA_TYPE), ("Retry-After", "1"), (access.HEADER, request_id)]
+    request_id = id_of(environ.get("HTTP_X_REQUEST_ID"), environ.get("HTTP_TRACEPARENT"))
+    headers = [("Content-Type", MEDIA_TYPE), ("Retry-After", "1"), (HEADER, request_id)]
     start_response("503 Service Unavailable", headers)
     return [json.dumps(body).encode()]

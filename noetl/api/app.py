@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from flask import Flask, jsonify, request
-from flask.json.provider import DefaultJSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
-    access,
     catalog,
     credentials,
     document,
@@ -41,12 +39,6 @@ _GROUPS: Final = (
 )
 
 
-class _JsonProvider(DefaultJSONProvider):
-    """Steps and names stay in the order in which they came to be."""
-
-    sort_keys = False
-
-
 def create_app(rt: Runtime, settings: Settings) -> Flask:
     """The API under `/api`, over one runtime."""
     app = OpenAPI(
@@ -62,9 +54,9 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_batches)
-    app.json = _JsonProvider(app)
+    # Steps and names stay in the order in which they came to be.
+    app.json.sort_keys = False  # type: ignore[attr-defined]
     install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
-    access.register(app)
     problems.register(app)
     guards.register(app)
     for one in _GROUPS:

@@ -36,10 +36,10 @@ def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
     else:
         body = CatalogBody.model_validate(raw.get_json())
     row = catalog.register(services().rt, body.content, strict=body.strict)
-    return _registered(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
+    return _describe(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
 
 
-def _registered(row: PlaybookRow) -> dict[str, Json]:
+def _describe(row: PlaybookRow) -> dict[str, Json]:
     return {**fields_of(row, PlaybookSummary.model_fields), "warnings": catalog.warnings_of(row)}
 
 
@@ -56,7 +56,7 @@ def playbook(path: CatalogPath, query: VersionQuery) -> dict[str, Json]:
     rt = services().rt
     row = catalog.playbook(rt, path.path, query.version)
     return {
-        **_registered(row),
+        **_describe(row),
         "content": row.content,
         "content_sha256": row.content_sha256,
         "versions": [one.version for one in catalog.versions(rt, path.path)],

@@ -41,8 +41,10 @@ def services() -> ApiContext:
 
 
 def _problem(description: str) -> dict[Any, Any]:
-    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
-    return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}
+    return {
+        "description": description,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
+    }
 
 
 #: Errors that any route may answer with.
@@ -56,5 +58,10 @@ _ERRORS: Final[dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | N
 def group(name: str, url_prefix: str, about: str) -> APIBlueprint:
     """Routes below `url_prefix`, under one heading of the OpenAPI document; any may answer with a
     problem."""
-    tag = Tag(name=name, description=about)
-    return APIBlueprint(name, __name__, url_prefix=url_prefix, abp_tags=[tag], abp_responses=_ERRORS)
+    return APIBlueprint(
+        name,
+        __name__,
+        url_prefix=url_prefix,
+        abp_tags=[Tag(name=name, description=about)],
+        abp_responses=_ERRORS,
+    )

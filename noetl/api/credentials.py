@@ -23,8 +23,11 @@ def save(body: CredentialBody) -> tuple[dict[str, Json], int]:
 @api.get("", responses={200: CredentialList}, operation_id="credentials_listed_get")
 def list_credentials() -> dict[str, Json]:
     """List credentials, without their data"""
-    rows = credentials.credentials(services().rt)
-    return {"credentials": [fields_of(row, CredentialSummary.model_fields) for row in rows]}
+    return {
+        "credentials": [
+            fields_of(row, CredentialSummary.model_fields) for row in credentials.credentials(services().rt)
+        ]
+    }
 
 
 @api.delete("/<path:name>", responses={204: None})

@@ -48,7 +48,6 @@ def document(app: OpenAPI) -> dict[str, Any]:
 
 
 def _illustrate(route: str, operation: dict[str, Any]) -> None:
-    """Puts the route's examples beside the schema of what is sent, and of the first answer."""
     example = EXAMPLES[route]
     _put(operation.get("requestBody", {}), example.sent)
     answers = operation["responses"]

@@ -124,7 +124,7 @@ def read_result(execution_id: str, query: WaitQuery) -> dict[str, Json]:
     found = inspect.result(rt, execution_id)
     if query.wait and found.row.status not in ENDED:
         with services().places.hold(request.environ):
-            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until_idle)
+            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until == "idle")
     row = found.row
     return {"execution_id": execution_id, "status": row.status, "result": found.value, "error": row.error}
 
@@ -217,8 +217,11 @@ def variables(path: ExecutionPath) -> dict[str, Json]:
 @variables_api.get("/<execution_id>/<name>", responses={200: VariableValue})
 def variable(path: VariablePath) -> dict[str, Json]:
     """Show one name"""
-    value = inspect.variable(services().rt, path.execution_id, path.name)
-    return {"execution_id": path.execution_id, "name": path.name, "value": value}
+    return {
+        "execution_id": path.execution_id,
+        "name": path.name,
+        "value": inspect.variable(services().rt, path.execution_id, path.name),
+    }
 
 
 @variables_api.put("/<execution_id>/<name>", responses={200: ExecutionStanding})
@@ -227,6 +230,5 @@ def assign(path: VariablePath, body: ValueBody, header: PatchHeader) -> dict[str
 
     With `If-Match` only where the execution is still at that version, else 409.
     """
-    assignments = {path.name: body.value}
-    control.patch_ctx(services().rt, path.execution_id, assignments, header.expected_version)
+    control.patch_ctx(services().rt, path.execution_id, {path.name: body.value}, header.expected_version)
     return _standing(path.execution_id)

@@ -1,4 +1,5 @@
-"""What every request must pass, and the headers that every answer carries.
+"""What every request must pass, the headers that every answer carries, and the id of each request,
+which its answer and all that is logged of it name.
 
 There are no tokens yet: what keeps strangers out is the loopback interface. So a page in the user's
 browser must not be able to use that interface for its own ends: not by a form or a blind `fetch`
@@ -7,15 +8,22 @@ browser must not be able to use that interface for its own ends: not by a form o
 
 from __future__ import annotations
 
+import logging
+import re
+import secrets
+import time
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from flask import Flask, Request, Response, request
+from flask import Flask, Response, g, request
 
 from noetl.api.context import services
 from noetl.api.problems import problem
 from noetl.config import Settings
+from noetl.usecases.log_context import about_request
+
+log = logging.getLogger("noetl.access")
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
@@ -25,10 +33,20 @@ CATALOG: Final = "/api/catalog"
 _PREFLIGHT_S: Final = "600"
 
 
+HEADER: Final = "X-Request-ID"
+#: What may be an id: it is written into logs and answers as it is.
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
+#: W3C Trace Context: version, trace id, parent id, flags.
+_TRACE: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
+
+
 def register(app: Flask) -> None:
-    """Puts the guards before, and the headers behind, every handler of `app`."""
-    for guard in (_host, _origin, _no_nul, _content_type):
+    """Puts the guards before, and the headers and the log behind, every handler of `app`."""
+    for guard in (_begin, _host, _origin, _no_nul, _content_type):
         app.before_request(guard)
+    app.after_request(_end)
     app.after_request(_headers)
 
 
@@ -70,7 +88,8 @@ def _content_type() -> Response | None:
     if coding != "identity":
         detail = f"Bodies encoded with {coding[:40]!r} are not read; send the body as it is."
         return problem(415, "unsupported-media-type", detail, headers={"Accept-Encoding": "identity"})
-    if not request.mimetype and not _has_body(request):
+    is_chunked = "chunked" in request.headers.get("Transfer-Encoding", "").lower()
+    if not request.mimetype and not request.content_length and not is_chunked:
         return None
     charset = request.mimetype_params.get("charset", "utf-8").lower()
     if _is_readable(request.mimetype) and charset in ("utf-8", "utf8"):
@@ -86,10 +105,6 @@ def _is_readable(mimetype: str) -> bool:
     return mimetype == "application/json" or (
         mimetype.startswith("application/") and mimetype.endswith("+json")
     )
-
-
-def _has_body(one: Request) -> bool:
-    return bool(one.content_length) or "chunked" in one.headers.get("Transfer-Encoding", "").lower()
 
 
 def _host_name(host: str) -> str:
@@ -151,3 +166,48 @@ def _cors(response: Response, settings: Settings) -> None:
             "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, traceparent"
         )
         response.headers["Access-Control-Max-Age"] = _PREFLIGHT_S
+
+
+# --- the id of a request, and its line of the log ---
+
+
+def id_of(given: str | None, traceparent: str | None) -> str:
+    """The id that a request came with: that of `X-Request-ID`, else the trace of `traceparent`,
+    else a new one. Anything that is not an id is passed over."""
+    if given is not None and _ID.fullmatch(given):
+        return given
+    trace = _TRACE.fullmatch(traceparent or "")
+    return trace[1] if trace else secrets.token_hex(16)
+
+
+def _begin() -> None:
+    g.began = time.perf_counter()
+    g.request_id = id_of(request.headers.get(HEADER), request.headers.get("traceparent"))
+    about_request(g.request_id)
+
+
+def _end(response: Response) -> Response:
+    response.headers[HEADER] = g.request_id
+    # The thread serves another one next; until then what the server logs is about none.
+    response.call_on_close(lambda: about_request(None))
+    if log.isEnabledFor(logging.INFO):
+        took = round((time.perf_counter() - g.began) * 1000, 1)
+        # Without its query: a caller may have put there what does not belong in the log.
+        path = quote(request.path)
+        said = {
+            "method": request.method,
+            "path": path,
+            "status": response.status_code,
+            "duration_ms": took,
+            "client": request.remote_addr,
+        }
+        log.info(
+            "%s %s %d in %s ms (request %s)",
+            request.method,
+            path,
+            response.status_code,
+            took,
+            g.request_id,
+            extra={"fields": said},
+        )
+    return response

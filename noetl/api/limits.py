@@ -98,8 +98,9 @@ class BodyDeadline:
         length = int(environ.get("CONTENT_LENGTH") or 0)
         chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
         if isinstance(connection, socket.socket) and (length > 0 or chunked):
-            expected = None if chunked else length
-            environ["wsgi.input"] = _Body(environ["wsgi.input"], expected, connection, self._seconds)
+            environ["wsgi.input"] = _Body(
+                environ["wsgi.input"], None if chunked else length, connection, self._seconds
+            )
         return self._app(environ, start_response)
 
 

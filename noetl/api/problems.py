@@ -48,8 +48,9 @@ def problem(
     status: int, kind: str, detail: str, extras: Mapping[str, Json] | None = None, headers: Any = None
 ) -> Response:
     """One problem. `extras` are further members of its object."""
-    body = json.dumps(_body(status, kind, detail, extras))
-    return Response(body, status=status, mimetype=MEDIA_TYPE, headers=headers)
+    return Response(
+        json.dumps(_body(status, kind, detail, extras)), status=status, mimetype=MEDIA_TYPE, headers=headers
+    )
 
 
 def _body(status: int, kind: str, detail: str, extras: Mapping[str, Json] | None = None) -> dict[str, Json]:
@@ -119,8 +120,7 @@ def _http(error: HTTPException) -> AnyResponse:
         case NoRoute():
             return _no_route()
         case _:
-            word = HTTPStatus(code).phrase.lower().replace(" ", "-")
-            return problem(code, word, _sentence(code, error))
+            return problem(code, HTTPStatus(code).phrase.lower().replace(" ", "-"), _sentence(code, error))
 
 
 def _sentence(code: int, error: HTTPException) -> str:
@@ -136,8 +136,12 @@ def _no_route() -> Response:
     known = {rule.removeprefix(PREFIX): rule for rule in sorted(rules)}
     near = known.get(nearest(request.path[:200].removeprefix(PREFIX), known) or "")
     hint = f" Did you mean {near}?" if near else ""
-    extras = {"nearest": near} if near else None
-    return problem(404, "no-route", f"There is nothing at {request.path[:200]}.{hint}", extras)
+    return problem(
+        404,
+        "no-route",
+        f"There is nothing at {request.path[:200]}.{hint}",
+        {"nearest": near} if near else None,
+    )
 
 
 def _defect(error: Exception) -> Response:
@@ -150,13 +154,12 @@ def _defect(error: Exception) -> Response:
 def invalid(error: ValidationError) -> Response:
     """What pydantic found in a body, a query or a header: 400 with every fault."""
     problems = [
-        {"where": ".".join(map(str, one["loc"])) or "body", "message": _message(one["type"], one["msg"])}
+        {
+            "where": ".".join(map(str, one["loc"])) or "body",
+            "message": one["msg"].removeprefix("Value error, "),
+        }
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     detail = "; ".join(f"{one['where']}: {one['message']}" for one in problems[:5])
     end = "" if detail.endswith("?") else "."
     return problem(400, "bad-request", detail + end, {"problems": problems})
-
-
-def _message(kind: str, message: str) -> str:
-    return message.removeprefix("Value error, ") if kind == "value_error" else message

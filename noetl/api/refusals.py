@@ -40,8 +40,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
     def handle_error(
         self, req: object, client: socket.socket, addr: tuple[str, int] | str, exc: Exception
     ) -> None:
-        """Answers what is no request that can be read; what is none of the client's faults as
-        gunicorn does."""
+        """Answers what cannot be read as a request; faults that are not the client's as gunicorn
+        does."""
         name = type(exc).__name__
         if not isinstance(exc, ParseException) or name in _OURS:
             super().handle_error(req, client, addr, exc)

@@ -79,10 +79,6 @@ class ResultQuery(Parameters):
     limit: int = Field(1000, ge=1, le=10_000, description="how many items")
     raw: bool = Field(False, description="the bytes as they were kept")
 
-    @property
-    def is_page(self) -> bool:
-        return bool({"offset", "limit"} & self.model_fields_set)
-
 
 class CatalogPath(BaseModel):
     path: PlaybookPath
@@ -124,10 +120,6 @@ class WaitQuery(Parameters):
     until: Literal["end", "idle"] = Field(
         "end", description="with `wait`, what ends it: that the execution has ended, or that it is `idle`"
     )
-
-    @property
-    def until_idle(self) -> bool:
-        return self.until == "idle"
 
 
 class EventsQuery(WaitQuery):

@@ -60,7 +60,7 @@ def result(path: ResultPath, query: ResultQuery) -> Response:
     reference = results.reference_of(f"noetl://results/{path.name}")
     file = PurePosixPath(path.name)
     media_type = MEDIA_TYPES.get(file.suffix, JSON)
-    if query.is_page:
+    if {"offset", "limit"} & query.model_fields_set:
         found = results.page(kept.load, reference, query.offset or 0, query.limit)
         names = ("items", "offset", "length", "next")
         return jsonify({name: getattr(found, name) for name in names})

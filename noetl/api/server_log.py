@@ -1,4 +1,4 @@
-"""What gunicorn itself says, in the form in which the API logs."""
+"""Logs what gunicorn reports in the form in which the API logs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,9 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
-        if _wants_json():
-            for handler in self.error_log.handlers:
-                handler.setFormatter(JsonLines())
-
-
-def _wants_json() -> bool:
-    try:
-        return Settings.from_env().log_json
-    except ConfigError:
-        return False  # requests are told what is wrong with the settings
+        try:
+            wants_json = Settings.from_env().log_json
+        except ConfigError:
+            return  # the answers to requests say what is wrong with the settings
+        for handler in self.error_log.handlers if wants_json else ():
+            handler.setFormatter(JsonLines())

@@ -141,8 +141,9 @@ def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     `Prefer: wait=N` as in `POST /api/executions`.
     """
     path, payload = body.path or body.workflow or "", body.payload or body.input or {}
-    key = header.idempotency_key
-    return _start(StartRequest(path, body.version, payload, idempotency_key=key), header.wait_s)
+    return _start(
+        StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key), header.wait_s
+    )
 
 
 @workflows_api.get("/status/<execution_id>", responses={200: ExecutionSummary})

@@ -80,7 +80,7 @@ def _read_page(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.Ne
     if not query.wait or news.events or news.row.status in ENDED:
         return news
     with services().places.hold(request.environ):
-        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until_idle)
+        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until == "idle")
 
 
 @logs_api.get("/<execution_id>/logs", responses={200: _pages_or_stream("Chunks of text in order", LogPage)})
@@ -105,8 +105,9 @@ def read(path: ExecutionPath, query: LogsQuery, header: EventsHeader) -> Respons
         page = logs.end(rt, execution_id, where, query.last)
     else:
         page = logs.page(rt, execution_id, where, query.after, query.limit)
-    chunks = [chunk_view(chunk) for chunk in page.chunks]
-    return jsonify({"status": page.row.status, "chunks": chunks, "next": page.next})
+    return jsonify(
+        {"status": page.row.status, "chunks": [chunk_view(chunk) for chunk in page.chunks], "next": page.next}
+    )
 
 
 def _end_of_stream() -> Response:
@@ -117,8 +118,9 @@ def _end_of_stream() -> Response:
 def _open_stream(frames: Iterator[str], execution_id: str) -> Response:
     places = services().places
     places.take(request.environ)
-    body = serve_frames(frames, execution_id)
-    response = Response(body, mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
+    response = Response(
+        serve_frames(frames, execution_id), mimetype=STREAM, headers={"X-Accel-Buffering": "no"}
+    )
     # Not in the generator: one that was never begun would never reach its end.
     response.call_on_close(places.release)
     return response

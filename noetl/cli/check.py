@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 import re
@@ -131,7 +132,6 @@ _ROOT_KEYS: Final = (
 #: for one.
 _IN_YAML: Final = re.compile(rb"^" + _ROOT_KEYS, re.MULTILINE)
 _IN_JSON: Final = re.compile(rb"^[\s{]*" + _ROOT_KEYS, re.MULTILINE)
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
@@ -143,9 +143,17 @@ class NamedFiles:
     passed_over: int = 0
     faults: dict[str, str] = field(default_factory=dict)
 
-    def add(self, files: Iterable[Path]) -> None:
-        """Adds files that were not named before."""
-        self.files += dict.fromkeys(file for file in files if file not in self.files)
+    def add(self, name: Path) -> None:
+        """Adds a file that was not named before, or the playbooks below a directory."""
+        if not name.is_dir():
+            self.files += [name] if name not in self.files else []
+            return
+        files = list(_below(name))
+        playbooks = [file for file in files if _is_playbook(file)]
+        self.files += [file for file in playbooks if file not in self.files]
+        self.passed_over += len(files) - len(playbooks)
+        if not playbooks:
+            self.faults[str(name)] = f"No playbook (*.yaml, *.yml) is below {str(name)!r}"
 
 
 def find_files(names: Iterable[Path]) -> NamedFiles:
@@ -153,37 +161,19 @@ def find_files(names: Iterable[Path]) -> NamedFiles:
     (`flows/**/*.yaml`) what it matches; names that begin with a dot are passed over there."""
     found = NamedFiles()
     for name in names:
-        if name.is_dir():
-            _add_directory(found, name)
-        elif name == STDIN or name.exists() or not glob.has_magic(str(name)):
-            found.add([name])
-        else:
-            _add_pattern(found, str(name))
+        if name == STDIN or name.exists() or not glob.has_magic(str(name)):
+            found.add(name)
+            continue
+        matches = sorted(glob.glob(str(name), recursive=True))
+        for match in matches:
+            found.add(Path(match))
+        if not matches:
+            found.faults[str(name)] = f"No file matches {str(name)!r}"
     return found
 
 
-def _add_directory(found: NamedFiles, folder: Path) -> None:
-    files = list(_below(folder))
-    playbooks = [file for file in files if _is_playbook(file)]
-    found.add(playbooks)
-    found.passed_over += len(files) - len(playbooks)
-    if not playbooks:
-        found.faults[str(folder)] = f"No playbook (*.yaml, *.yml) is below {str(folder)!r}"
-
-
-def _add_pattern(found: NamedFiles, pattern: str) -> None:
-    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
-    for match in matches:
-        if match.is_dir():
-            _add_directory(found, match)
-        else:
-            found.add([match])
-    if not matches:
-        found.faults[pattern] = f"No file matches {pattern!r}"
-
-
 def _below(folder: Path) -> Iterator[Path]:
-    """Files by their kind, those of a directory before those of its directories."""
+    """Those of a directory before those of its directories."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(one for one in folders if not one.startswith("."))
         for name in sorted(files):
@@ -199,7 +189,7 @@ def _is_playbook(file: Path) -> bool:
             text = opened.read(MAX_BYTES)
     except OSError:
         return True
-    text = text.removeprefix(_BOM)
+    text = text.removeprefix(codecs.BOM_UTF8)
     keys = _IN_JSON if text.lstrip().startswith(b"{") else _IN_YAML
     return keys.search(text) is not None
 

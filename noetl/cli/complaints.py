@@ -22,18 +22,46 @@ FAILED = 1
 INTERRUPTED = 130
 
 
-def complain(error: NoetlError) -> int:
-    """Prints the error to standard error, every problem of a playbook on its own line; returns the
-    exit code."""
-    message = error.message
-    if isinstance(error, PlaybookInvalid) and error.problems:
-        for problem in error.problems:
-            click.echo(str(problem), err=True)
-        number = sum(1 for problem in error.problems if problem.severity == "error")
-        file = error.problems[0].file
-        message = f"{file} cannot be run: {number} error{'' if number == 1 else 's'}."
-    _show_error(message)
-    return INVALID if isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid) else FAILED
+def report_error(error: Exception) -> int:
+    """Prints an error to standard error; returns the exit code."""
+    match error:
+        case click.exceptions.NoArgsIsHelpError():
+            error.show()
+            return error.exit_code
+        case click.ClickException():
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                click.echo(error.ctx.get_usage(), err=True)
+                click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
+            _show_error(error.format_message())
+            return error.exit_code
+        case NoetlError():
+            _show_error(_list_problems(error) if isinstance(error, PlaybookInvalid) else error.message)
+            is_input = isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid)
+            return INVALID if is_input else FAILED
+        case OSError():
+            # A full disk above all; what has no name is the output.
+            name = error.filename
+            what = f"{str(name)!r} cannot be used" if name else "The output cannot be written"
+            cure = "; make room there" if error.errno == errno.ENOSPC else ""
+            _show_error(f"{what}: {error.strerror or error}{cure}.")
+        case _:
+            # A traceback says nothing to people who made no mistake.
+            log.debug("A defect", exc_info=error)
+            _show_error(
+                f"NoETL has a defect here: {type(error).__name__}: {error}. "
+                "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
+            )
+    return FAILED
+
+
+def _list_problems(error: PlaybookInvalid) -> str:
+    """Prints every problem of a playbook on its own line; returns the sentence that counts them."""
+    for problem in error.problems:
+        click.echo(str(problem), err=True)
+    number = sum(1 for problem in error.problems if problem.severity == "error")
+    if not error.problems:
+        return error.message
+    return f"{error.problems[0].file} cannot be run: {number} error{'' if number == 1 else 's'}."
 
 
 def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
@@ -44,37 +72,6 @@ def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
         code = f"[{one['code']}]" if one.get("code") else ""
         hint = f" ({one['hint']})" if one.get("hint") else ""
         click.echo(f"{place}: {word('warning', 'yellow')}{code}: {one['message']}{hint}", err=True)
-
-
-def complain_of_usage(error: click.ClickException) -> int:
-    """Shows what was typed wrongly as all errors are shown; returns the exit code."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return error.exit_code
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(error.ctx.get_usage(), err=True)
-        click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
-    _show_error(error.format_message())
-    return error.exit_code
-
-
-def complain_of_file(error: OSError) -> int:
-    """Shows what the system refused, like a full disk; without a file name it is the output."""
-    what = f"{str(error.filename)!r} cannot be used" if error.filename else "The output cannot be written"
-    cure = "; make room there" if error.errno == errno.ENOSPC else ""
-    _show_error(f"{what}: {error.strerror or error}{cure}.")
-    return FAILED
-
-
-def report_internal_error(error: Exception) -> int:
-    """Says in one line that NoETL is at fault, and logs the traceback for DEBUG; returns the exit
-    code."""
-    log.debug("A defect", exc_info=error)
-    _show_error(
-        f"NoETL has a defect here: {type(error).__name__}: {error}. "
-        "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
-    )
-    return FAILED
 
 
 def _show_error(message: str) -> None:

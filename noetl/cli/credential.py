@@ -21,7 +21,6 @@ from noetl.usecases import credentials
 
 
 def _audience_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say whom a credential is for."""
     command = click.option(
         "--execution", metavar="ID", help="For this execution alone; it goes with the execution."
     )(command)

@@ -13,8 +13,8 @@ from importlib.metadata import distributions, packages_distributions
 import click
 
 from noetl import __version__, bootstrap
-from noetl.cli.broker import redis_server
 from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.stack_settings import find_redis
 from noetl.config import PREFIX, Settings
 from noetl.dispatch.deployer import read as read_deployed
 from noetl.errors import ConfigError, NoetlError
@@ -140,22 +140,14 @@ def _celery(settings: Settings) -> DoctorFinding:
 
 
 def _broker(settings: Settings) -> DoctorFinding:
-    if settings.broker_url:
-        return _reach_broker(settings)
-    server = redis_server()
-    if server:
-        return DoctorFinding("broker", True, f"{server}, started by `noetl up`")
-    return DoctorFinding(
-        "broker", True, "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
-    )
-
-
-def _reach_broker(settings: Settings) -> DoctorFinding:
+    if not settings.broker_url:
+        server = find_redis()
+        none = "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
+        return DoctorFinding("broker", True, f"{server}, started by `noetl up`" if server else none)
     shown = settings.broker_url.rsplit("@", 1)[-1]
     if not _celery(settings).ok:
-        return DoctorFinding(
-            "broker", False, f"{shown} was not asked", "Mend first what stands at celery, above."
-        )
+        advice = "Mend first what stands at celery, above."
+        return DoctorFinding("broker", False, f"{shown} was not asked", advice)
     try:
         bootstrap.ping_broker(settings)
     except NoetlError as error:
@@ -167,8 +159,9 @@ def _tools(_: Settings) -> DoctorFinding:
     kinds = sorted(installed_kinds())
     if faults := load_errors():
         return DoctorFinding("tools", False, " ".join(faults), "Mend that package, or uninstall it.")
-    advice = "Install noetl so that its entry points are found."
-    return DoctorFinding("tools", bool(kinds), ", ".join(kinds), advice)
+    return DoctorFinding(
+        "tools", bool(kinds), ", ".join(kinds), "Install noetl so that its entry points are found."
+    )
 
 
 def _clocks(settings: Settings) -> DoctorFinding:
@@ -226,8 +219,9 @@ def _files(settings: Settings) -> DoctorFinding:
             "files", True, "no roots: see Files in docs/operations.md for what tasks may name"
         )
     if missing := [root for root in settings.file_roots if not root.is_dir()]:
-        advice = "Make it, or change NOETL_FILE_ROOTS."
-        return DoctorFinding("files", False, f"there is no directory {missing[0]}", advice)
+        return DoctorFinding(
+            "files", False, f"there is no directory {missing[0]}", "Make it, or change NOETL_FILE_ROOTS."
+        )
     below = f"below {', '.join(map(str, settings.file_roots))}"
     if settings.python_isolation == "sandbox":
         return DoctorFinding("files", True, below)

@@ -89,8 +89,13 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
 
 def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     """`completed, 2 errors passed over, 1 warning`."""
-    passed = count_text(errors_passed_over, "error{} passed over")
-    return ", ".join([status, *passed, *count_text(warnings_count, "warning{}")])
+    return ", ".join(
+        [
+            status,
+            *count_text(errors_passed_over, "error{} passed over"),
+            *count_text(warnings_count, "warning{}"),
+        ]
+    )
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")

@@ -53,7 +53,10 @@ class EventBatch:
 
 
 class FollowedExecution(Protocol):
-    """What `follow` needs of an execution."""
+    """What is followed, here or on a server."""
+
+    @property
+    def execution_id(self) -> str: ...
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to
@@ -61,6 +64,14 @@ class FollowedExecution(Protocol):
         ...
 
     def cancel(self, reason: str) -> None: ...
+
+    def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
+        """Chunks of the log of an execution behind a number, as the API shows them."""
+        ...
+
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        """The events behind a version that say that a child began, or has ended."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +92,10 @@ class LocalExecution:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
 
     def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
-        page = logs.page(self.rt, execution_id, LogFilter(), after, LOG_PAGE)
-        return [chunk_view(chunk) for chunk in page.chunks]
+        return [
+            chunk_view(chunk)
+            for chunk in logs.page(self.rt, execution_id, LogFilter(), after, LOG_PAGE).chunks
+        ]
 
     def calls(self, execution_id: str, after: int) -> Sequence[Event]:
         return inspect.events(self.rt, execution_id, after, types=CALLS)
@@ -90,14 +103,14 @@ class LocalExecution:
     def report(self) -> JsonMap:
         """With `last_lines`, where a step failed: what it had printed at last."""
         found = inspect.report(self.rt, self.execution_id).as_json()
-        error = failed_step(found)
+        error = find_failed_step(found)
         if error is None:
             return found
         where = LogFilter(error["step"], error.get("iteration"), error.get("attempt"))
         return {**found, "last_lines": logs.last_lines(self.rt, self.execution_id, where, LAST)}
 
 
-def failed_step(report: JsonMap) -> JsonMap | None:
+def find_failed_step(report: JsonMap) -> JsonMap | None:
     """The error of a report, where it is that of a step."""
     error: JsonMap | None = report.get("error")
     return error if error and error.get("step") is not None else None

@@ -49,9 +49,7 @@ def read_bytes(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
     if len(content) > _MOST:
-        raise BadRequest(
-            f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as files of its own."
-        )
+        raise BadRequest(f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as separate files.")
     return content
 
 
@@ -59,8 +57,7 @@ def directories_of(file: Path) -> tuple[Path, ...]:
     """Where relative names in a playbook start: its own directory, then that in which the command
     was started."""
     here = Path.cwd()
-    own = here if file == STDIN else file.absolute().parent
-    return tuple(dict.fromkeys((own, here)))
+    return (here,) if file == STDIN else tuple(dict.fromkeys((file.absolute().parent, here)))
 
 
 def _beside(path: Path) -> str:
@@ -113,23 +110,20 @@ def mapping_of(given: str, option: str) -> JsonMap:
     place = given[1:] if given.startswith("@") else option
     text = (read_text(Path(place)) if given.startswith("@") else given).strip()
     try:
-        return _checked_mapping(_parse_json(text), place)
+        return _parse_json(text, place)
     except (ValueError, RecursionError):
         return _yaml(text, place)
 
 
 def _json(text: str, place: str) -> JsonMap:
     try:
-        return _checked_mapping(_parse_json(text), place)
+        return _parse_json(text, place)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"{place} is not JSON: {error}.") from error
 
 
-def _parse_json(text: str) -> Json:
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _checked_mapping(value: Json, place: str) -> JsonMap:
+def _parse_json(text: str, place: str) -> JsonMap:
+    value = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
     return value

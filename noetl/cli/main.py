@@ -14,22 +14,14 @@ from typing import Any
 import click
 
 from noetl import __version__
-from noetl.cli.complaints import (
-    INTERRUPTED,
-    complain,
-    complain_of_file,
-    complain_of_usage,
-    hush,
-    report_internal_error,
-)
-from noetl.errors import NoetlError
+from noetl.cli.complaints import INTERRUPTED, hush, report_error
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
-    "down": ("noetl.cli.background:down", "Stop the stack that runs on this home."),
-    "status": ("noetl.cli.background:status", "Say whether a stack runs on this home, and how it is."),
+    "down": ("noetl.cli.up:down", "Stop the stack that runs on this home."),
+    "status": ("noetl.cli.up:status", "Say whether a stack runs on this home, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),
@@ -115,19 +107,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         # A terminal of another encoding, or a file's name that is no text, is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(None if argv is None else list(argv))
+        sys.exit(_run(None if argv is None else list(argv)))
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("Interrupted.", err=True)
-        code = INTERRUPTED
-    hush()
-    if "duckdb" in sys.modules:
-        # Its bindings complain on standard error of all that is left when they go.
-        gc.unfreeze()
-    else:
-        # The interpreter collects all modules on its way out, which takes a fifth of a second: the
-        # process ends, its memory is given back anyway.
-        gc.freeze()
-    sys.exit(code)
+        sys.exit(INTERRUPTED)
+    finally:
+        hush()
+        if "duckdb" in sys.modules:
+            # Its bindings complain on standard error of all that is left when they go.
+            gc.unfreeze()
+        else:
+            # The interpreter collects all modules on its way out, which takes a fifth of a second:
+            # the process ends, its memory is given back anyway.
+            gc.freeze()
 
 
 def _run(argv: list[str] | None) -> int:
@@ -135,17 +127,10 @@ def _run(argv: list[str] | None) -> int:
     color = False if os.environ.get("NO_COLOR") else None
     try:
         code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=color)
-    except click.ClickException as error:
-        return complain_of_usage(error)
-    except NoetlError as error:
-        return complain(error)
-    except OSError as error:
-        return complain_of_file(error)
     except click.exceptions.Abort:
         raise
     except Exception as error:  # noqa: BLE001
-        # A traceback says nothing to people who made no mistake.
-        return report_internal_error(error)
+        return report_error(error)
     return code if isinstance(code, int) else 0
 
 

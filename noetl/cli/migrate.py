@@ -38,12 +38,12 @@ def migrate(ctx: click.Context, files: tuple[Path, ...], write: bool, check: boo
         raise BadRequest("What comes on standard input cannot be written in place; leave out --write.")
     if len(files) > 1 and not (write or check):
         raise BadRequest("Several files cannot be printed as one; add --write, or --check.")
-    kinds = installed_kinds()
     # All are rewritten before the first is touched.
-    found = [(file, *_rewritten(file, kinds)) for file in files]
+    found = [(file, *_rewrite(file, installed_kinds())) for file in files]
     changed = [(file, text, places) for file, text, places in found if places]
     for file, text, places in changed if write or check else ():
-        click.echo(f"{file}: {_verb(check, places)}", err=not check)
+        number = "1 place" if places == 1 else f"{places} places"
+        click.echo(f"{file}: {'would change' if check else 'changed'} in {number}", err=not check)
         if write:
             _replace(file, text)
     if not (write or check):
@@ -51,18 +51,13 @@ def migrate(ctx: click.Context, files: tuple[Path, ...], write: bool, check: boo
     ctx.exit(FAILED if check and changed else 0)
 
 
-def _verb(check: bool, places: int) -> str:
-    number = "1 place" if places == 1 else f"{places} places"
-    return f"would change in {number}" if check else f"changed in {number}"
-
-
-def _rewritten(file: Path, kinds: Mapping[str, KindInfo]) -> tuple[str, int]:
+def _rewrite(file: Path, kinds: Mapping[str, KindInfo]) -> tuple[str, int]:
     """The text in its canonical form, and how many places of it changed."""
-    compiled = _compiled(read_bytes(file), file, kinds)
+    compiled = _compile(read_bytes(file), file, kinds)
     if not compiled.source.origins:
         return compiled.source.text, 0
-    text = _text(compiled)
-    again = _compiled(text, file, kinds)
+    text = _canonical_text(compiled)
+    again = _compile(text, file, kinds)
     if compiled.net is None or again.net is None or not same_net(compiled.net, again.net):
         raise NoetlError(
             f"{file} would mean something else in its canonical form, which is a defect of NoETL: "
@@ -73,14 +68,14 @@ def _rewritten(file: Path, kinds: Mapping[str, KindInfo]) -> tuple[str, int]:
     return text, told + compiled.respelled
 
 
-def _compiled(content: bytes | str, file: Path, kinds: Mapping[str, KindInfo]) -> Compiled:
+def _compile(content: bytes | str, file: Path, kinds: Mapping[str, KindInfo]) -> Compiled:
     compiled = compile_playbook(content, file=str(file), kinds=kinds)
     if compiled.net is None:
         raise PlaybookInvalid(f"{file} cannot be rewritten before its errors are mended.", compiled.problems)
     return compiled
 
 
-def _text(compiled: Compiled) -> str:
+def _canonical_text(compiled: Compiled) -> str:
     try:
         # ruamel.yaml is an extra.
         from noetl.dsl.read.canonical_text import canonical_text

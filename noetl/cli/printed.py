@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import click
 
-from noetl.cli.follow import LOG_PAGE, LocalExecution, failed_step
+from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.facts.children import ChildEnded, ChildRequested
@@ -62,20 +62,6 @@ def place_of(step: Json, iteration: Json) -> str:
     return f"{step}" if iteration is None else f"{step}[{iteration}]"
 
 
-class PrintedSource(Protocol):
-    """Where logs of executions are read."""
-
-    @property
-    def execution_id(self) -> str:
-        """The one that was asked for."""
-
-    def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
-        """Chunks behind a number, as the API shows them."""
-
-    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
-        """The events behind a version that say that a child began, or has ended."""
-
-
 @dataclass(slots=True)
 class _Member:
     """An execution whose log is read. `place` is where it was called from; `seen` and `version` are
@@ -108,7 +94,7 @@ class FamilyLog:
     """What an execution and those that it calls print. Lines of a child begin with the place of the
     call: `call[0] > step | text`."""
 
-    def __init__(self, source: PrintedSource) -> None:
+    def __init__(self, source: FollowedExecution) -> None:
         self._source = source
         self._top = _Member(source.execution_id)
 
@@ -141,7 +127,7 @@ class FamilyLog:
 class Verbose(ProgressView):
     """A progress that also shows what user code prints, as it comes."""
 
-    def __init__(self, progress: ProgressView, source: PrintedSource) -> None:
+    def __init__(self, progress: ProgressView, source: FollowedExecution) -> None:
         self._progress = progress
         #: Often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
@@ -178,7 +164,7 @@ class Verbose(ProgressView):
 
 def show_last_lines(report: JsonMap) -> None:
     """Shows what a failed step had printed at last, on standard error."""
-    lines, error = report.get("last_lines"), failed_step(report)
+    lines, error = report.get("last_lines"), find_failed_step(report)
     if not lines or error is None:
         return
     click.echo(f"The last lines that step {error['step']} printed:", err=True)

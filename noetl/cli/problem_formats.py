@@ -12,7 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from noetl import __version__
-from noetl.dsl.problems import MEANING, Code, Problem, severity_of
+from noetl.dsl.problems import MEANING, Problem, severity_of
 from noetl.facts.json import Json, JsonMap
 
 #: What XML cannot hold, even escaped.
@@ -41,14 +41,13 @@ def _all(checked: Sequence[CheckedFile]) -> list[Problem]:
     return [problem for one in checked for problem in one.problems]
 
 
-def _dumped(value: Json) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
 def as_json(checked: Sequence[CheckedFile]) -> str:
     """`{ok, problems: [{file, line, column, severity, code, path, message, hint}]}`."""
-    ok = not any(one.errors for one in checked)
-    return _dumped({"ok": ok, "problems": [problem.as_json() for problem in _all(checked)]})
+    report = {
+        "ok": not any(one.errors for one in checked),
+        "problems": [problem.as_json() for problem in _all(checked)],
+    }
+    return json.dumps(report, indent=2, ensure_ascii=False)
 
 
 # --- SARIF ---------------------------------------------------------------------------------------
@@ -58,30 +57,37 @@ def as_sarif(checked: Sequence[CheckedFile]) -> str:
     """A log of SARIF 2.1.0 with one run; its rules are the codes that occur."""
     problems = _all(checked)
     codes = sorted({problem.code for problem in problems})
-    rules = [_rule(code) for code in codes]
-    driver: JsonMap = {"name": "NoETL", "version": __version__, "rules": rules}
+    driver: JsonMap = {
+        "name": "NoETL",
+        "version": __version__,
+        "rules": [
+            {
+                "id": str(code),
+                "shortDescription": {"text": MEANING[code]},
+                "help": {"text": f"noetl validate --explain {code}"},
+                "defaultConfiguration": {"level": severity_of(code)},
+            }
+            for code in codes
+        ],
+    }
     run: JsonMap = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_result(problem, codes.index(problem.code)) for problem in problems],
     }
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return _dumped({"$schema": schema, "version": "2.1.0", "runs": [run]})
-
-
-def _rule(code: Code) -> JsonMap:
-    return {
-        "id": str(code),
-        "shortDescription": {"text": MEANING[code]},
-        "help": {"text": f"noetl validate --explain {code}"},
-        "defaultConfiguration": {"level": severity_of(code)},
-    }
+    return json.dumps(
+        {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]},
+        indent=2,
+        ensure_ascii=False,
+    )
 
 
 def _result(problem: Problem, rule: int) -> JsonMap:
-    region = {"startLine": problem.line, "startColumn": problem.column}
     location: dict[str, Json] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(problem.file)}, "region": region}
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(problem.file)},
+            "region": {"startLine": problem.line, "startColumn": problem.column},
+        }
     }
     if problem.path:
         location["logicalLocations"] = [{"fullyQualifiedName": problem.path}]
@@ -118,16 +124,13 @@ def _command(problem: Problem) -> str:
         "col": problem.column,
         "title": f"NoETL {problem.code}",
     }
-    said = ",".join(f"{key}={_property(str(value))}" for key, value in places.items())
+    values = {key: _data(str(value)) for key, value in places.items()}
+    said = ",".join(f"{key}={value.replace(':', '%3A').replace(',', '%2C')}" for key, value in values.items())
     return f"::{problem.severity} {said}::{_data(_sentence(problem))}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 # --- JUnit ---------------------------------------------------------------------------------------

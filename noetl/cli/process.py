@@ -31,8 +31,7 @@ def open_runtime(base_dir: Path | None = None) -> Iterator[Runtime]:
     settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
-    directories = () if base_dir is None else (base_dir,)
-    files = settings.file_policy(directories, started_by_user=True)
+    files = settings.file_policy(() if base_dir is None else (base_dir,), started_by_user=True)
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), files=files)
     try:
         yield rt

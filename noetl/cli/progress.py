@@ -46,90 +46,104 @@ class StepsProgress:
     def __init__(self) -> None:
         self.lines: dict[str, StepProgress] = {}
 
-    def on(self, event: Event) -> StepProgress | None:
-        """Folds the event; the line that it changed, or None."""
-        step = event.draft.step
+    def on(self, event: Event) -> str | None:
+        """Folds the event; what is worth a line of it, or None."""
+        step, iteration = event.draft.step, event.draft.iteration
         if step is None:
             return None
         line = self.lines.setdefault(step, StepProgress())
+        place = step if iteration is None else f"{step}[{iteration}]"
         match event.fact:
             case e.StepScheduled():
-                line.status, line.note, line.took = "running", "", None
-                line.runs += 1
-                line.total, line.ended, line.since = None, 0, time.monotonic()
-                line.called.clear()
-                line.failed = {}
+                _restart(line)
+                text = "started" if line.runs == 1 else f"started (run {line.runs})"
             case e.LoopStarted(count=count, cursor=cursor):
                 line.total, line.grows = count, cursor
+                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
             case e.LoopClaimed(count=count):
                 line.total = (line.total or 0) + count
                 return None  # reported by those that have ended
-            case e.IterationDone():
-                line.ended += 1
-            case e.IterationFailed(error=error):
-                line.ended += 1
-                line.failed[event.draft.iteration or 0] = error
+            case e.IterationDone() | e.IterationFailed():
+                text = _note_iteration(line, event.fact, iteration or 0)
             case e.AttemptFailed(error=error):
-                line.note = (
-                    f"attempt {event.draft.attempt} failed{_of_item(error)}: {_one_line(error.message)}"
-                )
+                why = f"{_of_item(error)}: {_one_line(error.message)}"
+                step, text = place, f"attempt {event.draft.attempt} failed{why}"
+                line.note = text
             case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
-                return _note_passed_error(line, event.fact)
+                step, text = place, _note_passed_error(line, event.fact)
             case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
-                return _note_move(line, event.fact)
+                text = _note_move(line, event.fact)
             case _:
-                return _note_end(line, event.fact)
-        return line
+                text = _note_end(line, event.fact)
+        return f"{step}: {text}" if text else None
 
 
-def _note_passed_error(
-    line: StepProgress, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed
-) -> StepProgress | None:
-    """The line, where its step goes on after the error."""
+def _restart(line: StepProgress) -> None:
+    line.status, line.note, line.took = "running", "", None
+    line.runs += 1
+    line.total, line.ended, line.since = None, 0, time.monotonic()
+    line.called.clear()
+    line.failed = {}
+
+
+def _note_iteration(line: StepProgress, fact: e.IterationDone | e.IterationFailed, number: int) -> str:
+    """Worth a line is every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so
+    on."""
+    line.ended += 1
+    if isinstance(fact, e.IterationFailed):
+        line.failed[number] = fact.error
+    if line.grows:
+        is_worth_a_line = line.ended % 10 ** (len(str(line.ended)) - 1) == 0
+    else:
+        total = line.total or 1
+        is_worth_a_line = line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
+    failed = f", {len(line.failed)} failed" if line.failed else ""
+    return f"{line.ended} of {line.total}{failed}" if is_worth_a_line else ""
+
+
+def _note_passed_error(line: StepProgress, fact: e.TaskFailed | e.TaskItemFailed | e.TaskCallFailed) -> str:
     line.passed = line.passed.after_task(fact)
     if isinstance(fact, e.TaskFailed) and fact.fatal:
-        return None
+        return ""
     line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
-    return line if line.passed.count <= ERRORS_SHOWN else None
+    return line.note if line.passed.count <= ERRORS_SHOWN else ""
 
 
 def _of_item(error: ErrorInfo) -> str:
     return f" with item {error.item_text}" if error.item_text else ""
 
 
-def _note_move(
-    line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested
-) -> StepProgress | None:
-    """A step leaves its worker, or comes back."""
+def _note_move(line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> str:
     match fact:
         case e.StepSuspended(child=e.ChildCall(path=path)):
             line.status, line.note = "waiting", f"waits for playbook {path}"
-            return None  # reported when the child is there
+            return ""  # reported when the child is there
         case e.StepSuspended(due_at=due):
             line.status, line.note = "waiting", f"until {due}" if due else "waiting"
+            return f"waiting: {line.note}"
         case e.StepResumed():
             line.status, line.note = "running", ""
-            return None
+            return ""
         case e.ChildRequested():
             return _note_call(line, fact)
         case _:
             assert_never(fact)
-    return line
 
 
-def _note_call(line: StepProgress, fact: e.ChildRequested) -> StepProgress | None:
+def _note_call(line: StepProgress, fact: e.ChildRequested) -> str:
     """A loop may call thousands: each path is reported once."""
     if line.total is None:
         verb = "calls" if fact.detached else "waits for"
         line.note = f"{verb} playbook {fact.path} (execution {fact.child_id})"
-        return line
+        return line.note
     line.note = f"calls playbook {fact.path}"
-    known = fact.path in line.called
+    is_known = fact.path in line.called
     line.called.add(fact.path)
-    return None if known else line
+    return "" if is_known else line.note
 
 
-def _note_end(line: StepProgress, fact: e.Fact) -> StepProgress | None:
+def _note_end(line: StepProgress, fact: e.Fact) -> str:
+    """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
     match fact:
         case e.StepDone():
             if line.failed:
@@ -142,9 +156,11 @@ def _note_end(line: StepProgress, fact: e.Fact) -> StepProgress | None:
         case e.StepCancelled(reason=reason):
             line.status, line.note = "cancelled", reason
         case _:
-            return None
+            return ""
     line.took = time.monotonic() - line.since
-    return line
+    if line.status != "done":
+        return line.status + (f": {line.note}" if line.note else "")
+    return f"done, {line.note}, in {line.took:.2f} s" if line.note else f"done in {line.took:.2f} s"
 
 
 def _one_line(text: str) -> str:
@@ -170,22 +186,6 @@ class ProgressView:
         """Shows that time passes."""
 
 
-def _describe_end(line: StepProgress) -> str:
-    """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
-    if line.status != "done" or line.took is None:
-        return line.status + (f": {line.note}" if line.note else "")
-    return f"done, {line.note}, in {line.took:.2f} s" if line.note else f"done in {line.took:.2f} s"
-
-
-def _is_worth_a_line(line: StepProgress) -> bool:
-    """Every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so on."""
-    if line.grows:
-        step = int(10 ** (len(str(line.ended)) - 1))
-        return line.ended % step == 0
-    total = line.total or 1
-    return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
-
-
 class PlainProgress(ProgressView):
     """One line for each thing worth saying; loops get one at every tenth of their items, or less
     and less often."""
@@ -196,35 +196,11 @@ class PlainProgress(ProgressView):
         self._steps = StepsProgress()
 
     def on(self, event: Event) -> None:
-        line = self._steps.on(event)
-        if line is None or event.draft.step is None:
-            return
-        name = event.draft.step
-        match event.fact:
-            case e.AttemptFailed() | e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
-                name += f"[{event.draft.iteration}]" if event.draft.iteration is not None else ""
-                text = line.note
-            case e.StepScheduled():
-                text = "started" if line.runs == 1 else f"started (run {line.runs})"
-            case e.IterationDone() | e.IterationFailed():
-                if not _is_worth_a_line(line):
-                    return
-                text = f"{line.ended} of {line.total}" + (
-                    f", {len(line.failed)} failed" if line.failed else ""
-                )
-            case e.ChildRequested():
-                text = line.note
-            case e.LoopStarted(count=count, cursor=cursor):
-                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
-            case _:
-                text = _describe_end(line)
-        self._write(f"{name}: {text}\n")
-
-    def _write(self, text: str) -> None:
-        if self._closed:
+        text = self._steps.on(event)
+        if text is None or self._closed:
             return
         try:
-            self._stream.write(text)
+            self._stream.write(f"{text}\n")
             self._stream.flush()
         except OSError:
             # The reader (`2>&1 | head`) has gone. The execution goes on.

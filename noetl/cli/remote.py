@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from noetl.cli.complaints import warn, warn_of_playbook
-from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, failed_step, follow
+from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, find_failed_step, follow
 from noetl.cli.printed import Verbose
 from noetl.cli.progress import ProgressView
 from noetl.cli.services import queues_of
@@ -72,7 +72,7 @@ class RemoteExecution:
     def report(self) -> JsonMap:
         """With `last_lines`, where a step failed: what it had printed at last."""
         found = self.client.report(self.execution_id)
-        error = failed_step(found)
+        error = find_failed_step(found)
         if error is None:
             return found
         where = {name: error.get(name) for name in ("step", "iteration", "attempt")}
@@ -115,7 +115,7 @@ def _warn_of_waiting(client: Client, content: str) -> None:
     except PlaybookInvalid:
         # The server took it: it has tools that are not installed here.
         return
-    for queue in sorted(_unserved_queues(client, queues_of(net))):
+    for queue in sorted(_find_unserved(client, queues_of(net))):
         steps = ", ".join(step.name for step in net.transitions if step.calls and step.queue == queue)
         warn(
             f"no worker of that server serves the queue {queue}, and {steps} would wait there until one "
@@ -123,7 +123,7 @@ def _warn_of_waiting(client: Client, content: str) -> None:
         )
 
 
-def _unserved_queues(client: Client, queues: set[str]) -> set[str]:
+def _find_unserved(client: Client, queues: set[str]) -> set[str]:
     """Those that no worker serves; workers that are about to start have a moment."""
     give_up = time.monotonic() + WORKERS_S
     while True:

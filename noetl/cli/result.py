@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Protocol
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from noetl.cli.inputs import as_json_option, json_out
 from noetl.cli.process import open_runtime
 from noetl.cli.remote import connect
-from noetl.cli.result_sql import query
 from noetl.cli.tables import table
 from noetl.client import Client
 from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.facts.reference import Lazy
+from noetl.results.tables import rows_of, text
 from noetl.usecases import results
+from noetl.usecases.ports import Results
 from noetl.usecases.runtime import Runtime
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Ending of a reference → how DuckDB reads such a file.
+_READERS: Final = {
+    ".parquet": "read_parquet({})",
+    ".ndjson": "read_json({}, format = 'newline_delimited')",
+    ".csv": "read_csv({})",
+}
+_MEMORY: Final = "1GB"
 
 server_option = click.option("--server", metavar="URL", help="Ask a running server instead.")
 
@@ -95,7 +110,7 @@ def sql(ref: str, sql: str, as_json: bool) -> None:
     """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing
     else."""
     with open_runtime() as rt:
-        rows = query(rt.results, results.reference_of(_full_reference(ref)), sql)
+        rows = _query(rt.results, results.reference_of(_full_reference(ref)), sql)
     _show(rows, as_json=as_json)
 
 
@@ -138,7 +153,7 @@ def _full_reference(ref: str) -> str:
     return STORE + ref.removeprefix("results/")
 
 
-def _save(source: _ResultReader, ref: str, target: Path) -> None:
+def _save(source: _LocalResults | _RemoteResults, ref: str, target: Path) -> None:
     """All of it or nothing: a file that is there is whole."""
     draft = target.with_name(f".{target.name}.part")
     try:
@@ -171,21 +186,8 @@ def _cell(value: Json) -> Json:
 # --- the store of the settings, or that of a server ---
 
 
-class _ResultReader(Protocol):
-    """Where results are fetched from."""
-
-    def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
-        """The first items of a list, and its length."""
-
-    def text(self, ref: str) -> Iterator[str]:
-        """The JSON of the whole value, in pieces."""
-
-    def save(self, ref: str, target: Path) -> None:
-        """Writes the bytes that were kept; of a value its JSON."""
-
-
 @contextlib.contextmanager
-def _open_source(server: str | None) -> Iterator[_ResultReader]:
+def _open_source(server: str | None) -> Iterator[_LocalResults | _RemoteResults]:
     if server is not None:
         with connect(server) as client:
             yield _RemoteResults(client)
@@ -195,8 +197,6 @@ def _open_source(server: str | None) -> Iterator[_ResultReader]:
 
 
 class _LocalResults:
-    """The store of the settings."""
-
     def __init__(self, rt: Runtime) -> None:
         self._results = rt.results
 
@@ -218,8 +218,6 @@ class _LocalResults:
 
 
 class _RemoteResults:
-    """The store of a server."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
 
@@ -235,3 +233,64 @@ class _RemoteResults:
     def save(self, ref: str, target: Path) -> None:
         with target.open("wb") as file:
             file.writelines(self._client.download(ref, raw=True))
+
+
+# --- SQL over one result ---
+
+
+def _query(kept: Results, reference: JsonMap, sql: str) -> list[dict[str, Json]]:
+    """The rows that `sql` yields over the table `result`, within bounds of memory; nothing else can
+    be reached. Raises BadRequest where DuckDB refuses, NotFound where the result is gone."""
+    import duckdb  # the driver takes 90 ms, which other commands do without
+
+    with (
+        TemporaryDirectory(prefix="noetl-sql-") as scratch,
+        _table_file(kept, reference, scratch) as path,
+    ):
+        try:
+            with _open_confined(path, scratch) as connection:
+                return rows_of(connection.execute(sql))
+        except duckdb.Error as error:
+            raise BadRequest(f"The query cannot be run: {str(error).strip()}") from error
+
+
+@contextlib.contextmanager
+def _open_confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
+    """A database that sees one file, as `result`."""
+    import duckdb  # see `_query`
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "temp_directory": scratch,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+    }
+    reader = _READERS[path.suffix].format(text(str(path)))
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE VIEW result AS SELECT * FROM {reader}")  # noqa: S608 - quoted
+        connection.execute(f"SET allowed_paths = [{text(str(path))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+@contextlib.contextmanager
+def _table_file(kept: Results, reference: JsonMap, scratch: str) -> Iterator[Path]:
+    """A file that DuckDB can read, with the rows of the result; any value that is not a list is
+    one row."""
+    if PurePosixPath(reference["ref"]).suffix in _READERS:
+        with kept.file(reference) as path:
+            yield path
+        return
+    value = kept.load(reference)
+    items = itertools.chain.from_iterable(value.pages()) if isinstance(value, Lazy) else value
+    path = Path(scratch, "result.ndjson")
+    with path.open("w", encoding="utf-8") as out:
+        for item in items if isinstance(value, Lazy | list) else [value]:
+            row = item if isinstance(item, dict) else {"value": item}
+            out.writelines(results.json_of(row, kept.load))
+            out.write("\n")
+    yield path

@@ -94,8 +94,9 @@ def run(
         with _run_in_process(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
-            directories = tuple(map(str, directories_of(file)))
-            request = StartRequest(row.path, row.version, given, over, directories=directories)
+            request = StartRequest(
+                row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
+            )
             execution = LocalExecution(rt, start(rt, request).execution_id)
             with Verbose(progress, execution) if verbose else progress as shown:
                 _follow(execution, shown, wait=wait)
@@ -143,14 +144,14 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
     """
     with suppress(BrokenPipeError):
         if as_json:
-            click.echo(json.dumps(documented_report(report), ensure_ascii=False, indent=2))
+            click.echo(json.dumps(select_documented(report), ensure_ascii=False, indent=2))
         else:
             _describe(report, file)
         return
     hush()
 
 
-def documented_report(report: JsonMap) -> JsonMap:
+def select_documented(report: JsonMap) -> JsonMap:
     """The shape that `--json` promises: these keys and no others, but for what an error knows
     besides."""
     steps = {

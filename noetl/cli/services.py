@@ -37,6 +37,9 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
     """What follows `python -m gunicorn` for the API server: a thread for each request that is
     answered or waits, as NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
     threads = requests + streams
+    # gunicorn from 25.1 opens a control socket in the user's home, the same for all servers: two
+    # stacks would fight for it.
+    release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
         *("noetl.wsgi:app", "--bind", bind, "--name", "noetl: server"),
@@ -44,15 +47,8 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
         *("--logger-class", "noetl.api.server_log.ServerLog"),
-        *_without_control_socket(),
+        *(["--no-control-socket"] if release >= (25, 1) else ()),
     ]
-
-
-def _without_control_socket() -> list[str]:
-    """gunicorn from 25.1 opens one in the user's home, the same for all servers: two stacks would
-    fight for it."""
-    release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
-    return ["--no-control-socket"] if release >= (25, 1) else []
 
 
 def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str]:

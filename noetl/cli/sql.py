@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
+import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, cast, get_args
@@ -20,7 +19,7 @@ from noetl.cli.tables import table
 from noetl.errors import BadRequest
 from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write_export
-from noetl.exports.manifest import Format
+from noetl.exports.folder import Format
 from noetl.exports.query import QueryAnswer, answer_query
 from noetl.facts.json import Json
 from noetl.projection.tables import TABLES
@@ -70,22 +69,11 @@ def _show(answer: QueryAnswer, as_json: bool, as_csv: bool) -> None:
     if as_json:
         json_out([dict(zip(answer.columns, row, strict=True)) for row in rows])
     elif as_csv:
-        _csv(answer.columns, rows)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(map(_text, row) for row in rows)
     else:
         table(answer.columns, ([_text(value) for value in row] for row in rows))
-
-
-def _csv(columns: Sequence[str], rows: Iterator[list[Json]]) -> None:
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(["" if value is None else _text(value) for value in row])
-        if line.tell() > 65_536:
-            click.echo(line.getvalue(), nl=False)
-            line.seek(0)
-            line.truncate()
-    click.echo(line.getvalue(), nl=False)
 
 
 def _cell(value: Any) -> Json:

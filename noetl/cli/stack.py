@@ -15,13 +15,13 @@ from pathlib import Path
 import click
 
 from noetl import bootstrap
-from noetl.cli.broker import Broker, choose
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow, progress_for
 from noetl.cli.inputs import directories_of
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
+from noetl.cli.stack_settings import Broker, choose_broker
 from noetl.cli.supervisor import Service, Supervisor
 from noetl.client import Client
 from noetl.config import Settings
@@ -83,15 +83,10 @@ class Stack:
 
     def serve(self) -> None:
         """Looks after the services until a signal stops it."""
-        stopping = False
         self.serving = True
-
-        def stop(*_: object) -> None:
-            nonlocal stopping
-            stopping = True
-
-        handle_signals(stop, *STOP_SIGNALS)
-        while not stopping:
+        received: list[int] = []
+        handle_signals(lambda number, _: received.append(number), *STOP_SIGNALS)
+        while not received:
             self.supervisor.tend()
             write_note(self.settings.home_dir, self.note())
             time.sleep(0.2)
@@ -140,7 +135,7 @@ def _is_healthy(client: Client) -> bool:
         return False
 
 
-def queues_named(files: Mapping[Path, str]) -> set[str]:
+def find_queues(files: Mapping[Path, str]) -> set[str]:
     """The queues that playbooks name, and those that they call as far as these are files."""
     found = set[str]()
     for file, text in files.items():
@@ -204,7 +199,7 @@ def run_stack(
     """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides
     those of the installed tools. Raises Unavailable, and ConfigError where Celery's settings
     contradict NoETL's."""
-    broker = choose(settings)
+    broker = choose_broker(settings)
     _check_broker(broker, settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     bootstrap.check_celery(settings)

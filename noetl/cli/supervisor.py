@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 import click
 
@@ -38,19 +37,6 @@ GRACE_S = 8.0
 QUIET_S = 1.5
 
 
-class ServiceProcess(Protocol):
-    """The part of `subprocess.Popen` that is needed here."""
-
-    pid: int
-    returncode: int | None
-
-    def poll(self) -> int | None: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-
 @dataclass(slots=True)
 class Service:
     """One child: `python -m module argv` where `module` is set, else the program `argv[0]`."""
@@ -59,7 +45,7 @@ class Service:
     argv: Sequence[str]
     log: Path
     module: str | None = None
-    process: ServiceProcess | None = None
+    process: ForkedProcess | subprocess.Popen[bytes] | None = None
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 

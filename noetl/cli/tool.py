@@ -27,6 +27,7 @@ from noetl.pipeline.deadline import begun
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import configure
 from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, queue_and_effects
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -84,15 +85,17 @@ def _load(kind: str) -> type[Tool]:
 
 def _describe(manual: Manual, origin: str) -> None:
     out = click.HelpFormatter(max_width=100)
-    out.write(f"{manual.kind} ({origin})\n\n{_plain(manual.about)}\n\n{queue_and_effects(manual)}\n\n")
+    out.write(
+        f"{manual.kind} ({origin})\n\n{_without_links(manual.about)}\n\n{queue_and_effects(manual)}\n\n"
+    )
     if manual.keys:
         with out.section("Keys"):
             out.write_dl([(key.name, _meaning(key)) for key in manual.keys])
     for group in manual.one_of:
         out.write(f"\nOne of them is needed: {', '.join(group)}.\n")
     for title, text in (
-        ("Result", _plain(manual.result)),
-        ("Errors", _plain(manual.errors)),
+        ("Result", _without_links(manual.result)),
+        ("Errors", _without_links(manual.errors)),
         ("Example", manual.example),
     ):
         if text:
@@ -105,11 +108,10 @@ def _meaning(key: ManualKey) -> str:
     default = default_of(key)
     shown = {"required": "required", "-": ""}.get(default, f"default {default}")
     about = ", ".join(part for part in (key.type.replace("`", ""), shown) if part)
-    return f"{_plain(key.description)} ({about})"
+    return f"{_without_links(key.description)} ({about})"
 
 
-def _plain(text: str) -> str:
-    """Markdown without the places that its links lead to."""
+def _without_links(text: str) -> str:
     return _LINK.sub(r"\1", text)
 
 
@@ -148,7 +150,7 @@ def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | N
     )
     found = _load(kind)
     try:
-        registry.configure(found.declaration, given)
+        configure(found.declaration, given)
     except ToolError as error:
         raise BadRequest(error.message) from error
     if "{{" in json.dumps([given, inputs]):
@@ -197,7 +199,7 @@ def call_tool(tools: ToolPort, call: Call) -> Outcome:
         while not isinstance(came := _call_once(tools, call), Outcome):
             if not isinstance(came, Later):
                 raise BadRequest(
-                    f"A call of kind '{call.kind}' asks for an execution of its own; try it with `noetl run`."
+                    f"A call of kind '{call.kind}' asks for another execution; try it with `noetl run`."
                 )
             left = deadline.left()
             time.sleep(came.seconds if left is None else min(came.seconds, left))

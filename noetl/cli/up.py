@@ -1,25 +1,44 @@
-"""`noetl up`: the whole stack on one machine."""
+"""`noetl up`, `down` and `status`: the whole stack on one machine."""
 
 from __future__ import annotations
 
+import os
 import signal
-import socket
-from collections.abc import Collection
-from dataclasses import replace
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
-from noetl.api.guards import is_loopback
-from noetl.cli.background import announce, start_detached
-from noetl.cli.inputs import complete_file, directories_of, overrides_of, payload_of, read_text
+from noetl.cli.complaints import word
+from noetl.cli.inputs import (
+    as_json_option,
+    complete_file,
+    json_out,
+    overrides_of,
+    payload_of,
+    read_text,
+)
 from noetl.cli.process import handle_signals
+from noetl.cli.remote import connect
 from noetl.cli.run import EXIT, show
-from noetl.cli.stack import queues_named, run_stack
+from noetl.cli.stack import find_queues, run_stack
+from noetl.cli.stack_settings import stack_settings
 from noetl.config import Settings
 from noetl.dispatch.titles import name_process
-from noetl.errors import ConfigError
-from noetl.store.running import hold_home
+from noetl.errors import Conflict, NoetlError, Unavailable
+from noetl.facts.json import Json
+from noetl.store.running import RunningStack, find, hold_home, is_held
+
+#: Seconds that a stack may take to stop: its running tasks have eight of them.
+STOP_S: Final = 30.0
+_PAUSE_S: Final = 0.05
+#: Lines of its log that are shown of a stack that did not come up.
+_LINES: Final = 20
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -95,22 +114,25 @@ def up(
             raise click.UsageError("--run waits for its playbooks; leave out --detach.", ctx)
         given = {"--host": host, "--port": port, "--queues": queues or None, "--concurrency": concurrency}
         options = [f"{name}={value}" for name, value in given.items() if value is not None]
-        announce(start_detached(_make_home(), [*options, "--flower" if flower else "--no-flower"]))
+        options.append("--flower" if flower else "--no-flower")
+        _announce(_start_detached(Settings.from_env().make_home(), options))
         click.echo("`noetl status` says how it is, `noetl down` stops it.")
         return
     handle_signals(_leave, signal.SIGTERM, signal.SIGHUP)
     texts = {file: read_text(file) for file in files}
     # Errors of one are reported under its name, before anything is started.
-    more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
+    more = find_queues(texts) | {queue for queue in queues.split(",") if queue}
     values, over = payload_of(payload), overrides_of(overrides)
     name_process("up")
     with (
         # A stack that holds the home is reported before its port.
-        hold_home(_make_home()),
-        run_stack(_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more) as stack,
+        hold_home(Settings.from_env().make_home()),
+        run_stack(
+            stack_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more
+        ) as stack,
     ):
         if not files:
-            announce(stack.note())
+            _announce(stack.note())
             click.echo("Ctrl-C stops everything.")
             stack.serve()
             return
@@ -130,45 +152,125 @@ def _leave(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _settings(host: str | None, port: int | None, files: Collection[Path]) -> Settings:
-    settings = Settings.from_env()
-    settings = replace(settings, home=settings.home_dir, host=host or settings.host)
-    settings = with_files(settings, files)
-    wanted = settings.port if port is None else port
-    free = _find_port(settings.host, wanted)
-    if free is None and port is None and files:
-        free = _find_port(settings.host, 0)
-    if free is None:
-        raise ConfigError(f"Port {wanted} is in use; give another with --port, or --port 0 for a free one.")
-    flower = _find_port(settings.host, settings.flower_port) or _find_port(settings.host, 0)
-    return replace(settings, port=free, flower_port=flower or 0)
+# --- a stack in the background ---
 
 
-def _find_port(host: str, port: int) -> int | None:
-    """`port` where it is free, else None; for 0 any that is free."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            if port:
-                return None
-            raise
-        return int(probe.getsockname()[1])
+def _start_detached(home: Path, options: Sequence[str]) -> RunningStack:
+    """Starts `noetl up` in another session, and returns once it answers. Raises Conflict where one
+    runs already, Unavailable where it does not answer."""
+    if is_held(home):
+        raise Conflict(f"A stack runs on {home} already; `noetl status` says where, `noetl down` stops it.")
+    log = home / "logs" / "up.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "noetl", "up", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        return _wait_until_up(process, home, log)
+    except BaseException:
+        process.terminate()
+        raise
 
 
-def with_files(settings: Settings, playbooks: Collection[Path]) -> Settings:
-    """A stack that only this machine reaches works for its user; the directories of `--run` are
-    roots where there are any."""
-    if not settings.files and is_loopback(settings.host):
-        settings = replace(settings, files="user")
-    if not settings.file_roots:
-        return settings
-    named = [one for file in playbooks for one in directories_of(file)]
-    return replace(settings, file_roots=tuple(dict.fromkeys((*settings.file_roots, *named))))
+def _wait_until_up(process: subprocess.Popen[bytes], home: Path, log: Path) -> RunningStack:
+    while process.poll() is None:
+        running = find(home)
+        if running is not None and running.pids["up"] == process.pid:
+            return running
+        time.sleep(_PAUSE_S)
+    last = "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:])
+    raise Unavailable(f"`noetl up` ended with exit code {process.returncode}; its log is {log}:\n{last}")
 
 
-def _make_home() -> Path:
-    settings = Settings.from_env()
-    settings.make_home()
-    return settings.home_dir
+def _announce(stack: RunningStack) -> None:
+    """Says where the parts of a stack are."""
+    click.echo(f"NoETL is up: {stack.api} (API document: {stack.api}/api/openapi.json)")
+    if stack.flower is not None:
+        click.echo(f"Flower:      {stack.flower}")
+    click.echo(f"Database:    {stack.database}")
+    click.echo(f"Broker:      {stack.broker_about}")
+    click.echo(f"Logs:        {stack.logs}")
+
+
+@click.command(epilog="Example: noetl down")
+def down() -> None:
+    """Stop the stack that `noetl up` runs on this home.
+
+    Running tasks have eight seconds to end; what does not end is run again by the next `noetl up`.
+    """
+    home = Settings.from_env().home_dir
+    stack = find(home)
+    if stack is None and is_held(home):
+        raise Conflict(f"The stack on {home} is just starting or stopping; try again in a moment.")
+    if stack is None:
+        click.echo(f"Nothing runs on {home}.")
+        return
+    pid = stack.pids["up"]
+    os.kill(pid, signal.SIGTERM)
+    give_up = time.monotonic() + STOP_S
+    while is_held(home) or _is_alive(pid):
+        if time.monotonic() > give_up:
+            raise Unavailable(f"The stack does not end within {STOP_S:g} s; `kill -9 {pid}` ends it at once.")
+        time.sleep(_PAUSE_S)
+    click.echo(f"Stopped {stack.api}.")
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether that process still runs: the last thing that it does is to release its lock."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@click.command(epilog="Example: noetl status --json")
+@as_json_option
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Say whether a stack runs on this home, where, and how it is. Exit code 1 where it is not
+    well."""
+    home = Settings.from_env().home_dir
+    stack = find(home)
+    if stack is None:
+        # It holds the home from the first moment on, and writes where it is when it answers.
+        is_changing = is_held(home)
+        if as_json:
+            json_out({"running": False, "starting_or_stopping": is_changing, "home": str(home)})
+        elif is_changing:
+            click.echo(f"The stack on {home} is just starting or stopping.")
+        else:
+            click.echo(f"Nothing runs on {home}; `noetl up` starts a stack.")
+        ctx.exit(1)
+    health = _health(stack)
+    if as_json:
+        # Without the URL of the broker, which may hold a password.
+        parts = {name: value for name, value in asdict(stack).items() if name != "broker_about"}
+        parts["broker"] = stack.broker_about
+        json_out({"running": True, "home": str(home), **parts, "health": health})
+    else:
+        _describe(stack, health)
+    ctx.exit(0 if health["status"] == "ok" else 1)
+
+
+def _health(stack: RunningStack) -> dict[str, Json]:
+    """What the API reports; `down` where it does not answer."""
+    try:
+        with connect(stack.api) as client:
+            return dict(client.health())
+    except NoetlError as error:
+        return {"status": "down", "api": {"status": "down", "detail": error.message}}
+
+
+def _describe(stack: RunningStack, health: dict[str, Json]) -> None:
+    _announce(stack)
+    click.echo("Processes:   " + ", ".join(f"{name} {pid}" for name, pid in stack.pids.items()))
+    for part, found in health.items():
+        if isinstance(found, dict) and found["status"] == "down":
+            click.echo(f"{word('down', 'red')}: {part}: {found.get('detail', '')}")
+    click.echo(f"Health:      {health['status']}")

@@ -129,8 +129,9 @@ def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
     that."""
     if wait_s > 0:
         params = {**request.params, "wait": f"{wait_s:g}"}
-        timeout_s = request.timeout_s + wait_s
-        reply = yield from send(Request("GET", request.path, params, timeout_s=timeout_s, again=False))
+        reply = yield from send(
+            Request("GET", request.path, params, timeout_s=request.timeout_s + wait_s, again=False)
+        )
         if reply.status not in PASSING:
             return read(reply)
     return (yield from ask(request))

@@ -93,12 +93,6 @@ class EventPage:
     idle: bool
     next: int | None
 
-    @classmethod
-    def of(cls, said: JsonMap) -> EventPage:
-        """The page that the API answered so."""
-        events = [Event.of(one) for one in said["events"]]
-        return cls(events, said["status"], said["version"], said["idle"], said["next"])
-
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
@@ -124,11 +118,6 @@ class LogPage:
     chunks: list[LogChunk]
     status: str
     next: int | None
-
-    @classmethod
-    def of(cls, said: JsonMap) -> LogPage:
-        """The page that the API answered so."""
-        return cls([LogChunk.of(one) for one in said["chunks"]], said["status"], said["next"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,17 @@ from noetl.client.core import (
     send,
 )
 from noetl.client.core import execution_path as path_of
-from noetl.client.model import BatchItem, EventPage, LogPage, Registered, Result, ResultPage, Started
+from noetl.client.model import (
+    BatchItem,
+    Event,
+    EventPage,
+    LogChunk,
+    LogPage,
+    Registered,
+    Result,
+    ResultPage,
+    Started,
+)
 from noetl.errors import NoetlError
 from noetl.facts.json import Json, JsonMap
 
@@ -150,8 +160,7 @@ def run(
 ) -> Operation[Json]:
     """Starts, waits and returns the result. Raises ExecutionFailed, TimeoutError."""
     started = yield from start(path, payload, version=version, overrides=overrides)
-    found = yield from wait(started.execution_id, timeout_s)
-    return found.value()
+    return (yield from wait(started.execution_id, timeout_s)).value()
 
 
 # --- looking and steering ---
@@ -194,8 +203,9 @@ def resume(execution_id: str, reason: str = "") -> Operation[str]:
 
 
 def _control(execution_id: str, verb: str, reason: str) -> Operation[str]:
-    path = path_of(execution_id, f"/{verb}")
-    said = yield from ask(Request("POST", path, body={"reason": reason}, again=False))
+    said = yield from ask(
+        Request("POST", path_of(execution_id, f"/{verb}"), body={"reason": reason}, again=False)
+    )
     return str(said["status"])
 
 
@@ -215,7 +225,8 @@ def event_page(
         after=after, limit=limit, type=",".join(types) or None, until="idle" if until_idle else "end"
     )
     said = yield from ask_waiting(Request("GET", path_of(execution_id, "/events"), params), wait_s)
-    return EventPage.of(said)
+    events = [Event.of(one) for one in said["events"]]
+    return EventPage(events, said["status"], said["version"], said["idle"], said["next"])
 
 
 def log_page(
@@ -230,7 +241,8 @@ def log_page(
     """What python and shell tasks printed, behind the chunk of number `after`."""
     params = make_params(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
-    return LogPage.of(said)
+    chunks = [LogChunk.of(one) for one in said["chunks"]]
+    return LogPage(chunks, said["status"], said["next"])
 
 
 def last_lines(

@@ -104,8 +104,9 @@ def events(execution_id: str, after: int = 0, types: Sequence[str] = ()) -> Stre
 
     A connection that breaks is made again, and goes on behind the last event. Raises Unavailable.
     """
-    params = make_params(type=",".join(types) or None)
-    return Stream(execution_path(execution_id, "/events"), params, after, Event.of)
+    return Stream(
+        execution_path(execution_id, "/events"), make_params(type=",".join(types) or None), after, Event.of
+    )
 
 
 def logs(
@@ -118,5 +119,9 @@ def logs(
 ) -> Stream[LogChunk]:
     """Yields what python and shell tasks print, behind the chunk of number `after`, as it comes,
     until the execution has ended. Goes on after a break as `events` does. Raises Unavailable."""
-    params = make_params(step=step, iteration=iteration, attempt=attempt)
-    return Stream(execution_path(execution_id, "/logs"), params, after, LogChunk.of)
+    return Stream(
+        execution_path(execution_id, "/logs"),
+        make_params(step=step, iteration=iteration, attempt=attempt),
+        after,
+        LogChunk.of,
+    )

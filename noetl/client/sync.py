@@ -44,7 +44,7 @@ class Client:
     it, or use `with`.
 
     Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an
-    idempotency key of their own, so that this starts nothing twice. Raises Unavailable where it was
+    idempotency key, so that this starts nothing twice. Raises Unavailable where it was
     in vain, and BadRequest, NotFound, Conflict, LimitExceeded and PlaybookInvalid as the server
     answers.
     """

@@ -21,8 +21,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Worker
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Playbooks that are called: who waits for which execution, and when one is asked for.
+"""Calls of playbooks: which run waits for which child execution, and when a child is requested.
 
 A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes
 the child (`child.requested`), and resumes the task when that has come to an end
@@ -34,8 +34,7 @@ def waits_for_child(
         run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
     else:
         run = replace(run, status="waiting")
-    part = "-" if iteration is None else f"i{iteration}"
-    number = run.issues.get(part, 0)
+    number = run.issues.get("-" if iteration is None else f"i{iteration}", 0)
     child = Child(run.id, run.step, iteration, fact.task, fact.child, number, fact.due_at)
     children = {**state.children, _key(run.id, iteration): child}
     return replace(state, runs={**state.runs, run.id: run}, children=children)
@@ -56,13 +55,13 @@ def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEn
             return replace(state, children={**state.children, key: child})
         case e.ChildRequested() | e.ChildEnded():
             left = {name: other for name, other in state.children.items() if name != key}
-            return _due(replace(state, children=left), child)
+            return _resume_waiting(replace(state, children=left), child)
         case _:
             assert_never(fact)
 
 
-def _due(state: State, child: Child) -> State:
-    """What waited for `child` goes on at once."""
+def _resume_waiting(state: State, child: Child) -> State:
+    """Resumes the run or iteration that waited for `child`, at once."""
     run = state.runs.get(child.run_id)
     if run is None or run.ended:
         return state
@@ -122,7 +121,7 @@ def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) 
 
 
 def end_overdue(state: State, now: datetime) -> list[Draft]:
-    """The calls whose time is over. What the child comes to does not count any more."""
+    """Ends the calls whose time is over. How the child ends does not count any more."""
     return [
         _end_overdue(child)
         for child in state.children.values()
@@ -139,8 +138,8 @@ def _end_overdue(child: Child) -> Draft:
     return _draft(child, fact, child.id or _place(child))
 
 
-def next_due(state: State) -> datetime | None:
-    """When the first call has waited long enough."""
+def find_next_due(state: State) -> datetime | None:
+    """When the first of the calls times out."""
     due = (child.due_at for child in state.children.values() if child.due_at)
     return min(map(datetime.fromisoformat, due), default=None)
 
@@ -192,7 +191,7 @@ def call_of(state: State, draft: Draft) -> Child:
     return state.children[_key(draft.run_id or "", draft.iteration)]
 
 
-def dropped_children(before: State, after: State) -> Iterator[Child]:
+def find_dropped_children(before: State, after: State) -> Iterator[Child]:
     """Children that `before` waited for and `after`, one decision later, does not: their results
     are not wanted any more."""
     if before.children is not after.children:

@@ -12,14 +12,13 @@ from datetime import datetime
 
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import fire, start_run
+from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import Enabled, find_enabled, tokens_at
-from noetl.engine.loops import failed_loops, resume_command, tend_loop
+from noetl.engine.loops import find_failed_loops, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
-from noetl.engine.routing import route, stops, withdraw
 from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
 from noetl.facts import events as e
@@ -33,7 +32,7 @@ Rule = Callable[[Plan, State, Inputs], list[Draft]]
 
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
-    """All that follows now."""
+    """Everything that follows from `state`."""
     fold = Fold(plan, state, inputs)
     while batch := _next(plan, fold.state, inputs):
         fold.add(batch)
@@ -42,7 +41,7 @@ def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
 
 
 def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision:
-    """The end of an execution that cannot be decided on."""
+    """Ends an execution for which nothing can be decided."""
     fold = Fold(plan, state, inputs)
     fold.add([Draft(e.Processed("failed", None, error), dedup_key="processed")])
     return fold.decision()
@@ -55,7 +54,7 @@ def _next(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _first(answers: Iterable[list[Draft]]) -> list[Draft]:
-    """The first answer that says anything; those behind it are not asked for."""
+    """The first answer that is not empty; later ones are not computed."""
     return next(filter(None, answers), [])
 
 
@@ -165,7 +164,7 @@ def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if is_halted(state) or not state.children:
         return []
     # A loop that has failed begins nothing new while it waits for its last lanes.
-    return end_overdue(state, inputs.now) or request_children(state, inputs, failed_loops(plan, state))
+    return end_overdue(state, inputs.now) or request_children(state, inputs, find_failed_loops(plan, state))
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:

@@ -1,21 +1,119 @@
-"""What follows from a turn, as values of the engine: the events, what they ask for, and the state
-after them."""
+"""What follows from a turn, as values of the engine: the events, what they ask for, the state after
+them, its public status, and what is reported to the caller and the children."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
 
-from noetl.engine.children import call_of, dropped_children
+from noetl.engine.children import call_of, find_dropped_children, find_next_due, only_waits
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import failed_loops, find_missing
+from noetl.engine.loops import find_failed_loops, find_missing
 from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
-from noetl.engine.state import Child, Run, State
-from noetl.engine.status import Notification, notifications
-from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
+from noetl.engine.state import Child, Run, State, result_of
+from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, Parent, StepDone
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+
+def wake_at(state: State) -> datetime | None:
+    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of
+    the time that a called playbook has."""
+    if state.ended:
+        return None
+    if state.cancel_deadline is not None:
+        return datetime.fromisoformat(state.cancel_deadline)
+    return None if state.pause_requested else find_next_due(state)
+
+
+def status_of(state: State) -> str:
+    """The public word for where the execution is: the one status that everything shows."""
+    if state.ended:
+        return state.status
+    if state.paused:
+        return "paused"
+    if not state.started:
+        return "pending"
+    return "waiting" if (state.runs or state.tokens) and only_waits(state) else "running"
+
+
+#: An execution with such a status is resumed only from outside.
+_OUTSIDE = ("waiting", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child
+    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
+
+    `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
+    """
+
+    purpose: Literal["answer", "waits", "cancel"]
+    to: str
+    context: JsonMap = field(default_factory=dict)
+    run_id: str = "-"
+    step: str = "-"
+
+
+def notifications(
+    before: State, after: State, status: str, given_up: Iterable[Child]
+) -> tuple[Notification, ...]:
+    """What a turn from `before` to `after` reports to other executions. `status` is the one that
+    the last turn left; `given_up` are the children that this turn stopped waiting for, those that
+    it made itself included."""
+    found = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
+    parent, waits = after.parent, status_of(after) in _OUTSIDE
+    if before.ended or parent is None or parent.detached:
+        return tuple(found)
+    if after.ended:
+        found.append(Notification("answer", parent.execution_id, _answer(after, parent)))
+    elif waits is not (status in _OUTSIDE):
+        context = {**_call_of(parent), "waiting": waits, "at": after.version}
+        found.append(Notification("waits", parent.execution_id, context))
+    return tuple(found)
+
+
+def _call_of(parent: Parent) -> JsonMap:
+    """The call, as the caller knows it."""
+    return {
+        "step": parent.step,
+        "run_id": parent.run_id,
+        "iteration": parent.iteration,
+        "task": parent.task,
+    }
+
+
+def _answer(child: State, parent: Parent) -> JsonMap:
+    """What the caller records: where, and `child.ended`."""
+    answer = {**_call_of(parent), "status": child.status, "result": None, "error": None, "warnings": []}
+    if child.status != "completed":
+        return {**answer, "error": _error(child).as_json()}
+    name = parent.return_step
+    if name is None:
+        return {**answer, "result": result_of(child)}
+    record = child.steps.get(name)
+    if record is not None and record.runs:
+        return {**answer, "result": record.result}
+    warning = (
+        f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: "
+        "its result is null"
+    )
+    return {**answer, "warnings": [warning]}
+
+
+def _error(child: State) -> ErrorInfo:
+    whom = f"Playbook {child.path!r} (execution {child.execution_id})"
+    if child.error is None:
+        reason = f": {child.cancel_reason}" if child.status == "cancelled" and child.cancel_reason else ""
+        return ErrorInfo("child", f"{whom} was {child.status}{reason}.", type="ChildEnded")
+    error, ending = child.error, "failed" if child.status == "failed" else f"was {child.status}"
+    message = f"{whom} {ending}: {error.message}"
+    return ErrorInfo("child", message, type=error.type or error.kind, retryable=error.retryable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +170,7 @@ class Decision:
     withdrawn: tuple[WithdrawnRun, ...] = ()
     #: Ids of commands that no worker is to take any more.
     closed_commands: tuple[str, ...] = ()
-    #: Runs whose loops hand out no index any more.
+    #: Runs whose loops give out no further index.
     closed_loops: tuple[str, ...] = ()
     #: Whether the execution ended with this turn.
     ends: bool = False
@@ -101,7 +199,7 @@ class Fold:
         for draft in drafts:
             earlier, self.state = self.state, evolve(self.state, draft)
             self.drafts.append(draft)
-            self._given_up += dropped_children(earlier, self.state)
+            self._given_up += find_dropped_children(earlier, self.state)
             match draft.fact:
                 case ChildRequested():
                     self._children.append(NewChild(draft.fact, call_of(earlier, draft)))
@@ -117,17 +215,26 @@ class Fold:
         nothing."""
         ends = self.state.ended and not self.before.ended
         opened = [loop for loop in self._opened if loop.run_id in self.state.runs]
-        gone = self._gone(ends=ends)
+        # Runs that this turn took out before they had ended.
+        gone = [
+            run
+            for key, run in self.before.runs.items()
+            if not run.ended and (ends or key not in self.state.runs)
+        ]
+        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
+        withdrawn = [run for run in gone if run.id not in done]
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
             commands=tuple(self._commands()),
-            loops=(*opened, *self._reopened_loops()),
+            loops=(*opened, *self._reopen_loops()),
             children=tuple(self._children),
             notifications=notifications(self.before, self.state, self.inputs.status, self._given_up),
-            withdrawn=tuple(self._withdrawn(gone)),
+            withdrawn=tuple(
+                WithdrawnRun(run, command_context(self.plan, self.before, run)) for run in withdrawn
+            ),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
-            closed_loops=tuple(failed_loops(self.plan, self.state)),
+            closed_loops=tuple(find_failed_loops(self.plan, self.state)),
             ends=ends,
         )
 
@@ -138,7 +245,7 @@ class Fold:
                 context = command_context(self.plan, state, run)
                 yield Command(fact, run.id, run.step, draft.iteration, context)
 
-    def _reopened_loops(self) -> Iterator[OpenedLoop]:
+    def _reopen_loops(self) -> Iterator[OpenedLoop]:
         """A later generation of lanes shares what is still to be run; lanes of one that is there
         take from that."""
         lanes = {
@@ -150,15 +257,3 @@ class Fold:
             if run is not None and loop is not None and loop.generation != generation:
                 lost = find_missing(run, loop, self.inputs.commands)
                 yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)
-
-    def _gone(self, *, ends: bool) -> list[Run]:
-        """The runs of the state before that are over without having ended, whoever works on
-        them."""
-        runs = self.before.runs
-        return [run for key, run in runs.items() if not run.ended and (ends or key not in self.state.runs)]
-
-    def _withdrawn(self, gone: Iterable[Run]) -> Iterator[WithdrawnRun]:
-        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
-        for run in gone:
-            if run.id not in done:
-                yield WithdrawnRun(run, command_context(self.plan, self.before, run))

@@ -1,6 +1,6 @@
 """evolve: one event onto a state. Total over the closed union of facts, and blind to the Net.
 
-What a fact means is decided here and nowhere else; whoever needs to know what is true folds.
+What a fact means is decided here and nowhere else: to know what is true, fold.
 """
 
 from __future__ import annotations

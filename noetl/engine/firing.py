@@ -1,4 +1,4 @@
-"""Firing a step: admission, what a join withdraws, and what the new run begins with."""
+"""Fires steps: admission, what a join withdraws, and how the new run begins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import Enabled, rest_of
 from noetl.engine.loops import fail_run, issue_command, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.routing import withdraw
 from noetl.engine.state import Run, State
+from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts import events as e
@@ -142,8 +141,11 @@ def start_run(
     if problem is not None:
         return [begin, fail_run(run, problem)]
     if step.loop is not None:
-        return [begin, *start_loop(state, inputs, step, run, names)]
-    return [begin, _first_move(state, step, run)]
+        return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
+    if step.tasks:
+        return [begin, issue_command(state, step, run, "pipeline", "-", 1)]
+    done = e.StepDone(result=run.args)
+    return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 
 
 def _evaluate_args(
@@ -155,8 +157,5 @@ def _evaluate_args(
     }
 
 
-def _first_move(state: State, step: Transition, run: Run) -> Draft:
-    if not step.tasks:
-        done = e.StepDone(result=run.args)
-        return Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")
-    return issue_command(state, step, run, "pipeline", "-", 1)
+def withdraw(run: Run, reason: str) -> Draft:
+    return Draft(e.StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

@@ -42,7 +42,7 @@ def fold_iteration(
         case e.IterationSuspended():
             return replace(loop, suspended={**loop.suspended, index: fact.due_at})
         case e.IterationDone():
-            return _iteration_done(loop, index, fact)
+            return _end_iteration(loop, index, fact)
         case e.IterationFailed():
             loop = _close(loop, index)
             bit = 1 << index
@@ -70,7 +70,7 @@ def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
 
 
 def with_lanes(loop: LoopState, generation: int) -> LoopState:
-    """A lane was issued: whoever was wanted is on the way."""
+    """A lane was issued: the lanes that were wanted are on their way."""
     cursor = replace(loop.cursor, wanted=0) if loop.cursor else None
     return replace(loop, generation=generation, cursor=cursor)
 
@@ -83,7 +83,7 @@ def reset_drained(loop: LoopState) -> LoopState:
     return replace(loop, cursor=replace(loop.cursor, drained=False))
 
 
-def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
+def _end_iteration(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
     result = loop.partial.get(index, {}).get(fact.task) if fact.task is not None else None
     loop = replace(_close(loop, index), results=loop.results.put(index, result))
     if not fact.writes:
@@ -92,12 +92,12 @@ def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopS
 
 
 def _close(loop: LoopState, index: int) -> LoopState:
-    loop = replace(reset_drained(loop), ended=loop.ended | 1 << index)
-    if index in loop.partial:
-        loop = replace(loop, partial=_without(loop.partial, index))
-    if index in loop.suspended:
-        loop = replace(loop, suspended=_without(loop.suspended, index))
-    return loop
+    return replace(
+        reset_drained(loop),
+        ended=loop.ended | 1 << index,
+        partial=_without(loop.partial, index),
+        suspended=_without(loop.suspended, index),
+    )
 
 
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:

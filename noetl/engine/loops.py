@@ -1,4 +1,4 @@
-"""Loops: fanning out, closing, and issuing again what was lost."""
+"""Loops: fans out, closes, and issues lost iterations again."""
 
 from __future__ import annotations
 
@@ -33,13 +33,9 @@ from noetl.net.model import Loop, Transition
 
 
 def start_loop(
-    state: State, inputs: Inputs, step: Transition, run: Run, names: Mapping[str, Any]
+    state: State, inputs: Inputs, step: Transition, loop: Loop, run: Run, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """Evaluates the collection and fans out, or fails the step. Raises ValueError for a step
-    without a loop."""
-    loop = step.loop
-    if loop is None:
-        raise ValueError(f"step {step.name} has no loop")
+    """Evaluates the collection of the `loop` of `step` and fans out, or fails the step."""
     warnings: list[Warned] = []
     try:
         count, items = _collection(loop, names, inputs, warnings)
@@ -58,7 +54,7 @@ def start_loop(
 
 
 def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
-    """How the iterations of `loop` run, of which `width` are in flight at once."""
+    """How the iterations of `loop` run, with `width` in flight at once."""
     if loop.mode == "cursor":
         return "sequential" if width == 1 else "parallel"
     return loop.mode
@@ -167,7 +163,7 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     return next(iter(loop.errors.values()))
 
 
-def failed_loops(plan: Plan, state: State) -> list[str]:
+def find_failed_loops(plan: Plan, state: State) -> list[str]:
     """The runs whose loops begin no iteration any more: a claim, or too many iterations, failed."""
     return [
         run.id
@@ -192,7 +188,7 @@ def _close(
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
     result = loop_result(loop, inputs.paged)
-    # What the events of the iterations say already is not said again.
+    # The events of the iterations already hold results that are not paged.
     end = StepDone(result=result if _is_paged(result) else None)
     return [*drafts, Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
 
@@ -221,7 +217,7 @@ def resume_command(
 
 
 def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
-    """Indices that neither ended, nor wait, nor have a command of their own among `commands`."""
+    """Indices that neither ended, nor wait, nor have a separate command among `commands`."""
     away = {*loop.suspended, *loop.calling}
     own = {part for part, command in run.commands.items() if part.startswith("i") and command in commands}
     return tuple(
@@ -266,7 +262,7 @@ def _fail_lost(run: Run, loop: LoopState, inputs: Inputs, index: int) -> Draft:
 
 
 def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
-    """What the item looks like; rows that a cursor found are in events of their own."""
+    """The item in brief; rows of a cursor are in the events of its claims."""
     if loop.cursor is not None or inputs.load is None:
         return None
     items = loaded(loop.items, inputs.load)

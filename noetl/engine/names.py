@@ -9,9 +9,8 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State, StepRecord
-from noetl.expressions.results import of_step, of_task
-from noetl.expressions.scope import bare_names, layered
-from noetl.facts.boundaries import DONE, FAILED, LOOP_DONE, BoundaryName
+from noetl.expressions.scope import bare_names, layered, of_step, of_task
+from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import loaded

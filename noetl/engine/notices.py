@@ -42,8 +42,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """The first `MOST` notices of an execution, and how many more were recorded that are none of
-    these."""
+    """The first `MOST` notices of an execution, and how many others were recorded."""
 
     kept: tuple[Notice, ...] = ()
     more: int = 0
@@ -54,7 +53,7 @@ class Notices:
         return len(self.kept) + self.more
 
     def after(self, draft: e.Draft) -> Notices:
-        """With what the event warns of."""
+        """With the warnings of the event."""
         found, read = self, _WARNINGS.get(type(draft.fact))
         for notice in _notices(draft, read(draft.fact)) if read is not None else ():
             found = found._with(notice)

@@ -61,7 +61,11 @@ class Plan:
     @cached_property
     def reach(self) -> Mapping[str, Reachability]:
         """For each join that has to know whether another token can still come."""
-        return {step.name: self._reach(step.name) for step in self.net.transitions if self._watches(step)}
+        return {
+            step.name: self._reach(step.name)
+            for step in self.net.transitions
+            if self.is_or_join(step) or step.join.mode in ("first", "count")
+        }
 
     def needs(self, step: str) -> Needs:
         """Names used by the templates of the step's tasks, and of its loop's cursor."""
@@ -91,9 +95,6 @@ class Plan:
 
     def is_or_join(self, step: Transition) -> bool:
         return step.join.mode == "auto" and len(self.net.incoming[step.name]) > 1
-
-    def _watches(self, step: Transition) -> bool:
-        return self.is_or_join(step) or step.join.mode in ("first", "count")
 
     def _waits(self, name: str) -> bool:
         """Whether a token may have to wait before the step for tokens of other arcs."""

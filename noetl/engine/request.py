@@ -66,30 +66,27 @@ def _suggestion(plan: Plan, declared: JsonMap, path: _Path) -> str:
     beside: Json = declared
     for part in above:
         beside = beside[part]
-    read = {chain[len(above)] for chain in plan.inputs_read or () if _is_below(chain, tuple(above))}
+    below = (chain for chain in plan.inputs_read or () if len(chain) > len(above))
+    read = {chain[len(above)] for chain in below if chain[: len(above)] == path[:-1]}
     return did_you_mean(key, sorted({*beside, *read}))
-
-
-def _is_below(chain: _Path, above: _Path) -> bool:
-    return len(chain) > len(above) and chain[: len(above)] == above
 
 
 def unknown_keys(plan: Plan, given: JsonMap, declared: JsonMap) -> Iterator[_Path]:
     """The paths of keys in `given` that `declared` does not have and no template reads."""
     if plan.inputs_read is None:
         return
-    for path in _undeclared_paths(given, declared, ()):
+    for path in _find_undeclared(given, declared, ()):
         if not any(_touches(chain, path) for chain in (*plan.inputs_read, *plan.names_read)):
             yield path
 
 
-def _undeclared_paths(given: JsonMap, declared: JsonMap, above: _Path) -> Iterable[_Path]:
+def _find_undeclared(given: JsonMap, declared: JsonMap, above: _Path) -> Iterable[_Path]:
     for key, value in given.items():
         path = (*above, str(key))
         if key not in declared:
             yield path
         elif isinstance(value, Mapping) and isinstance(declared[key], Mapping) and declared[key]:
-            yield from _undeclared_paths(value, declared[key], path)
+            yield from _find_undeclared(value, declared[key], path)
 
 
 def _touches(chain: _Path, path: _Path) -> bool:
@@ -99,7 +96,7 @@ def _touches(chain: _Path, path: _Path) -> bool:
     return chain[:length] == path[:length]
 
 
-#: What is no template whatever stands in it; `data` is one of its own.
+#: Keys that are not rendered with the entry; `data` is rendered apart.
 _FIXED = frozenset({"name", "kind", "data"})
 #: Keys that name something: texts that are not empty, where they are given.
 _NAMES = frozenset({"credential", "provider", "path", "field"})
@@ -125,7 +122,7 @@ def render_keychain(
     found: dict[str, Json] = {}
     for entry in net.keychain:
         try:
-            meant = {**_settled_entry(entry, early, inputs, warnings), **_keep(entry, own, inputs, warnings)}
+            meant = {**_settle_entry(entry, early, inputs, warnings), **_keep(entry, own, inputs, warnings)}
         except TemplateError as error:
             raise TemplateError(f"{_place(entry)}: {error.message}") from error
         except BadRequest as error:
@@ -135,13 +132,13 @@ def render_keychain(
     return found
 
 
-def _settled_entry(
+def _settle_entry(
     entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     own = {key: value for key, value in entry.items() if key not in _FIXED}
     rendered = _render(_place(entry), own, names, inputs, warnings)
     if rendered != own:
-        own = dict(_find_settled(rendered))
+        own = dict(_check_rendered(rendered))
     return {**{key: entry[key] for key in ("name", "kind") if key in entry}, **own}
 
 
@@ -169,7 +166,7 @@ def _render(
     return rendered if inputs.load is None else opened(rendered, inputs.load)
 
 
-def _find_settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
+def _check_rendered(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
     for key, value in rendered.items():
         if holds_secret(value):
             raise BadRequest(f"`{key}` is a secret, and would stand in the log; write where it is kept.")

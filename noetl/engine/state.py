@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Literal
 
 from noetl.engine.notices import Notices, PassedErrors
@@ -17,7 +18,7 @@ _NULLS: tuple[Json, ...] = (None,) * _WIDTH
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`length` JSON values, null at first, in chunks of which those that are all null are left out.
+    """`length` JSON values, null at first, in chunks; a chunk of nulls is left out.
     `put` shares all but one chunk with the vector it came from, so that a loop of 10,000 iterations
     costs 10,000 small copies and not 10,000 large ones."""
 
@@ -37,7 +38,8 @@ class Slots:
         return self.chunks.get(outer, _NULLS)[inner]
 
     def __iter__(self) -> Iterator[Json]:
-        return (self[index] for index in range(self.length))
+        chunks = (self.chunks.get(outer, _NULLS) for outer in range(self.length // _WIDTH + 1))
+        return islice(chain.from_iterable(chunks), self.length)
 
     def __len__(self) -> int:
         return self.length

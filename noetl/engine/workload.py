@@ -33,7 +33,7 @@ def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | Te
     """The same, each value by itself: where one cannot be rendered its error stands in its place.
     For who looks ahead."""
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
-    return {key: workload.tried(key) for key in workload}
+    return {key: workload.try_value(key) for key in workload}
 
 
 def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnings: list[Warned]) -> JsonMap:
@@ -76,10 +76,9 @@ class _Workload(Mapping[str, Any]):
         self._builtins: dict[str, Any] = own | request_names(state, inputs)
 
     def all(self) -> JsonMap:
-        keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
-        return {key: self._value(key) for key in keys}
+        return {key: self._value(key) for key in {**self._templates, **self._given}}
 
-    def tried(self, key: str) -> Json | TemplateError:
+    def try_value(self, key: str) -> Json | TemplateError:
         """The value of a key, or why there is none."""
         try:
             return self._value(key)
@@ -124,14 +123,14 @@ class _Workload(Mapping[str, Any]):
 
     def inner(self, path: tuple[str, ...], template: Template) -> Json:
         """What the value at `path`, inside of another one, comes to."""
-        return self.once(path, lambda: self.evaluated(path, template))
+        return self.once(path, lambda: self.evaluate_template(path, template))
 
     def _render(self, key: str) -> Json:
         if key not in self._templates:
             return self._given[key]
         template = self._templates[key]
         if key not in self._given:
-            return self.evaluated((key,), template)
+            return self.evaluate_template((key,), template)
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
@@ -150,7 +149,7 @@ class _Workload(Mapping[str, Any]):
         """`given` deeply over `template`: what is given stays as it is, what is left is
         rendered."""
         kept = {name: value for name, value in template.items() if name not in given}
-        merged: dict[str, Json] = dict(self.evaluated(path, kept))
+        merged: dict[str, Json] = dict(self.evaluate_template(path, kept))
         for name, value in given.items():
             under = template.get(name)
             if isinstance(under, Mapping) and isinstance(value, Mapping):
@@ -159,7 +158,7 @@ class _Workload(Mapping[str, Any]):
                 merged[name] = value
         return merged
 
-    def evaluated(self, path: tuple[str, ...], template: Template) -> Json:
+    def evaluate_template(self, path: tuple[str, ...], template: Template) -> Json:
         """What the template at `path` comes to; of a mapping each value by itself, as others may
         ask for it."""
         if isinstance(template, Mapping):

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from noetl.facts.ids import EPOCH_MS
-from noetl.projection.tables import TABLES, ColumnType, ProjectionColumn, ProjectionTable
+from noetl.projection.rows import ColumnType, ProjectionColumn, ProjectionTable
+from noetl.projection.tables import TABLES
 
 TYPES: Final[dict[ColumnType, str]] = {
     "id": "Int64",
@@ -40,7 +41,9 @@ def load(files: Iterable[tuple[str, str]]) -> str:
 
 def _create(table: ProjectionTable) -> str:
     columns = ",\n".join(f"    `{one.name}` {_type(one)}" for one in table.columns)
-    order = ", ".join(_sorted_by(one) for one in table.columns if one.name in table.key)
+    # Keys of ClickHouse are never null.
+    keys = [one for one in table.columns if one.name in table.key]
+    order = ", ".join(one.name if one.required else f"ifNull({one.name}, -1)" for one in keys)
     partition = f"PARTITION BY {_MONTH}\n" if "execution_id" in table.key else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {table.name}\n(\n{columns}\n)\n"
@@ -50,8 +53,3 @@ def _create(table: ProjectionTable) -> str:
 
 def _type(column: ProjectionColumn) -> str:
     return TYPES[column.type] if column.required else f"Nullable({TYPES[column.type]})"
-
-
-def _sorted_by(column: ProjectionColumn) -> str:
-    # Keys of ClickHouse are never null.
-    return column.name if column.required else f"ifNull({column.name}, -1)"

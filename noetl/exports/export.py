@@ -17,11 +17,11 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.exports import clickhouse
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import MANIFEST, Format, Manifest, format_head, heads, lookup, parse
+from noetl.exports.folder import MANIFEST, Folder, Format, Manifest, format_head, heads, lookup, parse
 from noetl.exports.parts import MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.runtime import Runtime
 
@@ -44,11 +44,13 @@ def export(rt: Runtime, request: ExportRequest, most_rows: int = MOST_ROWS) -> M
     writes to the same directory, Unavailable where it cannot be written."""
     check(request.tables)
     folder = Folder(request.to)
-    with folder.held():
-        before = _begin(folder, request)
-        _sweep(folder, before)
-        with tempfile.TemporaryDirectory(prefix="noetl-export-") as scratch:
-            return _Export(rt, folder, before, Path(scratch)).run(most_rows)
+    with folder.hold(), tempfile.TemporaryDirectory(prefix="noetl-export-") as scratch:
+        before = _begin(folder, request, Path(scratch))
+        # What an export left behind that did not come to its end.
+        for name in set(folder.names()) - before.files:
+            if _OURS.fullmatch(name):
+                folder.remove(name)
+        return _Export(rt, folder, before, Path(scratch)).run(most_rows)
 
 
 def check(tables: Collection[str]) -> None:
@@ -58,7 +60,7 @@ def check(tables: Collection[str]) -> None:
             raise BadRequest(f"There is no table {name!r}.{did_you_mean(name, TABLES)}")
 
 
-def _begin(folder: Folder, request: ExportRequest) -> Manifest:
+def _begin(folder: Folder, request: ExportRequest, scratch: Path) -> Manifest:
     """What the directory holds. A new one has its manifest before anything else, so that it is
     known for ours."""
     content = folder.read(MANIFEST)
@@ -67,11 +69,10 @@ def _begin(folder: Folder, request: ExportRequest) -> Manifest:
         _agree(folder, request, found)
         return found
     if folder.names():
-        raise BadRequest(f"{folder.url!r} holds files and no {MANIFEST}; export to a directory of its own.")
+        raise BadRequest(f"{folder.url!r} holds files and no {MANIFEST}; export to another directory.")
     wanted = set(request.tables or TABLES)
     manifest = Manifest(request.format or "parquet", {name: [] for name in TABLES if name in wanted})
-    with tempfile.TemporaryDirectory(prefix="noetl-export-") as scratch:
-        _write(folder, MANIFEST, manifest.as_json(), Path(scratch))
+    _write(folder, MANIFEST, manifest.as_json(), scratch)
     return manifest
 
 
@@ -85,14 +86,6 @@ def _agree(folder: Folder, request: ExportRequest, found: Manifest) -> None:
             f"{folder.url!r} is an export of {', '.join(found.tables)}; for other tables, "
             "take another directory."
         )
-
-
-def _sweep(folder: Folder, manifest: Manifest) -> None:
-    """What an export left behind that did not come to its end."""
-    kept = manifest.files
-    for name in folder.names():
-        if _OURS.fullmatch(name) and name not in kept:
-            folder.remove(name)
 
 
 def _write(folder: Folder, name: str, content: bytes, scratch: Path) -> None:
@@ -120,15 +113,15 @@ class _Export:
             stack.callback(parts.close)
             stack.callback(drafts.close)
             if self._number == 1:
-                # Whoever reads a table finds its columns, whether or not it has rows.
+                # Each table is found with its columns, whether or not it has rows.
                 for table in self._before.tables:
                     drafts.begin(table)
             self._collect(drafts)
             drafts.finish()
-        return self._ended(parts)
+        return self._finish(parts)
 
     def _collect(self, drafts: Drafts) -> None:
-        with (self._scratch / "heads").open("w") as file, closing(self._known()) as known:
+        with (self._scratch / "heads").open("w") as file, closing(self._read_heads()) as known:
             head = lookup(known)
             state = Known(head, self._before.playbooks, self._before.nets)
             for item in rows(self._rt, list(self._before.tables), state):
@@ -139,7 +132,7 @@ class _Export:
                         self._note(item)
                         drafts.add(item)
 
-    def _known(self) -> Generator[Head]:
+    def _read_heads(self) -> Generator[Head]:
         if self._before.heads is None:
             return
         file = self._scratch / "known"
@@ -156,7 +149,7 @@ class _Export:
             case _:
                 pass
 
-    def _ended(self, parts: Parts) -> Manifest:
+    def _finish(self, parts: Parts) -> Manifest:
         name = f"state/heads-{self._number:06}"
         self._folder.write(name, self._scratch / "heads")
         if self._before.format == "clickhouse" and parts.written:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import Format, Manifest, ManifestPart
-from noetl.projection.tables import TABLES, ColumnType, ProjectionRow, ProjectionTable
+from noetl.exports.folder import Folder, Format, Manifest, ManifestPart
+from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
+from noetl.projection.tables import TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -96,7 +96,7 @@ class Drafts:
 
     def add(self, row: ProjectionRow) -> None:
         """Keys are in the order of the table's columns."""
-        draft = self._open.get(row.table) or self._begin(row.table)
+        draft = self.begin(row.table)
         values = {name: row.values[name] for name in self._names[row.table]}
         line = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         draft.file.write(line)
@@ -104,29 +104,26 @@ class Drafts:
         draft.size += len(line)
         draft.longest = max(draft.longest, len(line))
         if draft.rows >= self._most_rows or draft.size >= MOST_BYTES:
-            self._hand_on(row.table)
+            self._pass(row.table)
 
-    def begin(self, table: str) -> None:
-        """Has a file of that table, were it one without rows."""
+    def begin(self, table: str) -> PartDraft:
+        """The draft of that table, if only one without rows."""
         if table not in self._open:
-            self._begin(table)
+            path = self._folder / f"{table}.jsonl"
+            self._open[table] = PartDraft(TABLES[table], path, path.open("wb"))
+        return self._open[table]
 
     def finish(self) -> None:
-        """Hands on what is left, in the order of the tables."""
+        """Passes what is left, in the order of the tables."""
         for table in [name for name in TABLES if name in self._open]:
-            self._hand_on(table)
+            self._pass(table)
 
     def close(self) -> None:
-        """Hands on nothing more."""
+        """Passes nothing more."""
         for draft in self._open.values():
             draft.file.close()
 
-    def _begin(self, table: str) -> PartDraft:
-        path = self._folder / f"{table}.jsonl"
-        self._open[table] = draft = PartDraft(TABLES[table], path, path.open("wb"))
-        return draft
-
-    def _hand_on(self, table: str) -> None:
+    def _pass(self, table: str) -> None:
         draft = self._open.pop(table)
         draft.file.close()
         self._full(draft)

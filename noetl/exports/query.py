@@ -19,7 +19,8 @@ import duckdb
 
 from noetl.errors import BadRequest
 from noetl.exports.parts import PLAIN_TYPES, Drafts, PartDraft, create, read
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.usecases.export import Known, rows
 from noetl.usecases.runtime import Runtime
 
@@ -109,8 +110,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
 def _fetch(cursor: DuckDBPyConnection, parsed: Sequence[bool]) -> Iterator[tuple[Any, ...]]:
     while found := cursor.fetchmany(_FETCH):
         for row in found:
-            yield tuple(_read(*each) for each in zip(row, parsed, strict=True))
-
-
-def _read(value: Any, is_json: bool) -> Any:
-    return json.loads(value) if is_json and isinstance(value, str) else value
+            yield tuple(
+                json.loads(value) if is_json and isinstance(value, str) else value
+                for value, is_json in zip(row, parsed, strict=True)
+            )

@@ -18,8 +18,8 @@ from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
 from noetl.expressions.limits import Broken, Refusal, refuse_marked, refuse_secret
 from noetl.expressions.members import Undefined, Verb
+from noetl.expressions.methods import join
 from noetl.expressions.output import Eval, Scope
-from noetl.expressions.strings import join
 from noetl.expressions.values import kind_of
 from noetl.expressions.vocabulary import FILTERS, GLOBALS, TESTS
 from noetl.facts.nearest import did_you_mean

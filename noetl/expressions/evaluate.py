@@ -98,11 +98,22 @@ def faults_of(source: str, bare: bool) -> list[Refusal]:
     found: list[Refusal] = []
     try:
         _compile(source, bare, found.append)
-    except Refusal as refusal:
-        found.append(refusal)
-    except RecursionError:
-        found.append(Broken("is nested too deeply"))
+    except (Refusal, RecursionError) as error:
+        found.append(_to_refusal(error))
     return found
+
+
+def _to_refusal(error: Exception) -> Refusal:
+    match error:
+        case Refusal():
+            return error
+        case MemoryError():
+            return OverLimit("takes more memory than there is")
+        case RecursionError():
+            return Broken("is nested too deeply")
+        case _:
+            cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+            return Broken(f"cannot be evaluated: {cause}")
 
 
 def shorten(source: str) -> str:
@@ -113,16 +124,7 @@ def shorten(source: str) -> str:
 
 def explain(error: Exception, source: str, line: int | None) -> TemplateError:
     """The one sentence that says which template failed, and why."""
-    match error:
-        case Refusal():
-            refusal = error
-        case MemoryError():
-            refusal = OverLimit("takes more memory than there is")
-        case RecursionError():
-            refusal = Broken("is nested too deeply")
-        case _:
-            cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-            refusal = Broken(f"cannot be evaluated: {cause}")
+    refusal = _to_refusal(error)
     hint = f" {refusal.hint}" if refusal.hint else ""
     message = f"The template `{shorten(source)}` {refusal.cause}.{hint}"
     return refusal.error(message, source, refusal.line or line)
@@ -174,7 +176,7 @@ def evaluate(
 ) -> Json:
     """Render every string in `template`, and nothing that comes out of one.
 
-    A string that is one `{{ expression }}` yields a value of its own type (undefined: null, with a
+    A string that is one `{{ expression }}` yields the value itself (undefined: null, with a
     warning), other templates yield text, strings without a template themselves. `names` is asked
     for the names that are used, when they are used. References (`facts.reference`) are loaded when
     something looks into them; a plain chain that ends at one yields the reference itself. In mixed
@@ -273,5 +275,5 @@ def truth(
 
 
 def _holds(value: Json, load: Load | None) -> bool:
-    # Of what is kept by reference too: an empty list may have a name of its own.
+    # Of a value that is kept by reference too: it may be an empty list.
     return bool(value if load is None or type(value) in ATOMS else loaded(value, load))

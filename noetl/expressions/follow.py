@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find, load_reference, make_undefined, reach
-from noetl.expressions.results import ResultView, body_of, is_response, of_task, value_of
+from noetl.expressions.scope import ResultView, body_of, is_response, of_task, value_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
 
@@ -32,7 +32,7 @@ class Chain:
 
 
 def path_text(parts: tuple[str | int, ...]) -> str:
-    """`data.rows[0].id`, and `['odd name']` for what is no word: one text for each path."""
+    """`data.rows[0].id`, and `['odd name']` for anything but a word: one text for each path."""
     return "".join(_step_text(part) for part in parts).removeprefix(".")
 
 
@@ -51,11 +51,10 @@ def path_of(text: str) -> tuple[str | int, ...] | None:
         rest = f".{rest}"
     if _PATH.fullmatch(rest) is None:
         return None
-    return tuple(_part(step) for step in _STEP.finditer(rest))
-
-
-def _part(step: re.Match[str]) -> str | int:
-    return int(step["index"]) if step["index"] else next(word for word in step.groups() if word is not None)
+    return tuple(
+        int(step["index"]) if step["index"] else next(filter(None, step.groups()))
+        for step in _STEP.finditer(rest)
+    )
 
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
@@ -63,7 +62,7 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     value, parts, at = find(names, chain.head), chain.parts, 0
     while at < len(parts):
         kept = value.value if type(value) is ResultView else value
-        if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
+        if type(kept) is dict and "extracted" in kept and (end := _find_known_end(kept, parts, at, load)):
             value, at = kept["extracted"][path_text(parts[at:end])], end
         else:
             if (path := _alias(kept, parts[at])) is not None:
@@ -72,7 +71,7 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     return value.value if type(value) is ResultView else value
 
 
-def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
+def _find_known_end(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
     """Where the longest path from `at` on ends that the reference `kept` knows the value of."""
     if load is None or not is_reference(kept):
         return None

@@ -133,8 +133,8 @@ def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]
 
 def _parse_lone(source: str) -> nodes.Expr | None:
     """The expression of a template that is nothing but one: read without its braces it costs a
-    fifth less. None where that cannot be told at a glance, or the expression has an error, which
-    the whole text tells better."""
+    fifth less. None where that cannot be seen at a glance, or the expression has an error, which
+    parsing the whole text explains better."""
     if not (source.startswith("{{") and source.find("}}") == len(source) - 2 and source.find("{", 2) < 0):
         return None
     inner = source[2:-2]
@@ -212,11 +212,11 @@ def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
 
 
 def parse_once(source: str, bare: bool) -> Parsed:
-    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it.
+    """`parse`, remembered: the compiler and the analyses share the tree, which is never changed.
     Raises `Refusal`."""
     found = _try_parse(source, bare)
     if isinstance(found, Refusal):
-        # A copy, as whoever catches an exception hangs frames on it.
+        # A copy, as an exception that is caught holds frames.
         raise copy(found)
     return found
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from importlib import resources
@@ -160,8 +161,9 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def format_instant(value: datetime, form: str) -> str:
-    """`value` as `form` says. Raises Broken for directives that there are not."""
-    return "".join(_map_pieces(form, lambda letter, short: _directive(value, letter, short=short)))
+    """`value` as `form` says. Raises Broken for directives that do not exist, and OverLimit."""
+    _check_format(form)
+    return _DIRECTIVE.sub(lambda match: _directive(value, match[2], short=bool(match[1])), form)
 
 
 def _directive(value: datetime, letter: str, *, short: bool) -> str:
@@ -178,14 +180,9 @@ def _find_directive(letter: str, directives: Mapping[str, T], verb: str, more: s
     return directives[letter]
 
 
-def _map_pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
+def _check_format(form: str) -> None:
     if len(form) > MAX_FORMAT:
         raise OverLimit(f"has a format of more than {MAX_FORMAT} characters")
-    made, end = [], 0
-    for match in _DIRECTIVE.finditer(form):
-        made += [plain(form[end : match.start()]), of(match[2], bool(match[1]))]
-        end = match.end()
-    return [*made, plain(form[end:])]
 
 
 def timestamp(value: datetime) -> int | float:
@@ -205,12 +202,10 @@ def align(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _read_like(text: str) -> Any:
-    readers: tuple[Callable[[str], Any], ...] = (instant, duration)
-    for read in readers:
-        try:
-            return read(text)
-        except Broken:
-            continue
+    with suppress(Broken):
+        return instant(text)
+    with suppress(Broken):
+        return duration(text)
     return text
 
 
@@ -249,31 +244,24 @@ def _parse_as(text: str, form: str) -> datetime:
     if match is None:
         raise ValueError(text)
     found = match.groupdict()
-    month = found.get("m")
-    for letter, size in (("B", None), ("b", 3)):
-        if letter in found:
-            month = str([name[:size] for name in _MONTHS].index(found[letter]) + 1)
+    name = found.get("B") or found.get("b")
+    month = found.get("m") if name is None else [one[: len(name)] for one in _MONTHS].index(name) + 1
     hour = int(found.get("H") or found.get("I") or 0)
     if "p" in found and "H" not in found:
         hour = hour % 12 + (12 if found["p"].upper() == "PM" else 0)
     numbers = (int(found.get("Y") or 1970), int(month or 1), int(found.get("d") or 1), hour)
     rest = (int(found.get("M") or 0), int(found.get("S") or 0), int((found.get("f") or "0").ljust(6, "0")))
-    return datetime(*numbers, *rest, tzinfo=_parse_offset(found.get("z")))
-
-
-def _parse_offset(text: str | None) -> timezone | None:
-    if text is None or text == "Z":
-        return None if text is None else UTC
-    hours, minutes = int(text[1:3]), int(text[-2:])
-    return timezone((1 if text[0] == "+" else -1) * timedelta(hours=hours, minutes=minutes))
+    zone = datetime.strptime(found["z"], "%z").tzinfo if found.get("z") else None
+    return datetime(*numbers, *rest, tzinfo=zone)
 
 
 @lru_cache(maxsize=256)
 def _pattern(form: str) -> re.Pattern[str]:
-    def of(letter: str, _: bool) -> str:
-        return _find_directive(letter, _READ, "reads a format with")
-
+    _check_format(form)
+    texts = _DIRECTIVE.split(form)
+    directives = [_find_directive(letter, _READ, "reads a format with") for letter in texts[2::3]]
+    pairs = zip(map(re.escape, texts[::3]), [*directives, ""], strict=True)
     try:
-        return re.compile("".join(_map_pieces(form, of, re.escape)))
+        return re.compile("".join(text + directive for text, directive in pairs))
     except re.error as error:
         raise Broken(f"reads a format that says something twice: {form!r}") from error

@@ -1,4 +1,4 @@
-"""Filters over lists and mappings. All lists are made at once: nothing lazy leaves a filter."""
+"""Filters over lists and mappings. They return complete lists, never lazy ones."""
 
 from __future__ import annotations
 
@@ -185,18 +185,18 @@ def _find_verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
 def _map(run: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
     if not args and "attribute" in kwargs:
         get = _make_getter(run, kwargs["attribute"], kwargs.get("default"))
-        return [_call_paid(run, get, element) for element in run.elements(value)]
+        return [_pay_and_call(run, get, element) for element in run.elements(value)]
     if not args:
         raise Broken("cannot map: 'map' needs the name of a filter, or attribute=")
     verb = _find_verb("filter", run.filters, args[0])
     rest = args[1:]
     return [
-        _call_paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
+        _pay_and_call(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
         for element in run.elements(value)
     ]
 
 
-def _call_paid(run: Rendering, function: Callable[[Any], Any], element: Any) -> Any:
+def _pay_and_call(run: Rendering, function: Callable[[Any], Any], element: Any) -> Any:
     run.work(2)
     return function(element)
 
@@ -212,7 +212,7 @@ def _make_choice(by_attribute: bool, wanted: bool) -> Verb:
         return [
             element
             for element in run.elements(value)
-            if _call_paid(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
+            if _pay_and_call(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
         ]
 
     return choose
@@ -257,12 +257,10 @@ def _unique(run: Rendering, value: Any, case_sensitive: bool = False, attribute:
     key = _make_key(run, attribute, case_sensitive)
     found: dict[Any, Any] = {}
     for element in run.elements(value):
-        found.setdefault(_hashable(run, key(element)), element)
+        one = key(element)
+        is_hashable = not isinstance(one, list | tuple | Mapping | Lazy)
+        found.setdefault(one if is_hashable else ("json", to_json(one, run)), element)
     return list(found.values())
-
-
-def _hashable(run: Rendering, value: Any) -> Any:
-    return ("json", to_json(value, run)) if isinstance(value, list | tuple | Mapping | Lazy) else value
 
 
 LIST_FILTERS: Mapping[str, Verb] = {

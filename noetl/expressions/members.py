@@ -1,4 +1,4 @@
-"""What templates handle that is no JSON: what is undefined, methods, and things with attributes."""
+"""What templates handle besides JSON: undefined values, methods, and objects with attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl.expressions.limits import Meter, refuse_marked
 class Undefined(runtime.Undefined):
     """Absent: false, empty, equal to null, neither smaller nor larger than anything, no number.
 
-    `path` is the expression that came out as nothing, for messages. Jinja's own class is the base,
+    `path` is the expression that has no value, for messages. Jinja's own class is the base,
     so that filters borrowed from Jinja know it.
     """
 
@@ -41,7 +41,7 @@ Verb: TypeAlias = Callable[..., Any]
 
 
 class Attributes(ABC):
-    """Something of ours with attributes: the `loop` of a loop."""
+    """An object with attributes: the `loop` of a loop, a namespace."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class Method:
 
 
 class MissingKey(Undefined):
-    """A key that a mapping has not, named like one of its methods: undefined, until it is
+    """A key that a mapping does not have, named like one of its methods: undefined, until it is
     called."""
 
     __slots__ = ("method",)

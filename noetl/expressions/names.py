@@ -23,7 +23,7 @@ from noetl.expressions.grammar import (
 from noetl.expressions.limits import Meter, OverLimit, Refusal
 from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find
-from noetl.expressions.results import value_of
+from noetl.expressions.scope import value_of
 from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference
@@ -139,7 +139,7 @@ class _Finder(NodeVisitor):
         """Collects the chains in an expression."""
         chain = chain_of(node)
         if chain is None:
-            asked = _asked(node)
+            asked = _find_optional(node)
             for child in _children(node, self._anywhere):
                 around, self._asking = self._asking, self._asking or any(child is one for one in asked)
                 self._read(child, bound)
@@ -150,8 +150,8 @@ class _Finder(NodeVisitor):
                 self.optional.add(chain.words)
 
 
-def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:
-    """The parts of an expression of which it asks whether they are there."""
+def _find_optional(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The parts of an expression that it tests for being defined."""
     match node:
         case nodes.Filter(name="default" | "d", node=nodes.Node() as value):
             return (value,)

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, membership and filters over numbers, paid for before they are done."""
+"""Arithmetic, comparisons, membership and filters over numbers. Each is paid for beforehand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jinja2 import filters as jinja
 from noetl.expressions.instants import OUTSIDE, align
 from noetl.expressions.limits import MAX_DIGITS, Broken, Forbidden, Meter, OverLimit, check_bits
 from noetl.expressions.members import Undefined
-from noetl.expressions.strings import percent
+from noetl.expressions.methods import percent
 from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret
@@ -119,12 +119,6 @@ def _pay_equality(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _pay_search(meter: Meter, needle: Any, haystack: Any) -> None:
-    meter.items(len(haystack))
-    chars = len(needle) if isinstance(needle, str) else 0
-    meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
-
-
 def _make_comparison(
     sign: str,
     function: Callable[[Any, Any], Any],
@@ -174,7 +168,9 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
 
 def _is_found(meter: Meter, needle: Any, haystack: Any) -> bool:
     if isinstance(haystack, str) or (type(needle) in ATOMS and ATOMS.issuperset(map(type, haystack))):
-        _pay_search(meter, needle, haystack)
+        meter.items(len(haystack))
+        chars = len(needle) if isinstance(needle, str) else 0
+        meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
     else:
         haystack = to_comparable(haystack, meter)
     return needle in haystack

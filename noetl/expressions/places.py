@@ -63,7 +63,7 @@ def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
 def place_of_line(source: str, line: int) -> int:
     """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first
     one there."""
-    begin = _start_of(source, line)
+    begin = min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
     end = len(source) if (found := source.find("\n", begin)) < 0 else found
     tags = [tag for tag in _TAG.finditer(source) if tag.start() <= end and tag.end() > begin]
     broken = next((tag.start() for tag in tags if not _is_readable(tag[0])), None)
@@ -81,10 +81,6 @@ def _is_readable(tag: str) -> bool:
     except Refusal:
         return tag.startswith("{%")  # blocks end elsewhere
     return True
-
-
-def _start_of(source: str, line: int) -> int:
-    return min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
 
 
 def _words(source: str, word: str, guard: bool) -> Iterator[int]:

@@ -16,9 +16,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from noetl.expressions.limits import Broken, Forbidden, Meter, refuse_marked, refuse_secret
 from noetl.expressions.members import Attributes, Method, MissingKey, Undefined, Verb
-from noetl.expressions.results import ResultView, is_response
-from noetl.expressions.strings import TEXT_METHODS, format_text
-from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, part_of_time
+from noetl.expressions.methods import OF_DURATIONS, OF_INSTANTS, TEXT_METHODS, format_text, part_of_time
+from noetl.expressions.scope import ResultView, is_response
 from noetl.expressions.values import ATOMS, kind_of, to_comparable, to_list
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load, loaded, opened
@@ -217,7 +216,7 @@ def _from_object(value: Any, name: str) -> Any:
 
 
 def make_undefined(value: Any, key: Any) -> Undefined:
-    """What `value` has not got."""
+    """For a `key` that `value` does not have."""
     shown = key[:60] if isinstance(key, str) else f"[{key}]"
     return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
 

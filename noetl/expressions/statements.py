@@ -181,7 +181,7 @@ def _bind_attribute(name: str, attribute: str) -> Bind:
 
 
 def _is_own(node: nodes.Node) -> bool:
-    """Whether it belongs to the template: its text, and what the author says is safe."""
+    """Whether the author wrote it: the text of the template, and what is marked `safe`."""
     return isinstance(node, nodes.TemplateData) or (isinstance(node, nodes.Filter) and node.name == "safe")
 
 
@@ -191,7 +191,7 @@ def _weight(node: nodes.Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ForLoop:
-    """A compiled loop. `cost` is what one turn pays."""
+    """A compiled loop. `cost` is what one iteration pays."""
 
     bind: Bind
     test: Eval | None

@@ -1,4 +1,4 @@
-"""Filters that read or make text. A value that is no text is taken as mixed text would print it."""
+"""Filters that read or make text. Other values are taken as mixed text would print them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from jinja2 import filters as jinja
@@ -14,8 +15,8 @@ from markupsafe import escape
 
 from noetl.expressions.limits import Broken, OverLimit, check_width
 from noetl.expressions.members import Undefined, Verb
+from noetl.expressions.methods import TEXT_METHODS, join, percent, replace
 from noetl.expressions.rendering import SANDBOX, Rendering
-from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
@@ -42,8 +43,8 @@ def _short(run: Rendering, value: Any) -> str:
     return rendered
 
 
-def _on_text(function: Callable[[str], Any], read: Callable[[Rendering, Any], str] = _text) -> Verb:
-    return lambda run, value: function(read(run, value))
+def _on_text(function: Callable[..., Any], read: Callable[[Rendering, Any], str] = _text) -> Verb:
+    return lambda run, value, *args, **kwargs: function(read(run, value), *args, **kwargs)
 
 
 def _escape(run: Rendering, value: Any) -> str:
@@ -79,17 +80,6 @@ def _join(run: Rendering, value: Any, d: Any = "", attribute: str | int | None =
 
 def _replace(run: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
     return replace(run, _text(run, value), _text(run, old), _text(run, new), -1 if count is None else count)
-
-
-def _truncate(
-    run: Rendering,
-    value: Any,
-    length: int = 255,
-    killwords: bool = False,
-    end: str = "...",
-    leeway: int | None = None,
-) -> str:
-    return jinja.do_truncate(SANDBOX, _text(run, value), length, killwords, end, leeway)
 
 
 def _wordwrap(
@@ -199,7 +189,7 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "to_json": _to_json,
     "tojson": _to_json,
     "trim": lambda run, value, chars=None: _text(run, value).strip(chars),
-    "truncate": _truncate,
+    "truncate": _on_text(partial(jinja.do_truncate, SANDBOX)),
     "upper": _on_text(str.upper),
     "urlencode": _urlencode,
     "urlize": _urlize,

@@ -1,4 +1,4 @@
-"""Values on their way out of a template: plain JSON, or text."""
+"""The values that templates yield: plain JSON, or text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Broken, Meter, OverLimit
 from noetl.expressions.members import Undefined
-from noetl.expressions.results import ResultView
+from noetl.expressions.scope import ResultView
 from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
@@ -19,7 +19,7 @@ from noetl.facts.secret import Form, holds_secret, is_secret, marker, reformed
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
-#: What is no lazy list, told without asking an abstract class.
+#: Types that are not lazy lists: known without asking an abstract class.
 _READY = ATOMS | {float, list, dict, tuple, range, Undefined}
 _TEXTS = frozenset({str})
 # A tuple: a union would be built anew for each value that is looked at.

@@ -8,10 +8,10 @@ from typing import Any
 from noetl.expressions.limits import OverLimit
 from noetl.expressions.list_filters import LIST_FILTERS
 from noetl.expressions.members import Method, MissingKey, Namespace, Undefined, Verb
+from noetl.expressions.methods import TIME_FILTERS
 from noetl.expressions.operators import COMPARISONS, NUMBER_FILTERS, modulo
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.text_filters import TEXT_FILTERS
-from noetl.expressions.time_filters import TIME_FILTERS
 from noetl.expressions.values import measure, to_list
 from noetl.facts.reference import Lazy
 
@@ -111,5 +111,3 @@ GLOBALS: Mapping[str, Verb] = {
 
 
 FILTERS: Mapping[str, Verb] = {**LIST_FILTERS, **NUMBER_FILTERS, **TEXT_FILTERS, **TIME_FILTERS}
-
-__all__ = ["FILTERS", "TESTS"]

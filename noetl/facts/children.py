@@ -27,7 +27,7 @@ class ChildCall:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Who called an execution: the task of which iteration of which run, how deep below the first
+    """The caller of an execution: task, iteration and run, how deep below the first
     caller (from 1), and what of the child it wants."""
 
     execution_id: str

@@ -34,9 +34,9 @@ def seconds(value: Json) -> float:
     """
     amount = _amount(value)
     if amount is None:
-        raise ValueError(f"{_shown(value)} is not a duration; write {_FORMS}.")
+        raise ValueError(f"{_describe(value)} is not a duration; write {_FORMS}.")
     if not 0.0 <= amount <= LONGEST_S:
-        raise ValueError(f"{_shown(value)} is not a duration between zero and ten years.")
+        raise ValueError(f"{_describe(value)} is not a duration between zero and ten years.")
     return amount
 
 
@@ -72,7 +72,7 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _shown(value: Json) -> str:
+def _describe(value: Json) -> str:
     text = repr(value) if isinstance(value, str | float | bool) or value is None else type(value).__name__
     if isinstance(value, int) and not isinstance(value, bool):
         text = str(value) if abs(value) < 10**18 else "An integer of that size"

@@ -132,7 +132,7 @@ def opened(value: Json, load: Load) -> Json:
 
     What holds no reference is handed back as it is, not copied. Raises what `load` raises.
     """
-    return _replaced(value, load) if holds_reference(value) else value
+    return _replace(value, load) if holds_reference(value) else value
 
 
 def holds_reference(value: Json) -> bool:
@@ -154,14 +154,14 @@ def plain(value: Json) -> Json:
     return value.whole() if isinstance(value, Lazy) else value
 
 
-def _replaced(value: Json, load: Load) -> Json:
+def _replace(value: Json, load: Load) -> Json:
     if isinstance(value, Mapping):
         if is_reference(value):
             return opened(plain(loaded(value, load)), load)
-        return {key: _replaced(item, load) for key, item in value.items()}
+        return {key: _replace(item, load) for key, item in value.items()}
     if isinstance(value, list | tuple):
         kind = list if isinstance(value, list) else tuple
-        return kind(_replaced(item, load) for item in value)
+        return kind(_replace(item, load) for item in value)
     return value
 
 

@@ -2,9 +2,9 @@
 
 A *secret reference* is `{kind: secret_ref, execution, keychain | provider + name, version?, field?,
 seal}`. Only who has the installation's keys can make its `seal`, so that data from outside cannot
-ask for a secret by looking like a reference; `field` is not under the seal: whoever holds a
-reference may reach deeper. In mixed text a *marker* stands for it: a word of letters that need no
-escaping in JSON, addresses and headers.
+ask for a secret by looking like a reference; `field` is not under the seal: with a reference one
+may reach deeper. In mixed text a *marker* stands for it: a word of letters that need no escaping
+in JSON, addresses and headers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
-#: Names that people give to secrets, in lower case, with `_` for `-`. Marks of pages (`page_token`)
-#: and names of secrets (`secret_name`) are none.
+#: Names that people give to secrets, in lower case, with `_` for `-`; not marks of pages
+#: (`page_token`) and names of secrets (`secret_name`).
 _NAMES: Final = re.compile(
     r"(.*_)?(password|passwd|passphrase|api_?key|secret_?key|private_?key|client_secret|"
     r"(access|auth|bearer|refresh|api)_token)|pwd|token|secret"
@@ -80,11 +80,11 @@ def sealed(reference: JsonMap, key: bytes) -> dict[str, Json]:
     base = {name: value for name, value in reference.items() if name not in ("field", "seal")}
     text = json.dumps(base, sort_keys=True, separators=(",", ":"))
     digest = hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
-    return {**reference, "seal": _encoded(digest)}
+    return {**reference, "seal": _encode(digest)}
 
 
 def unsealed(reference: JsonMap) -> dict[str, Json]:
-    """`reference` with a seal that nobody accepts: that of a process without keys."""
+    """`reference` with a seal that is never accepted: that of a process without keys."""
     return {**reference, "seal": ""}
 
 
@@ -116,8 +116,7 @@ class Keychain(Mapping[str, JsonMap]):
             raise TemplateError(f"keychain.{name} cannot be used: {error}") from error
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Raises nothing for a name that there is not: so that whoever looks at any mapping may
-        look at this one."""
+        """Raises nothing for an unknown name, so that this mapping can be read like any other."""
         return self[name] if name in self._entries else default
 
     def __contains__(self, name: object) -> bool:
@@ -133,12 +132,12 @@ class Keychain(Mapping[str, JsonMap]):
 def marker(reference: JsonMap, form: Form = "text") -> str:
     """The text that stands for `reference` inside of a longer one."""
     packed = json.dumps(dict(reference), separators=(",", ":"))
-    return f"{MARK}{form}.{_encoded(packed.encode('utf-8', 'surrogatepass'))}.~"
+    return f"{MARK}{form}.{_encode(packed.encode('utf-8', 'surrogatepass'))}.~"
 
 
 def reformed(text: str, form: Form) -> str:
-    """`text` with the secrets in it to be written as `form` says; those that are told otherwise
-    already stay so."""
+    """`text` with the secrets in it to be written as `form` says; those with another form
+    keep it."""
     return text.replace(f"{MARK}text.", f"{MARK}{form}.")
 
 
@@ -153,12 +152,12 @@ def unmarked(text: str, open: Callable[[JsonMap], Json]) -> str:
         raise BadRequest(
             "A text with a secret in it was changed, so that the secret cannot be put in its place."
         )
-    return _MARKER.sub(lambda match: _written(match, open), text)
+    return _MARKER.sub(lambda match: _write(match, open), text)
 
 
-def _written(match: re.Match[str], open: Callable[[JsonMap], Json]) -> str:
+def _write(match: re.Match[str], open: Callable[[JsonMap], Json]) -> str:
     before, form, packed, after = match.groups()
-    reference = _unpacked(packed)
+    reference = _unpack(packed)
     value = open(reference)
     if form == "json" and before and after:
         return json.dumps(value, ensure_ascii=False)
@@ -174,7 +173,7 @@ def _written(match: re.Match[str], open: Callable[[JsonMap], Json]) -> str:
     return f"{before}{written}{after}"
 
 
-def _unpacked(packed: str) -> JsonMap:
+def _unpack(packed: str) -> JsonMap:
     try:
         found = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
     except (ValueError, RecursionError):
@@ -186,16 +185,14 @@ def _unpacked(packed: str) -> JsonMap:
     return found  # type: ignore[no-any-return]  # a mapping, see above
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
 
 
 def holds_secret(value: Json) -> bool:
     """Whether a reference or a marker stands anywhere in `value`, however deep (without
     recursion)."""
-    if isinstance(value, str):
-        return MARK in value
-    pending = [value]
+    pending: list[Any] = [[value]]
     while pending:
         current = pending.pop()
         if isinstance(current, Mapping):

@@ -157,8 +157,8 @@ class StepCancelled:
 
 @dataclass(frozen=True, slots=True)
 class NextEvaluated:
-    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it.
-    `failure` is the error that nobody handled; `stops` says that the whole execution fails with it
+    """The boundary of a run was routed: which arcs took it and the `tokens` that they put down.
+    `failure` is the error that was not handled; `stops` says that the whole execution fails with it
     (fail_fast)."""
 
     type: ClassVar[str] = "next.evaluated"

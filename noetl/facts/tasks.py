@@ -1,5 +1,5 @@
-"""Events of tasks: their ends, what their policies decide, the items of their own loops, and the
-calls of those that repeat."""
+"""Events of tasks: their ends, what their policies decide, the items of their loops, and repeated
+calls."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class TaskCheckpointed:
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """What the task, called off while it waited, had begun elsewhere was ended; `error` says what
-    goes on, and why."""
+    """The task was cancelled while it waited, and what it had begun elsewhere was ended; `error`
+    says what still runs, and why."""
 
     type: ClassVar[str] = "task.abandoned"
     task: str

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from noetl.facts.json import Json, JsonMap
 
-#: What nobody defined is `{"template", "place"}`: the template that became null (shortened), and
+#: An undefined template is `{"template", "place"}`: its text (shortened), and
 #: where it stands in the playbook (`input.total`). What a tool has to say, and whatever an earlier
 #: version recorded, is a sentence.
 Warned: TypeAlias = str | JsonMap

@@ -22,8 +22,8 @@ from noetl.forecast.model import (
 )
 from noetl.forecast.worlds import AT_THE_END, KnownNames, decide_guard, render, render_all, render_constant
 from noetl.net.model import EACH_INPUTS, Arc, KindInfo, Loop, Repeat, Task, Template, Transition
-from noetl.pipeline.calls import prepared
 from noetl.pipeline.repeating import address_key, changed_keys, first_params
+from noetl.pipeline.templates import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""`set`: what rules and tasks assign, evaluated.
+"""`set`: evaluates what rules and tasks assign.
 
 The values of one `set` all see the same names, so that their order in the document means nothing; a
 task's own `set` sees what that of the rule has assigned.
@@ -7,7 +7,7 @@ task's own `set` sees what that of the rule has assigned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from noetl.errors import BadRequest
@@ -20,13 +20,16 @@ from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
 from noetl.pipeline.model import PipelinePorts, Program
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.patches import applied, assign
+from noetl.pipeline.patches import apply_patch, assign
 
 
 @dataclass(slots=True)
 class Changes:
-    """What one boundary assigned, by scope: patches, and the writes that wait for reducers."""
+    """What one boundary of a pipeline assigned, by scope: patches, and the writes that wait for
+    reducers."""
 
+    program: Program
+    ports: PipelinePorts
     local: dict[str, Json] = field(default_factory=dict)
     iter: dict[str, Json] = field(default_factory=dict)
     step: dict[str, Json] = field(default_factory=dict)
@@ -44,88 +47,52 @@ class Changes:
             facts.append(CtxPatched(self.ctx, "task"))
         return facts
 
-    def assign(self, program: Program, assignment: Assignment, value: Json) -> None:
-        """Adds one assignment. Raises BadRequest for one that a parallel loop cannot keep."""
-        name = assignment.name
-        match assignment.scope:
+    def apply(self, assignments: Iterable[Assignment], sight: TemplateScope, place: str = "set") -> None:
+        """Evaluates `assignments` and adds them; `place` is where they stand. Raises TemplateError
+        and BadRequest."""
+        for assignment, value in self.evaluate(assignments, sight, place):
+            self.keep(assignment, value, sight)
+
+    def evaluate(
+        self, assignments: Iterable[Assignment], sight: TemplateScope, place: str = "set"
+    ) -> Iterator[tuple[Assignment, Json]]:
+        """`assignments`, each with its value; what became null is added to the warnings. Raises
+        TemplateError."""
+        if self.ports.now is not None:
+            sight = layered(sight, {"now": self.ports.now})
+        for one in assignments:
+            at = f"{place}.{target(one)}"
+            yield one, evaluate_at(at, one.value, sight, self.warnings, load=self.ports.load)
+
+    def keep(self, assignment: Assignment, value: Json, sight: TemplateScope) -> None:
+        """Adds that `assignment` has come to `value`. Raises BadRequest for one that a parallel
+        loop cannot keep."""
+        name, scope = assignment.name, assignment.scope
+        if "." in name and scope in sight:
+            # The whole is assigned where it is kept by reference: of that no part can change.
+            store = apply_patch(sight[scope], getattr(self, scope))
+            name, value = assigned_below(store, name, value, self.ports.load, self.ports.is_large)
+        match scope:
             case "local":
                 self.local = assign(self.local, name, value)
             case "iter":
                 self.iter = assign(self.iter, name, value)
             case "step":
                 self.step = assign(self.step, name, value)
-            case "ctx" if program.parallel_loop:
-                self.writes = (*self.writes, (_reduced(program, name), value))
+            case "ctx" if self.program.parallel_loop:
+                if name not in self.program.reducers:
+                    raise BadRequest(
+                        f"ctx.{name} is assigned in a parallel loop that has no reducer for it; add "
+                        f"`loop.spec.reduce: {{ctx.{name}: append}}` (or sum, min, max, merge, last), or "
+                        f"assign iter.{name}."
+                    )
+                self.writes = (*self.writes, (name, value))
             case "ctx":
                 self.ctx = assign(self.ctx, name, value)
             case _:
-                assert_never(assignment.scope)
-
-
-def apply(
-    changes: Changes,
-    program: Program,
-    assignments: Iterable[Assignment],
-    sight: TemplateScope,
-    hands: PipelinePorts,
-    place: str = "set",
-) -> None:
-    """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises
-    TemplateError and BadRequest."""
-    for assignment, value in evaluated(changes, assignments, sight, hands, place):
-        keep(changes, program, assignment, value, sight, hands)
-
-
-def evaluated(
-    changes: Changes,
-    assignments: Iterable[Assignment],
-    sight: TemplateScope,
-    hands: PipelinePorts,
-    place: str = "set",
-) -> Iterator[tuple[Assignment, Json]]:
-    """`assignments`, each with its value; what became null is added to the warnings. Raises
-    TemplateError."""
-    if hands.now is not None:
-        sight = layered(sight, {"now": hands.now})
-    for assignment in assignments:
-        at = f"{place}.{target(assignment)}"
-        yield assignment, evaluate_at(at, assignment.value, sight, changes.warnings, load=hands.load)
-
-
-def keep(
-    changes: Changes,
-    program: Program,
-    assignment: Assignment,
-    value: Json,
-    sight: TemplateScope,
-    hands: PipelinePorts,
-) -> None:
-    """Adds to `changes` that `assignment` has come to `value`. Raises BadRequest."""
-    changes.assign(program, *_whole(changes, assignment, value, sight, hands))
+                assert_never(scope)
 
 
 def target(assignment: Assignment) -> str:
     """What is assigned, as it is written and read."""
     return assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
-
-
-def _whole(
-    changes: Changes, assignment: Assignment, value: Json, sight: TemplateScope, hands: PipelinePorts
-) -> tuple[Assignment, Json]:
-    """The assignment; of the whole where it would change a part of what the log keeps by
-    reference."""
-    scope = assignment.scope
-    if "." not in assignment.name or scope not in sight:
-        return assignment, value
-    store = applied(sight[scope], getattr(changes, scope))
-    name, value = assigned_below(store, assignment.name, value, hands.load, hands.is_large)
-    return replace(assignment, name=name), value
-
-
-def _reduced(program: Program, name: str) -> str:
-    if name in program.reducers:
-        return name
-    raise BadRequest(
-        f"ctx.{name} is assigned in a parallel loop that has no reducer for it; add "
-        f"`loop.spec.reduce: {{ctx.{name}: append}}` (or sum, min, max, merge, last), or assign iter.{name}."
-    )

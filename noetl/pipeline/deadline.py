@@ -1,11 +1,23 @@
-"""The time that an attempt has: one timeout over all calls of its tool and the waits between
-them."""
+"""The time of an attempt: one timeout over all calls of its tool and the waits between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
+
+from noetl.errors import BadRequest
+from noetl.expressions import evaluate
+from noetl.facts.durations import seconds
+from noetl.facts.outcome import ErrorInfo
+from noetl.net.model import Task
+from noetl.pipeline.failures import CannotGoOn, blame
+from noetl.pipeline.model import Later, PipelinePorts
+from noetl.pipeline.names import TemplateScope
+
+#: A hundred years: what is due later than that cannot be written as an instant.
+LONGEST_WAIT_S: Final = 3.2e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +46,33 @@ def begun(timeout: float | None, since: str | None, now: Callable[[], str] | Non
     if timeout is None or now is None:
         return Deadline(timeout, None, None)
     return Deadline(timeout, since or now(), now)
+
+
+def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: PipelinePorts) -> Deadline:
+    """The time of an attempt of `task`. Raises CannotGoOn where nothing of it is left, or its
+    timeout cannot be had."""
+    timeout = None
+    with blame(f"The timeout of task '{task.name}'"):
+        try:
+            if (written := task.spec.get("timeout")) is not None:
+                timeout = seconds(evaluate(written, sight, load=ports.load))
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+    deadline = begun(timeout, since, ports.now)
+    if since is None or deadline.has_some():
+        return deadline
+    message = (
+        f"Task '{task.name}' did not end within its timeout of {timeout:g} s: the calls of its tool and the "
+        "waits between them took longer."
+    )
+    raise CannotGoOn(ErrorInfo("timeout", message, type="TaskTimeout", retryable=True))
+
+
+def bound_wait(task: Task, later: Later, deadline: Deadline) -> Later:
+    """The wait that the tool asks for, at most until the time of its task is over. Raises
+    CannotGoOn where no clock can count to its end."""
+    if not 0.0 <= later.seconds <= LONGEST_WAIT_S:
+        message = f"The {task.kind} tool asked to be called again in {later.seconds} seconds."
+        raise CannotGoOn(ErrorInfo("internal", message, type="BadWait"))
+    left = deadline.left()
+    return later if left is None else replace(later, seconds=min(later.seconds, left))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from noetl.errors import NoetlError
 from noetl.expressions import part_of
-from noetl.expressions.results import body_of
+from noetl.expressions.scope import body_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Lazy, Load, loaded
 from noetl.facts.secret import is_secret
 from noetl.net.model import Demand, Task, ValueType
-from noetl.pipeline.failures import described
+from noetl.pipeline.failures import CannotGoOn, blame
 
 _IS: Final[Mapping[ValueType, Callable[[Any], bool]]] = {
     "any": lambda _: True,
@@ -27,30 +26,28 @@ _IS: Final[Mapping[ValueType, Callable[[Any], bool]]] = {
 }
 
 
-def missing_input(task: Task, step: str, args: JsonMap, load: Load) -> ErrorInfo | None:
-    """Why the task is not called with `args`: a value that it expects is not there, null, or of
-    another type."""
-    try:
-        return next(
-            (fault for demand in task.expects if (fault := _ungiven(demand, task, step, args, load))), None
-        )
-    except NoetlError as error:
-        return described(error, f"The inputs that task '{task.name}' expects")
+def check_inputs(task: Task, step: str, args: JsonMap, load: Load) -> None:
+    """Raises CannotGoOn where a value that the task expects among its `args` is not there, null, or
+    of another type."""
+    with blame(f"The inputs that task '{task.name}' expects"):
+        for demand in task.expects:
+            _check_input(demand, task, step, args, load)
 
 
-def kept_promise(task: Task, step: str, outcome: Outcome, load: Load) -> Outcome:
+def check_outcome(task: Task, step: str, outcome: Outcome, load: Load) -> Outcome:
     """`outcome`, or the failure that its result does not have what the task has to return."""
     if not outcome.ok:
         return outcome
     try:
-        faults = (_unreturned(demand, task, step, outcome.result, load) for demand in task.returns)
-        fault = next((fault for fault in faults if fault), None)
-    except NoetlError as error:
-        fault = described(error, f"The result of task '{task.name}'")
-    return outcome if fault is None else failed(fault, outcome.meta, **outcome.extras)
+        with blame(f"The result of task '{task.name}'"):
+            for demand in task.returns:
+                _check_return(demand, task, step, outcome.result, load)
+    except CannotGoOn as fault:
+        return failed(fault.error, outcome.meta, **outcome.extras)
+    return outcome
 
 
-def _ungiven(demand: Demand, task: Task, step: str, args: JsonMap, load: Load) -> ErrorInfo | None:
+def _check_input(demand: Demand, task: Task, step: str, args: JsonMap, load: Load) -> None:
     try:
         value = part_of(args, demand.path, load)
     except KeyError:
@@ -58,55 +55,41 @@ def _ungiven(demand: Demand, task: Task, step: str, args: JsonMap, load: Load) -
     if value is None:
         near = did_you_mean(demand.path, sorted(args.keys() - {other.path for other in task.expects}))
         said = f"expects the input {demand.path!r}, which is missing or null; give it with `input:`.{near}"
-        return _error(demand, task, step, said)
-    if _fits(value, demand.type, load):
-        return None
-    said = f"expects the input {demand.path!r} to be of type {demand.type}; it is {_type(value, load)}."
-    return _error(demand, task, step, said)
+        raise _make_error(demand, task, step, said)
+    if (other := _other_type(value, demand.type, load)) is not None:
+        said = f"expects the input {demand.path!r} to be of type {demand.type}; it is {other}."
+        raise _make_error(demand, task, step, said)
 
 
-def _unreturned(demand: Demand, task: Task, step: str, result: Json, load: Load) -> ErrorInfo | None:
-    found = _returned(result, demand.path, load)
-    if not found:
-        said = f"has to return {demand.path!r}, and its result has none.{_near(demand, result, load)}"
-        return _error(demand, task, step, said)
-    if _fits(found[0], demand.type, load):
-        return None
-    said = f"has to return {demand.path!r} of type {demand.type}; it is {_type(found[0], load)}."
-    return _error(demand, task, step, said)
-
-
-def _near(demand: Demand, result: Json, load: Load) -> str:
-    whole = loaded(result, load)
-    body = loaded(body_of(whole), load)
-    there = body if isinstance(body, Mapping) else whole
-    return did_you_mean(demand.path, map(str, there)) if isinstance(there, Mapping) else ""
-
-
-def _returned(result: Json, path: str, load: Load) -> tuple[Json, ...]:
-    """What `path` names in the body of an http response, else in the result; nothing where neither
-    has it."""
+def _check_return(demand: Demand, task: Task, step: str, result: Json, load: Load) -> None:
+    """Looks into the body of an http response, then into the result."""
     whole = loaded(result, load)
     for place in (body_of(whole), whole):
         try:
-            return (part_of(place, path, load),)
+            value = part_of(place, demand.path, load)
         except KeyError:
             continue
-    return ()
+        if (other := _other_type(value, demand.type, load)) is not None:
+            said = f"has to return {demand.path!r} of type {demand.type}; it is {other}."
+            raise _make_error(demand, task, step, said)
+        return
+    body = loaded(body_of(whole), load)
+    there = body if isinstance(body, Mapping) else whole
+    near = did_you_mean(demand.path, map(str, there)) if isinstance(there, Mapping) else ""
+    said = f"has to return {demand.path!r}, and its result has none.{near}"
+    raise _make_error(demand, task, step, said)
 
 
-def _fits(value: Json, type: ValueType, load: Load) -> bool:
-    # Only tools open secrets: of what type one is nobody else knows.
-    return type == "any" or is_secret(value) or _IS[type](loaded(value, load))
-
-
-def _type(value: Json, load: Load) -> str:
-    value = loaded(value, load)
+def _other_type(value: Json, type: ValueType, load: Load) -> str | None:
+    """The type of `value` where it is not of `type`."""
+    # Only tools open secrets: no one else knows the type of one.
+    if type == "any" or is_secret(value) or _IS[type](value := loaded(value, load)):
+        return None
     return next((name for name, fits in _IS.items() if name != "any" and fits(value)), "null")
 
 
-def _error(demand: Demand, task: Task, step: str, said: str) -> ErrorInfo:
+def _make_error(demand: Demand, task: Task, step: str, said: str) -> CannotGoOn:
     who = f"Task {task.name!r} of step {step!r}"
     if demand.of:
         who = f"Workbook task {demand.of!r}, called by task {task.name!r} of step {step!r},"
-    return ErrorInfo("client_error", f"{who} {said}", type="AssertionFailed")
+    return CannotGoOn(ErrorInfo("client_error", f"{who} {said}", type="AssertionFailed"))

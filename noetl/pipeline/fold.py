@@ -37,7 +37,7 @@ def initial(program: Program) -> Progress:
     return Progress() if program.length else _over(program, Progress(), Completed(None))
 
 
-def begun(program: Program, progress: Progress) -> Progress:
+def begin(program: Program, progress: Progress) -> Progress:
     """`progress`; the initial one where nothing has happened yet."""
     return initial(program) if progress == Progress() else progress
 
@@ -48,10 +48,10 @@ def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
 
 
 def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
-    """`progress` after `draft`. Facts that are none of a pipeline's own change nothing."""
+    """`progress` after `draft`. Facts that are not a pipeline's change nothing."""
     match draft.fact:
         case TaskDone() | TaskFailed() as fact:
-            return _ended(program, progress, fact, _outcome(fact))
+            return _end(program, progress, fact, _outcome(fact))
         case AttemptFailed() as fact:
             return replace(
                 progress,
@@ -62,9 +62,9 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
                 secrets={**progress.secrets, **fact.meta.get("secret_versions", {})},
             )
         case PolicyEvaluated() as fact:
-            return _judged(program, progress, fact, draft.attempt)
+            return _fold_policy(program, progress, fact, draft.attempt)
         case VariablesSet() as fact:
-            return _assigned(progress, fact)
+            return _assign(progress, fact)
         case TaskCheckpointed() as fact:
             since = fact.since or progress.since
             number = progress.checkpoints + 1
@@ -72,9 +72,9 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
         case ChildRequested(detached=True) | ChildEnded() as fact:
             return replace(progress, answer=answer(fact))
         case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
-            return _looped(progress, fact)
+            return _fold_loop(progress, fact)
         case TaskCallDone() | TaskCallFailed() as fact:
-            return _called(program, progress, fact)
+            return _end_call(program, progress, fact)
         case CtxPatched(cause="task") as fact:
             return replace(progress, ctx=extend(progress.ctx, fact.patch))
         case _:
@@ -87,12 +87,16 @@ def _outcome(fact: TaskDone | TaskFailed | TaskCallDone) -> Outcome:
     return Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
 
 
-def _ended(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outcome: Outcome) -> Progress:
+def _end(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outcome: Outcome) -> Progress:
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
     error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
-    ended = _left(program, progress, fact.task, outcome)
+    results = {**progress.results, fact.task: outcome.result}
+    ended = _pass(program, replace(_settle(progress), items=None, results=results), fact.task)
     if fact.after:
-        return _on(program, ended) if error is None else replace(ended, ending=_first(ended, error))
+        if error is None:
+            return _on(program, ended)
+        # It fails the pipeline proper, unless that had failed by then.
+        return replace(ended, ending=ended.proper if isinstance(ended.proper, Failed) else Failed(error))
     ended = replace(ended, last=outcome)
     if error is not None:
         return _over(program, ended, Failed(error))
@@ -113,19 +117,7 @@ def _on(program: Program, progress: Progress) -> Progress:
     return replace(progress, ending=progress.proper)
 
 
-def _first(progress: Progress, error: ErrorInfo) -> Ending:
-    """A task behind the end of the pipeline proper fails it with `error`, unless it had failed by
-    then."""
-    return progress.proper if isinstance(progress.proper, Failed) else Failed(error)
-
-
-def _left(program: Program, progress: Progress, task: str, outcome: Outcome) -> Progress:
-    """`progress` at the next task, with what `task` has left."""
-    results = {**progress.results, task: outcome.result}
-    return _passed(program, replace(_settled(progress), items=None, results=results), task)
-
-
-def _passed(program: Program, progress: Progress, task: str) -> Progress:
+def _pass(program: Program, progress: Progress, task: str) -> Progress:
     """`progress` behind `task`, which is due no more."""
     visits = {**progress.visits, task: progress.visits.get(task, 0) + 1}
     passed = replace(progress, visits=visits, ends=progress.ends + 1, entered=False)
@@ -137,11 +129,11 @@ def _passed(program: Program, progress: Progress, task: str) -> Progress:
     return _after_call(passed, owner, progress.calls)
 
 
-def _called(program: Program, progress: Progress, fact: TaskCallDone | TaskCallFailed) -> Progress:
+def _end_call(program: Program, progress: Progress, fact: TaskCallDone | TaskCallFailed) -> Progress:
     """A call of the task that is due has ended, and those that run after it are due, or what
     follows them."""
     calls = progress.calls or Calls(before=progress.last, ends=progress.ends)
-    settled = replace(_settled(progress), ends=calls.ends)
+    settled = replace(_settle(progress), ends=calls.ends)
     if isinstance(fact, TaskCallFailed):
         return replace(settled, calls=replace(calls, over=True, truncated=True))
     task = program.tasks[progress.pc]
@@ -169,7 +161,7 @@ def _after_call(progress: Progress, owner: int, calls: Calls) -> Progress:
     return replace(progress, pc=owner, calls=calls, wait_s=calls.delay, entered=True)
 
 
-def _settled(progress: Progress) -> Progress:
+def _settle(progress: Progress) -> Progress:
     """No attempt is under way: the next one is the first."""
     return replace(
         progress,
@@ -184,7 +176,7 @@ def _settled(progress: Progress) -> Progress:
     )
 
 
-def _looped(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
+def _fold_loop(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
     """The loop of the task that is due has begun, or one of its items has ended and the next one is
     due."""
     if isinstance(fact, TaskLoopStarted):
@@ -197,10 +189,12 @@ def _looped(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemF
     elif not fact.handled:
         errors = {**errors, fact.item: fact.error}
     items = replace(items, results=(*items.results, result), errors=errors, iter={})
-    return replace(_settled(progress), items=items)
+    return replace(_settle(progress), items=items)
 
 
-def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
+def _fold_policy(
+    program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None
+) -> Progress:
     match fact.do:
         case "retry":
             # An attempt that failed is counted by its own event; one that went well has none.
@@ -219,17 +213,17 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
             calls = progress.calls if program.owner(target) is not None else None
             return replace(progress, pc=target, proper=proper, ending=None, calls=calls, wait_s=0.0)
         case "break" if progress.items is None:
-            return _broken_off(program, progress, fact.task)
+            return _break(program, progress, fact.task)
         case "break" | "continue" | "fail":
             # The event of the end of the task, or of its item, has said it already.
             return progress
         case "enter":
             return replace(progress, entered=True)
         case "skip":
-            return _on(program, _passed(program, progress, fact.task))
+            return _on(program, _pass(program, progress, fact.task))
 
 
-def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
+def _break(program: Program, progress: Progress, task: str) -> Progress:
     """The pipeline proper ends behind `task`; where it has ended already, what stands behind it
     does."""
     if any(one.name == task and one.after is not None for one in program.tasks):
@@ -238,10 +232,10 @@ def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
     return _over(program, progress, _well(task, last) if last else Completed(None))
 
 
-def _assigned(progress: Progress, fact: VariablesSet) -> Progress:
+def _assign(progress: Progress, fact: VariablesSet) -> Progress:
     items = progress.items
     if items is not None:
-        # An item has a scope of its own.
+        # Each item has its scope.
         items = replace(items, iter=extend(items.iter, fact.iter))
     return replace(
         progress,

@@ -6,8 +6,8 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Final, Literal, assert_never
 
@@ -29,10 +29,10 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import opened
 from noetl.net.model import Loop, Older, Repeat, Task
 from noetl.pipeline import items, older, repeating
-from noetl.pipeline.assignments import Changes, apply, keep
+from noetl.pipeline.assignments import Changes
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
-from noetl.pipeline.failures import described
-from noetl.pipeline.fold import begun, evolve
+from noetl.pipeline.failures import CannotGoOn, blame, described
+from noetl.pipeline.fold import begin, evolve
 from noetl.pipeline.model import (
     Calls,
     Failed,
@@ -47,8 +47,8 @@ from noetl.pipeline.model import (
     Sleep,
     Suspend,
 )
-from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, surroundings
-from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
+from noetl.pipeline.names import TemplateScope, before, in_policy, in_set, outer_scope
+from noetl.pipeline.policy import Case, Verdict, ask_guard, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
@@ -57,7 +57,7 @@ LONGEST_SLEEP_S: Final = 1.0
 MOST_TASK_ENDS: Final = 10_000
 
 
-def run(program: Program, names: Names, progress: Progress, hands: PipelinePorts) -> Iterator[Move]:
+def run(program: Program, names: Names, progress: Progress, ports: PipelinePorts) -> Iterator[Move]:
     """Goes on from `progress` to the end, or to a wait of more than a second.
 
     The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes
@@ -65,260 +65,222 @@ def run(program: Program, names: Names, progress: Progress, hands: PipelinePorts
     owes one (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or
     tools did.
     """
-    progress = begun(program, progress)
-    machine = _Machine(program, Caller(program, surroundings(program, names), hands), hands)
-    drafts: tuple[Draft, ...] = ()
-    while progress.ending is None:
-        asked, progress = machine.entered(progress)
-        if progress.ending is not None:
-            drafts = asked
-            break
-        task = program.tasks[progress.pc].name
-        attempt = machine.caller.attempt(progress)
+    machine = _Machine(program, names, begin(program, progress), ports)
+    while machine.enter():
+        task, attempt = machine.task, machine.caller.attempt(machine.progress)
         reason: Literal["retry", "later"] = "retry"
         match attempt.suspension:
             case ChildCall() as child:
                 wait = None if child.detached else attempt.deadline_s
-                yield Suspend(asked, progress, task, "child", wait, machine.called(child, progress))
+                child = replace(child, iter=machine.caller.item(machine.progress, task))
+                yield Suspend(machine.take_drafts(), machine.progress, task.name, "child", wait, child)
                 return
             case Later() as later:
-                reason, drafts = "later", machine.checkpoint(later, attempt.since, progress)
+                reason = "later"
+                machine.record_checkpoint(later, attempt.since)
             case None:
-                drafts = machine.boundary(attempt, progress)
+                machine.record_attempt(attempt)
             case _:
                 assert_never(attempt.suspension)
-        progress, drafts = machine.folded(progress, drafts), (*asked, *drafts)
-        if progress.ending is not None:
+        if machine.progress.ending is not None:
             break
-        wait = attempt.suspension.seconds if attempt.suspension else progress.wait_s
+        wait = attempt.suspension.seconds if attempt.suspension else machine.progress.wait_s
         if wait > LONGEST_SLEEP_S:
-            yield Suspend(drafts, progress, program.tasks[progress.pc].name, reason, wait)
+            yield Suspend(machine.take_drafts(), machine.progress, machine.task.name, reason, wait)
             return
-        if drafts:
-            yield Recorded(drafts, progress)
+        if machine.drafts:
+            yield Recorded(machine.take_drafts(), machine.progress)
         if wait > 0.0:
             yield Sleep(wait)
-    yield Finished(drafts, progress, progress.ending)
+    assert machine.progress.ending is not None, "otherwise another task is due"
+    yield Finished(machine.take_drafts(), machine.progress, machine.progress.ending)
 
 
-@dataclass(frozen=True, slots=True)
 class _Machine:
-    """From one boundary to the next: an attempt, its judgement, what it assigned, and their
-    drafts."""
+    """From one boundary to the next: an attempt, its judgement, and what it assigned. `drafts` are
+    those that are not committed yet, and `progress` is what they have led to."""
 
-    program: Program
-    caller: Caller
-    hands: PipelinePorts
+    def __init__(self, program: Program, names: Names, progress: Progress, ports: PipelinePorts) -> None:
+        self.program = program
+        self.progress = progress
+        self.ports = ports
+        self.caller = Caller(program, outer_scope(program, names), ports)
+        self.drafts: tuple[Draft, ...] = ()
 
-    def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
-        """`progress` at the next call, and what was said on the way there: by guards, and by loops
-        that begin. It is recorded with what comes of that call: it is asked again where it got
-        lost, and says the same."""
-        asked: tuple[Draft, ...] = ()
-        while progress.ending is None and (drafts := self._entering(progress)):
-            progress, asked = self.folded(progress, drafts), (*asked, *drafts)
-        return asked, progress
+    @property
+    def task(self) -> Task:
+        """The task that is due."""
+        return self.program.tasks[self.progress.pc]
 
-    def _entering(self, progress: Progress) -> tuple[Draft, ...]:
-        task = self.program.tasks[progress.pc]
-        if isinstance(task.after, str) and not progress.entered:
-            return self._drafts([self._guarded(task, progress)], task, None, progress, "/after")
-        if task.loop is not None and progress.items is None:
-            return self._opening(task, task.loop, progress)
-        return ()
+    def take_drafts(self) -> tuple[Draft, ...]:
+        """The drafts, which are committed now."""
+        drafts, self.drafts = self.drafts, ()
+        return drafts
 
-    def _opening(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
+    def enter(self) -> bool:
+        """Goes to the next call, and records what guards and the beginnings of loops say on the way
+        there; False where the pipeline ends before. They are committed with what follows from the
+        call: they are asked again where that got lost, and say the same."""
+        while self.progress.ending is None:
+            task = self.task
+            if isinstance(task.after, str) and not self.progress.entered:
+                self._record([self._ask_guard(task)], task, part="/after")
+            elif task.loop is not None and self.progress.items is None:
+                self._begin_loop(task, task.loop)
+            else:
+                return True
+        return False
+
+    def _ask_guard(self, task: Task) -> PolicyEvaluated | TaskFailed:
+        try:
+            return ask_guard(task, self._sight_before(task, self.progress), self.ports.load)
+        except NoetlError as broken:
+            error = described(broken, f"The `after` of task '{task.name}'")
+            error = self.caller.locate(error, task, self.progress)
+            return TaskFailed(task.name, error, fatal=True, after=True)
+
+    def _sight_before(self, task: Task, progress: Progress) -> TemplateScope:
+        around = self.caller.around
+        return before(around, progress, task, around.names.args)
+
+    def _begin_loop(self, task: Task, loop: Loop) -> None:
         """The beginning of a task with a loop; its end as well, where there is nothing to loop
         over."""
         around = self.caller.around
         try:
-            args = {**around.names.args, **self.caller.handed(progress)}
-        except NoetlError as error:
-            return self._closing(
-                task, failed(described(error, f"The inputs of task '{task.name}'")), progress
-            )
-        fact = items.begun(task, loop, before(around, progress, task, args), self.hands.load)
-        if isinstance(fact, ErrorInfo):
-            return self._closing(task, failed(fact), progress)
-        drafts = self._drafts([fact], task, None, progress)
-        seen = self.folded(progress, drafts)
-        return drafts if fact.count else (*drafts, *self._all(task, loop, seen))
+            with blame(f"The inputs of task '{task.name}'"):
+                args = {**around.names.args, **self.caller.each_inputs(self.progress)}
+            fact = items.begin(task, loop, before(around, self.progress, task, args), self.ports.load)
+        except CannotGoOn as fault:
+            self._close(task, failed(fault.error))
+            return
+        self._record([fact], task)
+        if not fact.count:
+            self._close_loop(task, loop)
 
-    def called(self, child: ChildCall, progress: Progress) -> ChildCall:
-        """The call, with the scope of the item that makes it."""
-        return replace(child, iter=self.caller.item(progress, self.program.tasks[progress.pc]))
-
-    def checkpoint(self, later: Later, since: str | None, progress: Progress) -> tuple[Draft, ...]:
-        """Nothing where the tool only wants to be asked again, and the log knows `since` when it
-        was asked."""
+    def record_checkpoint(self, later: Later, since: str | None) -> None:
+        """Records nothing where the tool only wants to be asked again, and the log knows `since`
+        when it was asked."""
+        progress = self.progress
         since = None if progress.since else since
-        if since is None and later.checkpoint == opened(progress.checkpoint, self.hands.load):
-            return ()
-        task = self.program.tasks[progress.pc]
-        fact = TaskCheckpointed(task.name, later.checkpoint, since)
-        return self._drafts([fact], task, None, progress, f"/{progress.checkpoints}")
+        if since is None and later.checkpoint == opened(progress.checkpoint, self.ports.load):
+            return
+        fact = TaskCheckpointed(self.task.name, later.checkpoint, since)
+        self._record([fact], self.task, part=f"/{progress.checkpoints}")
 
-    def _guarded(self, task: Task, progress: Progress) -> PolicyEvaluated | TaskFailed:
-        around = self.caller.around
-        try:
-            return guarded(task, before(around, progress, task, around.names.args), self.hands.load)
-        except NoetlError as broken:
-            error = described(broken, f"The `after` of task '{task.name}'")
-            error = self.caller.placed(error, task, progress)
-            return TaskFailed(task.name, error, fatal=True, after=True)
-
-    def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:
-        task, called = self.program.tasks[progress.pc], self.caller.called(progress)
-        verdict = self._judged(called, attempt, progress)
+    def record_attempt(self, attempt: Attempt) -> None:
+        """Records the end of an attempt, and what follows from it."""
+        task, called, progress = self.task, self.caller.prepare(self.progress.pc).task, self.progress
+        verdict = self._judge(called, attempt)
         # That of a task with a loop, or that repeats, is about the whole.
         own = progress.items is None and task.repeat is None
-        verdict, changes = self._assigned(called, attempt, verdict, progress, own=own)
+        verdict, changes = self._assign(called, attempt, verdict, own=own)
         fact: TaskCallDone | TaskCallFailed | None = None
         if task.repeat is not None and verdict.do == "continue":
-            verdict, changes, fact = self._call_end(called, task.repeat, attempt, verdict, changes, progress)
+            try:
+                fact = self._end_call(called, task.repeat, attempt, changes)
+            except CannotGoOn as fault:
+                verdict, changes = verdict.failing(fault.error), Changes(self.program, self.ports)
         if verdict.error is not None:
-            verdict = replace(verdict, error=self.caller.placed(verdict.error, called, progress))
+            verdict = replace(verdict, error=self.caller.locate(verdict.error, called, progress))
         outcome = with_warnings(attempt.outcome, changes.warnings)
         if task.loop is not None:
-            drafts = self._item(task, task.loop, outcome, verdict, changes, progress)
+            self._end_item(task, task.loop, outcome, verdict, changes)
+        elif fact is not None:
+            self._record_end(
+                task, replace(fact, task=task.name, meta=outcome.meta), verdict, changes, outcome
+            )
         else:
-            end: Fact | None = _end(task, outcome, verdict)
-            if fact is not None:
-                end = replace(fact, task=task.name, meta=outcome.meta)
-            drafts = self._drafts(self._facts(task, end, verdict, changes), task, outcome, progress)
-        return drafts if task.repeat is None and not task.each_of else self._and_whole(progress, drafts)
+            self._record_end(task, _end(task, outcome, verdict), verdict, changes, outcome)
+        if task.repeat is not None or task.each_of:
+            self._close_repeat()
 
-    def _call_end(
-        self,
-        task: Task,
-        repeat: Repeat,
-        attempt: Attempt,
-        verdict: Verdict,
-        changes: Changes,
-        progress: Progress,
-    ) -> tuple[Verdict, Changes, TaskCallDone | TaskCallFailed | None]:
-        """The end of a call, which sees what its rule has assigned. Where what follows cannot be
-        told, the task fails."""
-        outcome, calls = attempt.outcome, progress.calls or Calls()
-        if not outcome.ok:
-            return verdict, changes, repeating.failed_call(task, calls, outcome)
-        try:
-            sight = self._seeing(changes, task, attempt, progress)
+    def _end_call(
+        self, task: Task, repeat: Repeat, attempt: Attempt, changes: Changes
+    ) -> TaskCallDone | TaskCallFailed:
+        """The end of a call, which sees what its rule has assigned. Raises CannotGoOn where what
+        follows cannot be told."""
+        outcome, calls = attempt.outcome, self.progress.calls or Calls()
+        if outcome.error is not None:
+            return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
+        with blame(f"The `{repeat.key}` of task '{task.name}'"):
+            sight = self._sight_after(changes, task, attempt)
             answer = repeating.CallAnswer(
-                opened(outcome.result, self.hands.load),
+                opened(outcome.result, self.ports.load),
                 attempt.request,
                 in_policy(sight, outcome),
                 in_set(sight, outcome),
-                self.hands.load,
+                self.ports.load,
                 changes.warnings,
             )
-            return verdict, changes, repeating.call_end(task, repeat, calls, answer, outcome)
-        except NoetlError as error:
-            failing = verdict.failing(described(error, f"The `{repeat.key}` of task '{task.name}'"))
-            return failing, Changes(), None
+            return repeating.call_end(task, repeat, calls, answer, outcome)
 
-    def _and_whole(self, progress: Progress, drafts: tuple[Draft, ...]) -> tuple[Draft, ...]:
-        """`drafts`, and behind them the end of a task whose last call they have ended."""
-        seen = self.folded(progress, drafts)
-        task = self.program.tasks[seen.pc] if seen.ending is None else None
-        if task is None or task.repeat is None or seen.calls is None or not seen.calls.over:
-            return drafts
-        outcome, data = repeating.whole(task, task.repeat, seen.calls, self.hands.load)
-        return (*drafts, *self._closing(task, outcome, seen, data))
+    def _close_repeat(self) -> None:
+        """The end of a task whose last call has ended."""
+        task, calls = None if self.progress.ending else self.task, self.progress.calls
+        if task is not None and task.repeat is not None and calls is not None and calls.over:
+            outcome, data = repeating.whole(task, task.repeat, calls, self.ports.load)
+            self._close(task, outcome, data)
 
-    def _facts(self, task: Task, end: Fact | None, verdict: Verdict, changes: Changes) -> list[Fact]:
-        facts: list[Fact] = [] if end is None else [end]
-        if (decision := _decision(task, verdict)) is not None:
-            facts.append(decision)
-        facts.extend(changes.facts(task.name))
-        return facts
-
-    def _item(
-        self,
-        task: Task,
-        loop: Loop,
-        outcome: Outcome,
-        verdict: Verdict,
-        changes: Changes,
-        progress: Progress,
-    ) -> tuple[Draft, ...]:
+    def _end_item(self, task: Task, loop: Loop, outcome: Outcome, verdict: Verdict, changes: Changes) -> None:
         """What an attempt of an item leaves, and the end of its task behind the last one. What it
         assigned comes first: with its end the scope of the next item begins. A jump comes last: it
         leaves the loop."""
+        progress = self.progress
         assert progress.items is not None, "the loop has begun"
         if verdict.do == "retry":
-            end = _end(task, outcome, verdict)
-            return self._drafts(self._facts(task, end, verdict, changes), task, outcome, progress)
-        decision = [fact] if (fact := _decision(task, verdict)) is not None else []
+            self._record_end(task, _end(task, outcome, verdict), verdict, changes, outcome)
+            return
+        decision, jumps = _decisions(task, verdict), verdict.do == "jump"
         ended = items.item_end(task, progress.items.index, outcome, verdict)
-        said = [ended, *(() if verdict.do == "jump" else decision)]
-        drafts = self._drafts(changes.facts(task.name), task, None, progress)
-        drafts += self._drafts(said, task, outcome, progress)
-        seen = self.folded(progress, drafts)
-        if seen.items is None or not items.is_over(loop, seen.items, verdict):
-            return drafts
-        drafts = (*drafts, *self._all(task, loop, seen))
-        if verdict.do != "jump" or isinstance(self.folded(progress, drafts).ending, Failed):
-            return drafts
-        return (*drafts, *self._drafts(decision, task, None, progress))
+        self._record(changes.facts(task.name), task)
+        self._record([ended, *([] if jumps else decision)], task, outcome)
+        if self.progress.items is None or not items.is_over(loop, self.progress.items, verdict):
+            return
+        self._close_loop(task, loop)
+        if jumps and not isinstance(self.progress.ending, Failed):
+            self._record(decision, task, at=progress)
 
-    def _all(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
+    def _close_loop(self, task: Task, loop: Loop) -> None:
         """The end of a task whose items have ended."""
-        assert progress.items is not None, "the loop has begun"
-        return self._closing(task, items.whole(loop, progress.items), progress)
+        assert self.progress.items is not None, "the loop has begun"
+        self._close(task, items.whole(loop, self.progress.items))
 
-    def _closing(
-        self, task: Task, outcome: Outcome, progress: Progress, data: Json = None
-    ) -> tuple[Draft, ...]:
+    def _close(self, task: Task, outcome: Outcome, data: Json = None) -> None:
         """The end of a task with a loop, or that repeats, and what its `set` assigns; `data` is
         what that collected."""
-        progress = replace(progress, items=None)
-        outcome = self.hands.kept(outcome, task)
-        args = self.caller.around.names.args
-        attempt = Attempt(outcome, before(self.caller.around, progress, task, args), args)
+        progress = replace(self.progress, items=None)
+        outcome = self.ports.kept(outcome, task)
+        attempt = Attempt(outcome, self._sight_before(task, progress), self.caller.around.names.args)
         verdict = Verdict("continue") if outcome.ok else Verdict("fail", error=outcome.error)
-        verdict, changes = self._assigned(task, attempt, verdict, progress, own=True, data=data)
+        verdict, changes = self._assign(task, attempt, verdict, own=True, data=data)
         if verdict.error is not None and verdict.error.task is None:
-            verdict = replace(verdict, error=self.caller.placed(verdict.error, task, progress))
+            verdict = replace(verdict, error=self.caller.locate(verdict.error, task, progress))
         outcome = with_warnings(outcome, changes.warnings)
-        facts = self._facts(task, _end(task, outcome, verdict), verdict, changes)
-        return self._drafts(facts, task, None, progress, "/whole" if task.repeat is not None else "")
+        part = "/whole" if task.repeat is not None else ""
+        self._record_end(task, _end(task, outcome, verdict), verdict, changes, None, part, progress)
 
-    def folded(self, progress: Progress, drafts: tuple[Draft, ...]) -> Progress:
-        return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, progress)
-
-    def _judged(self, task: Task, attempt: Attempt, progress: Progress) -> Verdict:
+    def _judge(self, task: Task, attempt: Attempt) -> Verdict:
         outcome = attempt.outcome
         sight = in_policy(attempt.sight, outcome) if task.rules else attempt.sight
-        verdict = judge(Case(task, outcome, sight, progress.attempt, self.hands.load, self.hands.random))
+        case = Case(task, outcome, sight, self.progress.attempt, self.ports.load, self.ports.random)
+        verdict = judge(case)
         if verdict.do != "jump":
             return verdict
-        refusal = self._refused_jump(task, verdict, progress)
-        return verdict if refusal is None else verdict.failing(refusal)
-
-    def _refused_jump(self, task: Task, verdict: Verdict, progress: Progress) -> ErrorInfo | None:
         if not any(verdict.to == other.name for other in self.program.tasks):
             place = rule_of(task, verdict.rule or 0)
-            return ErrorInfo(
-                "client_error", f"{place} jumps to {verdict.to!r}, which is no task of this step."
+            message = f"{place} jumps to {verdict.to!r}, which is no task of this step."
+            return verdict.failing(ErrorInfo("client_error", message))
+        if self.progress.ends + 1 >= MOST_TASK_ENDS:
+            message = (
+                f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
+                f"give the jump to '{verdict.to}' a condition that comes to an end."
             )
-        if progress.ends + 1 < MOST_TASK_ENDS:
-            return None
-        message = (
-            f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
-            f"give the jump to '{verdict.to}' a condition that comes to an end."
-        )
-        return ErrorInfo("limit", message, type="EndlessPipeline")
+            return verdict.failing(ErrorInfo("limit", message, type="EndlessPipeline"))
+        return verdict
 
-    def _assigned(
-        self,
-        task: Task,
-        attempt: Attempt,
-        verdict: Verdict,
-        progress: Progress,
-        *,
-        own: bool,
-        data: Json = None,
+    def _assign(
+        self, task: Task, attempt: Attempt, verdict: Verdict, *, own: bool, data: Json = None
     ) -> tuple[Verdict, Changes]:
         """The verdict after `set` of the rule and then of the task. A `set` that fails, fails the
         task.
@@ -326,76 +288,93 @@ class _Machine:
         A task's own `set` reads its raw result, so it applies where the task ended well: not after
         a failure (it would overwrite variables with null), nor before another attempt.
         """
-        changes = Changes()
-        place = rule_of(task, verdict.rule or 0)
+        changes = Changes(self.program, self.ports)
         try:
             if verdict.set:
-                sight = in_policy(attempt.sight, attempt.outcome)
-                written = f"policy.rules[{verdict.rule}].set"
-                apply(changes, self.program, verdict.set, sight, self.hands, written)
+                with blame(rule_of(task, verdict.rule or 0)):
+                    sight = in_policy(attempt.sight, attempt.outcome)
+                    changes.apply(verdict.set, sight, f"policy.rules[{verdict.rule}].set")
             if own and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
-                place = f"The `set` of task '{task.name}'"
-                self._assign_own(task, attempt, progress, changes, data)
-        except NoetlError as error:
+                with blame(f"The `set` of task '{task.name}'"):
+                    self._assign_own(task, attempt, changes, data)
+        except CannotGoOn as fault:
             # What failed first is what people need to know.
-            return verdict.failing(verdict.error or described(error, place)), Changes()
+            return verdict.failing(verdict.error or fault.error), Changes(self.program, self.ports)
         return verdict, changes
 
-    def _assign_own(
-        self, task: Task, attempt: Attempt, progress: Progress, changes: Changes, data: Json
-    ) -> None:
+    def _assign_own(self, task: Task, attempt: Attempt, changes: Changes, data: Json) -> None:
         if task.older is not None:
-            self._assign_older(task, task.older, attempt, progress, changes)
+            self._assign_older(task, task.older, attempt, changes)
             return
         into = task.repeat.into if task.repeat is not None else None
         if not (task.set or into):
             return
-        sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
+        sight = in_set(self._sight_after(changes, task, attempt), attempt.outcome)
         if into is not None:
-            keep(changes, self.program, into, data, sight, self.hands)
-        apply(changes, self.program, task.set, sight, self.hands)
+            changes.keep(into, data, sight)
+        changes.apply(task.set, sight)
 
-    def _assign_older(
-        self, task: Task, said: Older, attempt: Attempt, progress: Progress, changes: Changes
-    ) -> None:
-        sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
-        older.assign(changes, self.program, task.set, said, sight, self.hands)
+    def _assign_older(self, task: Task, said: Older, attempt: Attempt, changes: Changes) -> None:
+        sight = in_set(self._sight_after(changes, task, attempt), attempt.outcome)
+        older.assign(changes, task.set, said, sight)
         if said.then:
-            sight = in_policy(self._seeing(changes, task, attempt, progress), attempt.outcome)
-            chosen = older.then(said, sight, self.hands)
-            older.assign(changes, self.program, chosen, said, sight, self.hands)
+            sight = in_policy(self._sight_after(changes, task, attempt), attempt.outcome)
+            older.assign(changes, older.then(said, sight, self.ports), said, sight)
 
-    def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> TemplateScope:
+    def _sight_after(self, changes: Changes, task: Task, attempt: Attempt) -> TemplateScope:
         """What the attempt saw, and what its rule has assigned since."""
         facts = changes.facts(task.name)
         if not facts:
             return attempt.sight
-        seen = self.folded(progress, tuple(Draft(fact) for fact in facts))
-        return self.caller.sight(seen, task, attempt.args)
+        return self.caller.sight(self._fold(Draft(fact) for fact in facts), task, attempt.args)
 
-    def _drafts(
-        self, facts: Sequence[Fact], task: Task, outcome: Outcome | None, progress: Progress, part: str = ""
-    ) -> tuple[Draft, ...]:
-        where = self.program.where
+    def _fold(self, drafts: Iterable[Draft]) -> Progress:
+        return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, self.progress)
+
+    def _record_end(
+        self,
+        task: Task,
+        end: Fact | None,
+        verdict: Verdict,
+        changes: Changes,
+        outcome: Outcome | None,
+        part: str = "",
+        at: Progress | None = None,
+    ) -> None:
+        ends: list[Fact] = [] if end is None else [end]
+        facts = [*ends, *_decisions(task, verdict), *changes.facts(task.name)]
+        self._record(facts, task, outcome, part, at)
+
+    def _record(
+        self,
+        facts: Sequence[Fact],
+        task: Task,
+        outcome: Outcome | None = None,
+        part: str = "",
+        at: Progress | None = None,
+    ) -> None:
+        """Adds drafts of `facts`, whose keys name the place `at` which the pipeline had come."""
+        at, where = at or self.progress, self.program.where
         iteration = "-" if where.iteration is None else where.iteration
-        visit = progress.visits.get(task.name, 0) + 1
-        item = "" if progress.items is None else f".{progress.items.index}"
-        item += "" if progress.calls is None or task.repeat is None else f".{progress.calls.count}"
-        place = f"{where.run_id}/{iteration}/{task.name}/{visit}{item}/{progress.attempt}/"
+        visit = at.visits.get(task.name, 0) + 1
+        item = "" if at.items is None else f".{at.items.index}"
+        item += "" if at.calls is None or task.repeat is None else f".{at.calls.count}"
+        place = f"{where.run_id}/{iteration}/{task.name}/{visit}{item}/{at.attempt}/"
         took = outcome.meta.get("duration_ms") if outcome else None
-        return tuple(
+        drafts = tuple(
             Draft(
                 fact,
                 source="worker",
                 step=where.step,
                 run_id=where.run_id,
                 iteration=where.iteration,
-                attempt=progress.attempt,
+                attempt=at.attempt,
                 duration_ms=took if number == 0 else None,
                 dedup_key=place + fact.type + part,
             )
             for number, fact in enumerate(facts)
         )
+        self.drafts, self.progress = (*self.drafts, *drafts), self._fold(drafts)
 
 
 def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
@@ -417,9 +396,12 @@ def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFaile
             assert_never(verdict.do)
 
 
-def _decision(task: Task, verdict: Verdict) -> PolicyEvaluated | None:
+def _decisions(task: Task, verdict: Verdict) -> list[PolicyEvaluated]:
+    """What the policy decided; nothing where no rule did."""
     if verdict.rule is None:
-        return None
-    return PolicyEvaluated(
-        task.name, verdict.rule, verdict.when, verdict.names, verdict.do, verdict.to, verdict.delay
-    )
+        return []
+    return [
+        PolicyEvaluated(
+            task.name, verdict.rule, verdict.when, verdict.names, verdict.do, verdict.to, verdict.delay
+        )
+    ]

@@ -1,20 +1,19 @@
-"""Loops that tasks have of their own: items one after another, in the worker that runs the
-pipeline."""
+"""The loop of a task: its items run one after another, in the worker that runs the pipeline."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from noetl.errors import LimitExceeded, NoetlError
+from noetl.errors import LimitExceeded
 from noetl.expressions import evaluate_at
 from noetl.facts.events import TaskItemDone, TaskItemFailed, TaskLoopStarted
 from noetl.facts.json import Json
-from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import Load, as_items
 from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Task
-from noetl.pipeline.failures import described
+from noetl.pipeline.failures import blame
 from noetl.pipeline.model import Items
 from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.policy import Verdict
@@ -23,10 +22,10 @@ from noetl.pipeline.policy import Verdict
 MOST_ITEMS: Final = 10_000
 
 
-def begun(task: Task, loop: Loop, sight: TemplateScope, load: Load) -> TaskLoopStarted | ErrorInfo:
-    """The collection, evaluated. What that raises is returned as an error."""
+def begin(task: Task, loop: Loop, sight: TemplateScope, load: Load) -> TaskLoopStarted:
+    """The collection, evaluated. Raises CannotGoOn."""
     warnings: list[Warned] = []
-    try:
+    with blame(f"The loop of task '{task.name}'", task.lines.get("loop") or task.line or None):
         found = evaluate_at("loop.in", loop.collection, sight, warnings, load=load)
         count, items = as_items(found, load)
         if count > MOST_ITEMS:
@@ -34,10 +33,6 @@ def begun(task: Task, loop: Loop, sight: TemplateScope, load: Load) -> TaskLoopS
                 f"it has {count} items; at most {MOST_ITEMS:,} are allowed in the loop of a task: loop "
                 "on a step."
             )
-    except NoetlError as error:
-        return described(
-            error, f"The loop of task '{task.name}'", task.lines.get("loop") or task.line or None
-        )
     return TaskLoopStarted(task.name, count, items, tuple(warnings))
 
 
@@ -47,8 +42,7 @@ def item_end(task: Task, item: int, outcome: Outcome, verdict: Verdict) -> TaskI
     if failure is None:
         return TaskItemDone(task.name, item, outcome.result, outcome.meta, outcome.extras)
     error = replace(failure, item=item)
-    handled = verdict.do != "fail"
-    return TaskItemFailed(task.name, item, error, outcome.meta, outcome.extras, handled)
+    return TaskItemFailed(task.name, item, error, outcome.meta, outcome.extras, verdict.do != "fail")
 
 
 def is_over(loop: Loop, items: Items, verdict: Verdict) -> bool:

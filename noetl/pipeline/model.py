@@ -32,8 +32,7 @@ class Where:
     net: str = ""
     #: Which claim of a loop's cursor it is: the lane's name, and a number. Empty elsewhere.
     claim: str = ""
-    #: The id of the event `command.issued` that the call is made by order of; empty where there is
-    #: none.
+    #: The id of the event `command.issued` that the call follows; empty where there is none.
     event: str = ""
 
     @property
@@ -45,8 +44,8 @@ class Where:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One attempt of one task, rendered: no template is left in it, and no reference to a result
-    but where its kind takes them (`KindInfo.by_reference`). References to secrets are: the tools
-    open them, and nobody else.
+    but where its kind takes them (`KindInfo.by_reference`). References to secrets are: only the
+    tools open them.
 
     `context` yields the whole template context, lazily, for code that names `context`. `deadline_s`
     is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
@@ -69,11 +68,11 @@ class Call:
     secrets: Mapping[str, str] = field(default_factory=dict)
     #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
     result: ResultPolicy = field(default_factory=ResultPolicy)
-    #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere
+    #: Nothing waits for it any more: the tool ends what its earlier calls began elsewhere
     #: (`KindInfo.abandons`), and fails as `cancelled` once nothing is left of that. Another error
     #: says what is.
     abandoned: bool = False
-    #: Takes what the call's code prints; None: nobody keeps it.
+    #: Takes what the call's code prints; None: it is not kept.
     log: Log | None = None
 
 

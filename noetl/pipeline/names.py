@@ -1,4 +1,4 @@
-"""What the templates of a pipeline see: its own names over those that its owner hands in.
+"""What the templates of a pipeline see: its own names over those of its owner.
 
 From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`,
 `step`, `_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain
@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.results import of_step, of_task, of_tasks
-from noetl.expressions.scope import bare_names, layered, without
-from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
+from noetl.expressions.scope import bare_names, layered, of_step, of_task, of_tasks, without
+from noetl.facts.event_names import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.net.model import Loop, Task
 from noetl.pipeline.model import Completed, Ending, Failed, Items, Names, Program, Progress
-from noetl.pipeline.patches import applied
+from noetl.pipeline.patches import apply_patch
 
 #: What templates look names up in.
 TemplateScope = Mapping[str, Any]
@@ -38,7 +37,7 @@ class OuterScope:
     iterating: bool
 
 
-def surroundings(program: Program, names: Names) -> OuterScope:
+def outer_scope(program: Program, names: Names) -> OuterScope:
     """What stays the same from the first task of a pipeline to its last."""
     execution = program.where.execution_id
     job = {"uuid": execution, "execution_id": execution}
@@ -53,19 +52,21 @@ def before(
     """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own
     over them; `item` is the scope of the item that the task's own loop has come to (`scope_of`)."""
     names = around.names
-    ctx = applied(names.ctx, progress.ctx)
-    iteration = applied(names.iter or {}, progress.iter)
+    ctx = apply_patch(names.ctx, progress.ctx)
+    iteration = apply_patch(names.iter or {}, progress.iter)
     bare = _bare(names.iter, iteration)
     if item is not None:
         iteration = item
         bare = layered(_bare(item, item), bare)
-    last = _last(progress, task)
+    # All calls of a task that repeats see the same one.
+    calls = progress.calls
+    last = progress.last if calls is None or task.repeat is None else calls.before
     own: dict[str, Any] = {
         "ctx": ctx,
         "vars": ctx,
         "args": args,
         "input": args,
-        "step": applied({}, progress.step),
+        "step": apply_patch({}, progress.step),
         "_prev": of_task(last.result) if last is not None else None,
         "_task": task.name,
         "_attempt": progress.attempt,
@@ -76,7 +77,7 @@ def before(
         own,
         around.builtins,
         bare,
-        applied({}, progress.local),
+        apply_patch({}, progress.local),
         of_tasks(progress.results),
         names.steps,
         args,
@@ -85,12 +86,6 @@ def before(
         _before_it(progress, last),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
-
-
-def _last(progress: Progress, task: Task) -> Outcome | None:
-    """How the task before ended. All calls of a task that repeats see the same one."""
-    calls = progress.calls
-    return progress.last if calls is None or task.repeat is None else calls.before
 
 
 def _before_it(progress: Progress, last: Outcome | None) -> JsonMap:
@@ -127,13 +122,13 @@ def _behind(sight: TemplateScope, around: OuterScope, progress: Progress, proper
 def scope_of(around: OuterScope, progress: Progress, loop: Loop, item: Json) -> JsonMap:
     """`iter` in the task's own loop, where its item that is due is `item`."""
     names = around.names
-    outer: Json = applied(names.iter or {}, progress.iter)
+    outer: Json = apply_patch(names.iter or {}, progress.iter)
     if "index" not in outer:
         # No iteration, but what the caller of the playbook sees as one.
         outer = outer.get("parent")
     items = progress.items or Items(0, [])
     own = {loop.iterator: item, "index": items.index, "parent": outer}
-    return applied(own, items.iter)
+    return apply_patch(own, items.iter)
 
 
 def in_policy(sight: TemplateScope, outcome: Outcome) -> TemplateScope:

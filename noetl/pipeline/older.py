@@ -10,50 +10,38 @@ from noetl.expressions import evaluate
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import opened
 from noetl.net.model import Assignment, Older
-from noetl.pipeline.assignments import Changes, evaluated, keep, target
-from noetl.pipeline.model import PipelinePorts, Program
+from noetl.pipeline.assignments import Changes, target
+from noetl.pipeline.model import PipelinePorts
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.policy import first
+from noetl.pipeline.policy import holds
 
 
-def request(older: Older, sight: TemplateScope, hands: PipelinePorts) -> JsonMap:
+def request(older: Older, sight: TemplateScope, ports: PipelinePorts) -> JsonMap:
     """What lies over the request of a call. Raises TemplateError and what `load` raises."""
-    found = opened(evaluate(older.over, sight, load=hands.load), hands.load)
+    found = opened(evaluate(older.over, sight, load=ports.load), ports.load)
     return found if isinstance(found, Mapping) else {}
 
 
-def assign(
-    changes: Changes,
-    program: Program,
-    assignments: Iterable[Assignment],
-    older: Older,
-    sight: TemplateScope,
-    hands: PipelinePorts,
-) -> None:
-    """As `apply`, where values may be further entries of mappings, or merged into them."""
-    for assignment, value in evaluated(changes, assignments, sight, hands):
-        one = _numbered(assignment, sight) if assignment.name in older.appended else assignment
-        whole = value
+def assign(changes: Changes, assignments: Iterable[Assignment], older: Older, sight: TemplateScope) -> None:
+    """As `Changes.apply`, where values may be further entries of mappings, or merged into them."""
+    for assignment, value in changes.evaluate(assignments, sight):
+        one, held = assignment, _held_value(assignment, sight)
+        if one.name in older.appended:
+            # The next entry of the mapping; the first one where there is none yet.
+            number = len(held) + 1 if isinstance(held, Mapping) else 1
+            one = replace(one, name=f"{one.name}.{number}")
         if assignment.name in older.merged:
-            whole = deep_merge(opened(_held(assignment, sight), hands.load), value)
-        keep(changes, program, one, whole, sight, hands)
+            changes.keep(one, deep_merge(opened(held, changes.ports.load), value), sight)
+        else:
+            changes.keep(one, value, sight)
 
 
-def then(older: Older, sight: TemplateScope, hands: PipelinePorts) -> tuple[Assignment, ...]:
+def then(older: Older, sight: TemplateScope, ports: PipelinePorts) -> tuple[Assignment, ...]:
     """What the first rule that holds assigns. Raises TemplateError."""
-    chosen = first(older.then, sight, hands.load)
-    return chosen.then.set if chosen else ()
+    return next((rule.then.set for rule in older.then if holds(rule.when, sight, ports.load)), ())
 
 
-def _numbered(assignment: Assignment, sight: TemplateScope) -> Assignment:
-    """The assignment of the next entry of the mapping that it names; of the first one where there
-    is none yet."""
-    held = _held(assignment, sight)
-    number = len(held) + 1 if isinstance(held, Mapping) else 1
-    return replace(assignment, name=f"{assignment.name}.{number}")
-
-
-def _held(assignment: Assignment, sight: TemplateScope) -> Json:
+def _held_value(assignment: Assignment, sight: TemplateScope) -> Json:
     """What the name holds before the assignment; null where it holds nothing."""
     root, *parts = target(assignment).split(".")
     held: Json = sight.get(root)

@@ -30,7 +30,7 @@ def extend(patch: JsonMap, later: JsonMap) -> JsonMap:
     return reduce(lambda merged, name: assign(merged, name, later[name]), later, patch)
 
 
-def applied(base: JsonMap, patch: JsonMap) -> JsonMap:
+def apply_patch(base: JsonMap, patch: JsonMap) -> JsonMap:
     """`base` as it reads after `patch`; `base` itself where there is nothing to apply."""
     if not patch:
         return base

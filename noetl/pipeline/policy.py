@@ -6,19 +6,19 @@ and where none does the pipeline continues, even after an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from noetl.errors import BadRequest, NoetlError
+from noetl.errors import BadRequest
 from noetl.expressions import evaluate, truth, values_read
 from noetl.facts.durations import seconds
 from noetl.facts.events import PolicyEvaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Assignment, Directive, Rule, Task, Template
-from noetl.pipeline.failures import described
+from noetl.net.model import Assignment, Directive, Task, Template
+from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.names import TemplateScope
 
 Do = Literal["continue", "retry", "jump", "break", "fail"]
@@ -76,11 +76,12 @@ def judge(case: Case) -> Verdict:
     for number, rule in enumerate(case.task.rules):
         verdict = Verdict(rule.then.do, number, _text(rule.when))
         try:
-            if _matches(rule.when, case):
-                verdict = replace(verdict, names=_read(rule.when, case.sight, case.load), set=rule.then.set)
-                return _directed(verdict, rule.then, case)
-        except NoetlError as broken:
-            return verdict.failing(described(broken, rule_of(case.task, number)))
+            with blame(rule_of(case.task, number)):
+                if holds(rule.when, case.sight, case.load):
+                    names = _read(rule.when, case.sight, case.load)
+                    return _direct(replace(verdict, names=names, set=rule.then.set), rule.then, case)
+        except CannotGoOn as broken:
+            return verdict.failing(broken.error)
     return Verdict("continue")
 
 
@@ -89,8 +90,8 @@ def rule_of(task: Task, number: int) -> str:
     return f"Rule {number + 1} of the policy of task '{task.name}'"
 
 
-def guarded(task: Task, sight: TemplateScope, load: Load) -> PolicyEvaluated:
-    """Whether a task with a guard of its own is to run. Raises TemplateError."""
+def ask_guard(task: Task, sight: TemplateScope, load: Load) -> PolicyEvaluated:
+    """Whether a task that has a guard is to run. Raises TemplateError."""
     held = truth(task.after, sight, load=load)
     read = _read(task.after, sight, load)
     return PolicyEvaluated(task.name, None, _text(task.after), read, "enter" if held else "skip")
@@ -120,15 +121,6 @@ def retry_after(outcome: Outcome) -> float:
     return float(min(asked, LONGEST_RETRY_AFTER_S))
 
 
-def first(rules: Iterable[Rule], sight: TemplateScope, load: Load) -> Rule | None:
-    """The first of `rules` that holds. Raises TemplateError."""
-    return next((rule for rule in rules if holds(rule.when, sight, load)), None)
-
-
-def _matches(when: Template, case: Case) -> bool:
-    return holds(when, case.sight, case.load)
-
-
 def holds(when: Template, sight: TemplateScope, load: Load) -> bool:
     """Whether a guard holds; None always does. Raises TemplateError."""
     if when is None or isinstance(when, bool):
@@ -150,32 +142,41 @@ def _read(when: Template, sight: TemplateScope, load: Load) -> JsonMap:
     return {name: value for name, value in read.items() if name.partition(".")[0] != "keychain"}
 
 
-def _directed(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+def _direct(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
     match directive.do:
         case "retry":
-            return _retrying(verdict, directive, case)
+            return _retry(verdict, directive, case)
         case "jump":
             return replace(verdict, to=directive.to)
         case "fail":
-            return verdict.failing(case.outcome.error or _said_fail(case.task, verdict))
+            guard = f" because {verdict.when}" if verdict.when is not None else ""
+            message = f"The policy of task '{case.task.name}' said fail{guard}."
+            failure = ErrorInfo("client_error", message, type="PolicyFailed")
+            return verdict.failing(case.outcome.error or failure)
         case "continue" | "break":
             return verdict
 
 
-def _retrying(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+def _retry(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
     attempts = _count(evaluate(directive.attempts, case.sight, load=case.load))
     if case.attempt >= attempts:
-        return verdict.failing(case.outcome.error or _never_satisfied(case.task, attempts))
-    delay = backoff(directive, _seconds("delay", directive.delay, case), case.attempt)
-    jitter = _seconds("jitter", directive.jitter, case)
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        message = f"Task '{case.task.name}' is still not satisfied after {tries}."
+        failure = ErrorInfo("limit", message, type="AttemptsUsedUp")
+        return verdict.failing(case.outcome.error or failure)
+    first = read_seconds("delay", directive.delay, case.sight, case.load)
+    delay = backoff(directive, first, case.attempt)
+    jitter = read_seconds("jitter", directive.jitter, case.sight, case.load)
     if jitter:
         delay += case.random() * jitter
     return replace(verdict, delay=max(delay, retry_after(case.outcome)))
 
 
-def _seconds(name: str, value: Template, case: Case) -> float:
+def read_seconds(name: str, value: Template, sight: TemplateScope, load: Load) -> float:
+    """The duration that `value` yields. Raises TemplateError, and BadRequest that calls it
+    `name`."""
     try:
-        return seconds(evaluate(value, case.sight, load=case.load))
+        return seconds(evaluate(value, sight, load=load))
     except ValueError as error:
         raise BadRequest(f"'{name}': {error}") from error
 
@@ -189,17 +190,3 @@ def _count(value: Json) -> int:
     if isinstance(text, bool) or not isinstance(text, int) or text < 1:
         raise BadRequest(f"'attempts' must be a whole number from 1, not {str(value)[:40]!r}.")
     return text
-
-
-def _said_fail(task: Task, verdict: Verdict) -> ErrorInfo:
-    guard = f" because {verdict.when}" if verdict.when is not None else ""
-    return ErrorInfo(
-        "client_error", f"The policy of task '{task.name}' said fail{guard}.", type="PolicyFailed"
-    )
-
-
-def _never_satisfied(task: Task, attempts: int) -> ErrorInfo:
-    tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    return ErrorInfo(
-        "limit", f"Task '{task.name}' is still not satisfied after {tries}.", type="AttemptsUsedUp"
-    )

@@ -11,19 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from noetl.errors import BadRequest, NoetlError, TemplateError
+from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import evaluate, evaluate_at, truth
-from noetl.facts.durations import seconds
-from noetl.facts.events import TaskCallDone, TaskCallFailed
+from noetl.facts.events import TaskCallDone
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import Lazy, Load, loaded, opened, plain
 from noetl.facts.warnings import Warned
 from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Directive, Pages, Repeat, Task, Template
-from noetl.pipeline.failures import described
+from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.model import Calls
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.policy import backoff, holds
+from noetl.pipeline.policy import backoff, holds, read_seconds
 
 #: The kind whose results are responses: paths lead into their body.
 _HTTP: Final = "http"
@@ -87,9 +86,13 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
 
     Raises TemplateError, BadRequest and what `load` raises."""
     number = calls.count + 1
-    kept = _kept(task, repeat, answer)
+    kept = _collect_call(task, repeat, answer)
     wanted = _request(task, repeat, answer)
     follows = wanted is not None and number < whole_number("max", repeat.max, answer.in_rules, answer.load)
+    delay = 0.0
+    if follows:
+        first = read_seconds("delay", repeat.delay, answer.in_rules, answer.load)
+        delay = grown(first, repeat.backoff, number)
     return TaskCallDone(
         task.name,
         number,
@@ -97,16 +100,10 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
         kept,
         wanted if follows else None,
         wanted is not None and not follows,
-        _delay(repeat, number, answer) if follows else 0.0,
+        delay,
         outcome.meta,
         outcome.extras,
     )
-
-
-def failed_call(task: Task, calls: Calls, outcome: Outcome) -> TaskCallFailed:
-    """What is recorded of a call that failed where its policy goes on."""
-    assert outcome.error is not None, "it failed"
-    return TaskCallFailed(task.name, calls.count + 1, outcome.error, outcome.meta, outcome.extras)
 
 
 def _request(task: Task, repeat: Repeat, answer: CallAnswer) -> JsonMap | None:
@@ -151,14 +148,6 @@ def address_key(task: Task) -> str:
     return "url" if "url" in task.config else "endpoint"
 
 
-def _delay(repeat: Repeat, number: int, answer: CallAnswer) -> float:
-    try:
-        first = seconds(evaluate(repeat.delay, answer.in_rules, load=answer.load))
-    except ValueError as error:
-        raise BadRequest(f"'delay': {error}") from error
-    return grown(first, repeat.backoff, number)
-
-
 def grown(first: float, how: Backoff, number: int) -> float:
     """Seconds between call `number` (from 1) and the next one, where the first delay is `first`."""
     return first if how in ("none", "fixed") else backoff(Directive(backoff=how), first, number)
@@ -167,13 +156,13 @@ def grown(first: float, how: Backoff, number: int) -> float:
 # --- what is kept --------------------------------------------------------------------------------
 
 
-def _kept(task: Task, repeat: Repeat, answer: CallAnswer) -> Json:
+def _collect_call(task: Task, repeat: Repeat, answer: CallAnswer) -> Json:
     collect = repeat.collect
     if collect is None:
         return None
     if repeat.pages is not None:
         return _items(answer, collect.path)
-    found = _found(task, collect.path, answer.result)
+    found = _find(task, collect.path, answer.result)
     if collect.strategy == "append" and not isinstance(found, list):
         return [] if found is None else [found]
     return found
@@ -188,7 +177,7 @@ def _items(answer: CallAnswer, path: str) -> list[Json]:
     raise TemplateError(f"'output.data{_subscripts(path)}' {what}.")
 
 
-def _found(task: Task, path: str, result: Json) -> Json:
+def _find(task: Task, path: str, result: Json) -> Json:
     """What stands at `path`: of http in the body, else in the response. Raises TemplateError."""
     for place in (_body(task, result), result) if path else (_body(task, result),):
         if (found := _at(place, path, _MISSING)) is not _MISSING:
@@ -202,13 +191,14 @@ def _found(task: Task, path: str, result: Json) -> Json:
 def whole(task: Task, repeat: Repeat, calls: Calls, load: Load) -> tuple[Outcome, Json]:
     """What the task has come to, and what was collected of all calls."""
     try:
-        data = _collected(repeat.collect, calls, load)
-        return succeeded(_result(repeat, calls, data, load)), data
-    except NoetlError as error:
-        return failed(described(error, f"The `{repeat.key}` of task '{task.name}'")), None
+        with blame(f"The `{repeat.key}` of task '{task.name}'"):
+            data = _collect(repeat.collect, calls, load)
+            return succeeded(_result(repeat, calls, data, load)), data
+    except CannotGoOn as fault:
+        return failed(fault.error), None
 
 
-def _collected(collect: CollectPolicy | None, calls: Calls, load: Load) -> Json:
+def _collect(collect: CollectPolicy | None, calls: Calls, load: Load) -> Json:
     parts = [opened(part, load) for part in calls.parts]
     match collect.strategy if collect is not None else "append":
         case "replace":
@@ -279,8 +269,4 @@ def _parts(path: str) -> Iterable[str]:
 
 
 def _subscripts(path: str) -> str:
-    return "".join(_subscript(part) for part in _parts(path))
-
-
-def _subscript(part: str) -> str:
-    return f"[{part}]" if part.isdecimal() else f'["{part}"]'
+    return "".join(f"[{part}]" if part.isdecimal() else f'["{part}"]' for part in _parts(path))

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state, result_of
-from noetl.engine.status import status_of
 from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowStarted
-from noetl.facts.json import Json
 from noetl.net.model import Net
-from noetl.projection.steps import StepRows, error_columns, milliseconds
-from noetl.projection.tables import ProjectionRow
+from noetl.projection.rows import ProjectionRow, error_columns, milliseconds
+from noetl.projection.steps import StepRows, TokenRows
 from noetl.projection.tasks import TaskRows
-from noetl.projection.tokens import TokenRows
 
 
 class Projection:
@@ -40,12 +38,15 @@ class Projection:
         self._state = replay(self._state, (event,))
         if was_over:
             return
-        self._told(event)
+        self._note_times(event)
         yield from self._tokens.take(event)
         yield from self._tasks.take(event)
         yield from self._steps.take(event, self._state)
         if self._state.ended:
-            yield from self._ended(event)
+            yield from self._tokens.end(event)
+            for run_id in self._steps.running:
+                yield from self._tasks.end(event, run_id)
+            yield from self._steps.end(event)
 
     def rest(self) -> Iterator[ProjectionRow]:
         """The rows that a later event may change, that of the execution among them."""
@@ -55,13 +56,7 @@ class Projection:
         if self._times["created_at"] is not None:
             yield ProjectionRow("execution", self._execution())
 
-    def _ended(self, event: Event) -> Iterator[ProjectionRow]:
-        yield from self._tokens.end(event)
-        for run_id in self._steps.running:
-            yield from self._tasks.end(event, run_id)
-        yield from self._steps.end(event)
-
-    def _told(self, event: Event) -> None:
+    def _note_times(self, event: Event) -> None:
         match event.fact:
             case Requested():
                 self._times["created_at"] = event.recorded_at.isoformat()
@@ -90,11 +85,7 @@ class Projection:
             "workload": dict(state.workload),
             "ctx": dict(state.ctx),
             "result_step": state.result_step,
-            "result": self._result(),
+            "result": None if not state.ended or state.result_step in self._loops else result_of(state),
             **error_columns(state.error),
             "as_of": state.version,
         }
-
-    def _result(self) -> Json:
-        state = self._state
-        return None if not state.ended or state.result_step in self._loops else result_of(state)

@@ -9,7 +9,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import RESULT_REF, is_reference
 from noetl.net.model import Net
-from noetl.projection.tables import ProjectionRow
+from noetl.projection.rows import ProjectionRow
 
 
 def net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
@@ -47,14 +47,25 @@ def net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
 def reference_rows(event: Event, payload: JsonMap) -> Iterator[ProjectionRow]:
     """A row for each reference in `payload`, that of the event as JSON, however deep; those of a
     manifest's parts too. In the order of their places."""
-    for place, found in _references(payload):
+    for place, found in _find_references(payload):
         if found["kind"] == RESULT_REF:
-            yield ProjectionRow("result_ref", {**_place(event, place), **_result(found)})
+            meta = found.get("meta")
+            meta = meta if isinstance(meta, Mapping) else {}
+            texts = {name: found.get(name) for name in ("store", "scope", "expires_at")}
+            texts |= {name: meta.get(name) for name in ("content_type", "sha256")}
+            values = {
+                "ref": found["ref"],
+                # A tool may have returned what only looks like a reference.
+                **{name: text if isinstance(text, str) else None for name, text in texts.items()},
+                "bytes": _count(meta.get("bytes")),
+            }
+            yield ProjectionRow("result_ref", {**_place(event, place), **values})
         else:
-            yield ProjectionRow("manifest_ref", {**_place(event, place), **_manifest(found)})
+            values = {"count": _count(found.get("count")), "parts": len(found["parts"])}
+            yield ProjectionRow("manifest_ref", {**_place(event, place), **values})
 
 
-def _references(payload: JsonMap) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _find_references(payload: JsonMap) -> Iterator[tuple[str, Mapping[str, Any]]]:
     # Without recursion: values nest as deeply as JSON of a tool does.
     pending: list[tuple[str, Json]] = [("", payload)]
     while pending:
@@ -83,29 +94,6 @@ def _place(event: Event, place: str) -> dict[str, Json]:
         "iteration": event.draft.iteration,
         "recorded_at": event.recorded_at.isoformat(),
     }
-
-
-def _result(found: Mapping[str, Any]) -> dict[str, Json]:
-    meta = found.get("meta")
-    meta = meta if isinstance(meta, Mapping) else {}
-    return {
-        "ref": found["ref"],
-        "store": _text(found.get("store")),
-        "scope": _text(found.get("scope")),
-        "expires_at": _text(found.get("expires_at")),
-        "bytes": _count(meta.get("bytes")),
-        "content_type": _text(meta.get("content_type")),
-        "sha256": _text(meta.get("sha256")),
-    }
-
-
-def _manifest(found: Mapping[str, Any]) -> dict[str, Json]:
-    return {"count": _count(found.get("count")), "parts": len(found["parts"])}
-
-
-def _text(value: Json) -> str | None:
-    """A tool may have returned what only looks like a reference."""
-    return value if isinstance(value, str) else None
 
 
 def _count(value: Json) -> int | None:

@@ -1,18 +1,20 @@
-"""Step runs as rows, and the columns for errors and times that other tables share."""
+"""Tokens and step runs as rows: where each token was put down and taken away, and each run of a
+step from its firing to its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from noetl.engine.state import State
 from noetl.facts.events import (
     Event,
     Fact,
+    JoinUnsatisfied,
     LoopClaimed,
     LoopDone,
     LoopStarted,
+    NextEvaluated,
     StepCancelled,
     StepDone,
     StepFailed,
@@ -21,27 +23,69 @@ from noetl.facts.events import (
     StepSkipped,
     StepStarted,
     StepSuspended,
+    Token,
+    WorkflowStarted,
 )
 from noetl.facts.json import Json
-from noetl.facts.outcome import ErrorInfo
-from noetl.projection.tables import ProjectionRow
-
-NO_ERROR: Final[dict[str, Json]] = {"error_kind": None, "error_message": None, "error": None}
+from noetl.projection.rows import NO_ERROR, ProjectionRow, error_columns, milliseconds
 
 
-def error_columns(error: ErrorInfo | None) -> dict[str, Json]:
-    """`error_kind`, `error_message` and `error`."""
-    if error is None:
-        return NO_ERROR
-    return {"error_kind": error.kind, "error_message": error.message, "error": error.as_json()}
+class TokenRows:
+    """Those that wait."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[str, Any]] = {}
+
+    def take(self, event: Event) -> Iterator[ProjectionRow]:
+        """The rows that `event` settles."""
+        match event.fact:
+            case WorkflowStarted(tokens=tokens) | NextEvaluated(tokens=tokens):
+                yield from self._put(event, tokens)
+            case StepScheduled(tokens=ids):
+                yield from self._take_away(event, ids, "consumed", event.draft.run_id)
+            case StepSkipped(tokens=ids) | JoinUnsatisfied(tokens=ids):
+                yield from self._take_away(event, ids, "dropped")
+            case _:
+                pass
+
+    def end(self, event: Event) -> Iterator[ProjectionRow]:
+        """The execution ended with `event`: the rest stays."""
+        yield from self._take_away(event, list(self._waiting), "left")
+
+    def rest(self) -> Iterator[ProjectionRow]:
+        """The rows of those that wait."""
+        return (ProjectionRow("token", values) for values in self._waiting.values())
+
+    def _put(self, event: Event, tokens: Iterable[Token]) -> Iterator[ProjectionRow]:
+        for token in tokens:
+            self._waiting[token.id] = {
+                "execution_id": event.execution_id,
+                "token_id": token.id,
+                "arc_id": token.arc,
+                "step": token.step,
+                "source_run_id": event.draft.run_id,
+                "args": dict(token.args),
+                "round": token.round,
+                "status": "waiting",
+                "produced_at": event.recorded_at.isoformat(),
+                "ended_at": None,
+                "run_id": None,
+                "as_of": event.version,
+            }
+            if token.absorbed:
+                yield from self._take_away(event, (token.id,), "absorbed")
+
+    def _take_away(
+        self, event: Event, ids: Iterable[str], status: str, run_id: str | None = None
+    ) -> Iterator[ProjectionRow]:
+        for token_id in ids:
+            values = self._waiting.pop(token_id, None)
+            if values is not None:
+                ended = {"status": status, "ended_at": event.recorded_at.isoformat(), "run_id": run_id}
+                yield ProjectionRow("token", {**values, **ended, "as_of": event.version})
 
 
-def milliseconds(begin: str, end: datetime) -> float:
-    """From `begin` (ISO 8601) to `end`, to the microsecond."""
-    return round((end - datetime.fromisoformat(begin)).total_seconds() * 1000, 3)
-
-
-_UNTOLD: Final[dict[str, Json]] = {
+_UNKNOWN: Final[dict[str, Json]] = {
     "status": "running",
     "worker": None,
     "started_at": None,
@@ -65,21 +109,30 @@ class StepRows:
     def take(self, event: Event, state: State) -> Iterator[ProjectionRow]:
         """The rows that `event` settles; `state` is that after it."""
         if isinstance(event.fact, StepScheduled):
-            self._open[event.draft.run_id or ""] = _scheduled(event, event.fact)
+            self._open[event.draft.run_id or ""] = {
+                "execution_id": event.execution_id,
+                "run_id": event.draft.run_id,
+                "step": event.draft.step,
+                "final": event.fact.final,
+                "args": dict(event.fact.args),
+                "scheduled_at": event.recorded_at.isoformat(),
+                **_UNKNOWN,
+                "as_of": event.version,
+            }
             return
         values = self._open.get(event.draft.run_id or "")
         if values is None:
             return
-        if changes := _moved(event.fact, values):
+        if changes := _change(event.fact, values):
             values |= {**changes, "as_of": event.version}
-        if ended := _ended(event, values, state):
+        if ended := _end(event, values, state):
             del self._open[values["run_id"]]
-            yield _closed(event, {**values, **ended})
+            yield _close(event, {**values, **ended})
 
     def end(self, event: Event) -> Iterator[ProjectionRow]:
         """The execution ended with `event`: what still ran was cancelled with it."""
         for values in self._open.values():
-            yield _closed(event, {**values, "status": "cancelled"})
+            yield _close(event, {**values, "status": "cancelled"})
         self._open.clear()
 
     def rest(self) -> Iterator[ProjectionRow]:
@@ -91,20 +144,7 @@ class StepRows:
         return list(self._open)
 
 
-def _scheduled(event: Event, fact: StepScheduled) -> dict[str, Any]:
-    return {
-        "execution_id": event.execution_id,
-        "run_id": event.draft.run_id,
-        "step": event.draft.step,
-        "final": fact.final,
-        "args": dict(fact.args),
-        "scheduled_at": event.recorded_at.isoformat(),
-        **_UNTOLD,
-        "as_of": event.version,
-    }
-
-
-def _moved(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
+def _change(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
     match fact:
         case StepStarted(worker=worker, started_at=started_at):
             return {"status": "running", "worker": worker, "started_at": started_at}
@@ -122,7 +162,7 @@ def _moved(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
             return {}
 
 
-def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json]:
+def _end(event: Event, values: dict[str, Any], state: State) -> dict[str, Json]:
     match event.fact:
         case StepDone():
             record = state.steps.get(values["step"])
@@ -130,7 +170,12 @@ def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json
             result = record.result if record and values["loop_mode"] is None else None
             return {"status": "done", "result": result}
         case StepFailed(error=error):
-            return {"status": "failed", **error_columns(error), **_counted(error.stats)}
+            failed = {"status": "failed", **error_columns(error)}
+            if error.stats:
+                # A loop that was stopped by a failure has its numbers in the error.
+                failed["iterations_done"] = error.stats["completed"]
+                failed["iterations_failed"] = error.stats["failed"]
+            return failed
         case StepCancelled():
             return {"status": "cancelled"}
         case StepSkipped():
@@ -139,16 +184,7 @@ def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json
             return {}
 
 
-def _counted(stats: Json) -> dict[str, Json]:
-    """A loop that was stopped by a failure has its numbers in the error."""
-    return (
-        {f"iterations_{name}": stats[key] for name, key in (("done", "completed"), ("failed", "failed"))}
-        if stats
-        else {}
-    )
-
-
-def _closed(event: Event, values: dict[str, Any]) -> ProjectionRow:
+def _close(event: Event, values: dict[str, Any]) -> ProjectionRow:
     spent = milliseconds(values["scheduled_at"], event.recorded_at)
     ended = {"ended_at": event.recorded_at.isoformat(), "duration_ms": spent, "as_of": event.version}
     return ProjectionRow("step_run", {**values, **ended})

@@ -33,8 +33,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
-from noetl.projection.steps import NO_ERROR, error_columns
-from noetl.projection.tables import ProjectionRow
+from noetl.projection.rows import NO_ERROR, ProjectionRow, error_columns
 
 #: What a pipeline belongs to: a step run, and an iteration of it.
 Place: TypeAlias = tuple[str, int | None]
@@ -42,7 +41,7 @@ Place: TypeAlias = tuple[str, int | None]
 #: `(step, task)` → kind of the tool.
 Kinds: TypeAlias = Mapping[tuple[str, str], str]
 
-_UNTOLD: Final[Mapping[str, Json]] = {
+_UNKNOWN: Final[Mapping[str, Json]] = {
     "status": "running",
     "attempts": 0,
     "started_at": None,
@@ -71,41 +70,55 @@ class TaskRows:
 
     def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles."""
+        yield from self._take_try(event)
         match event.fact:
-            case (
-                TaskDone()
-                | TaskFailed()
-                | TaskItemDone()
-                | TaskItemFailed()
-                | TaskCallDone()
-                | TaskCallFailed()
-                | AttemptFailed()
-                | PolicyEvaluated()
-            ):
-                yield from self._tried(event, event.fact)
             case TaskStarted(task=task, started_at=started_at):
-                self._begun(event, task)["started_at"] = started_at
+                self._row(event, task)["started_at"] = started_at
             case TaskCheckpointed(task=task) | TaskLoopStarted(task=task):
-                self._begun(event, task)
+                self._row(event, task)
             case StepSuspended(task=task) | IterationSuspended(task=task):
-                self._begun(event, task)["status"] = "waiting"
+                self._row(event, task)["status"] = "waiting"
             case ChildRequested(task=task, child_id=child_id):
-                self._begun(event, task)["child_id"] = child_id
+                self._row(event, task)["child_id"] = child_id
             case StepResumed() | IterationResumed():
-                self._resumed(event)
+                self._resume(event)
             case IterationDone() | IterationFailed():
-                yield from self._closed(
-                    event, self._pipelines.get(event.draft.run_id or "", {}).pop(event.draft.iteration, None)
-                )
+                pipelines = self._pipelines.get(event.draft.run_id or "", {})
+                yield from self._close(event, pipelines.pop(event.draft.iteration, None))
             case StepDone() | StepFailed() | StepCancelled():
                 yield from self.end(event, event.draft.run_id or "")
             case _:
                 pass
 
+    def _take_try(self, event: Event) -> Iterator[ProjectionRow]:
+        match event.fact:
+            # To tables each item of a task's own loop, and each call of one that repeats, is a
+            # visit, and the whole the last one.
+            case TaskDone() | TaskItemDone() | TaskCallDone() as fact:
+                yield self._attempt(event, fact.task, "done", None)
+                yield self._end_task(event, fact.task, {"status": "done", "result": fact.result})
+            case TaskFailed() | TaskItemFailed() | TaskCallFailed() as fact:
+                yield self._attempt(event, fact.task, "failed", fact.error)
+                yield self._end_task(event, fact.task, {"status": "failed", **error_columns(fact.error)})
+            case AttemptFailed(task=task, error=error):
+                yield self._attempt(event, task, "failed", error)
+            case PolicyEvaluated(task=task, do="retry"):
+                # A try that failed has its own event before its policy's; one that went well has
+                # not.
+                if self._row(event, task)["attempts"] < (event.draft.attempt or 1):
+                    yield self._attempt(event, task, "repeated", None)
+            case _:
+                pass
+
+    def _resume(self, event: Event) -> None:
+        for values in self._pipeline(event).open.values():
+            if values["status"] == "waiting":
+                values |= {"status": "running", "as_of": event.version}
+
     def end(self, event: Event, run_id: str) -> Iterator[ProjectionRow]:
         """The step run ended with `event`."""
         for pipeline in self._pipelines.pop(run_id, {}).values():
-            yield from self._closed(event, pipeline)
+            yield from self._close(event, pipeline)
 
     def rest(self) -> Iterator[ProjectionRow]:
         """The rows of what has not ended."""
@@ -113,60 +126,28 @@ class TaskRows:
             for pipeline in pipelines.values():
                 yield from (ProjectionRow("task_run", values) for values in pipeline.open.values())
 
-    def _tried(
-        self,
-        event: Event,
-        fact: TaskDone
-        | TaskFailed
-        | TaskItemDone
-        | TaskItemFailed
-        | TaskCallDone
-        | TaskCallFailed
-        | AttemptFailed
-        | PolicyEvaluated,
-    ) -> Iterator[ProjectionRow]:
-        match fact:
-            # To tables each item of a task's own loop, and each call of one that repeats, is a
-            # visit, and the whole the last one.
-            case TaskDone() | TaskItemDone() | TaskCallDone():
-                yield self._attempt(event, fact.task, "done", None)
-                yield self._ended(event, fact.task, {"status": "done", "result": fact.result})
-            case TaskFailed() | TaskItemFailed() | TaskCallFailed():
-                yield self._attempt(event, fact.task, "failed", fact.error)
-                yield self._ended(event, fact.task, {"status": "failed", **error_columns(fact.error)})
-            case AttemptFailed():
-                yield self._attempt(event, fact.task, "failed", fact.error)
-            case PolicyEvaluated():
-                if fact.do == "retry" and not self._is_told(event, fact.task):
-                    yield self._attempt(event, fact.task, "repeated", None)
-
-    def _is_told(self, event: Event, task: str) -> bool:
-        """A failed try that is repeated has an event of its own before its policy's; one that went
-        well has not."""
-        return bool(self._begun(event, task)["attempts"] >= (event.draft.attempt or 1))
-
     def _attempt(
         self, event: Event, task: str, status: Literal["done", "failed", "repeated"], error: ErrorInfo | None
     ) -> ProjectionRow:
-        begun = self._begun(event, task)
-        number = event.draft.attempt or begun["attempts"] + 1
-        begun |= {"attempts": number, "status": "running"}
+        row = self._row(event, task)
+        number = event.draft.attempt or row["attempts"] + 1
+        row |= {"attempts": number, "status": "running"}
         values = {
-            name: begun[name] for name in ("execution_id", "run_id", "iteration", "task", "visit", "step")
+            name: row[name] for name in ("execution_id", "run_id", "iteration", "task", "visit", "step")
         }
         values |= {"attempt": number, "status": status, "ended_at": event.recorded_at.isoformat()}
         values |= {"duration_ms": event.draft.duration_ms, **error_columns(error), "as_of": event.version}
         return ProjectionRow("attempt", values)
 
-    def _ended(self, event: Event, task: str, how: Mapping[str, Json]) -> ProjectionRow:
-        values = self._begun(event, task)
+    def _end_task(self, event: Event, task: str, how: Mapping[str, Json]) -> ProjectionRow:
+        values = self._row(event, task)
         pipeline = self._pipeline(event)
         pipeline.visits[task] = values["visit"]
         del pipeline.open[task]
         took = {"ended_at": event.recorded_at.isoformat(), "duration_ms": event.draft.duration_ms}
         return ProjectionRow("task_run", {**values, **took, **how})
 
-    def _begun(self, event: Event, task: str) -> dict[str, Any]:
+    def _row(self, event: Event, task: str) -> dict[str, Any]:
         """The row of the task's run that goes on at `event`; a new one where none does."""
         pipeline = self._pipeline(event)
         values = pipeline.open.get(task)
@@ -180,7 +161,7 @@ class TaskRows:
                 "visit": pipeline.visits.get(task, 0) + 1,
                 "step": step,
                 "kind": self._kinds.get((step, task)),
-                **_UNTOLD,
+                **_UNKNOWN,
             }
         values["as_of"] = event.version
         return values
@@ -189,12 +170,7 @@ class TaskRows:
         pipelines = self._pipelines.setdefault(event.draft.run_id or "", {})
         return pipelines.setdefault(event.draft.iteration, _Pipeline())
 
-    def _resumed(self, event: Event) -> None:
-        for values in self._pipeline(event).open.values():
-            if values["status"] == "waiting":
-                values |= {"status": "running", "as_of": event.version}
-
-    def _closed(self, event: Event, pipeline: _Pipeline | None) -> Iterator[ProjectionRow]:
+    def _close(self, event: Event, pipeline: _Pipeline | None) -> Iterator[ProjectionRow]:
         for values in pipeline.open.values() if pipeline else ():
             ended = {"status": "unfinished", "ended_at": event.recorded_at.isoformat()}
             yield ProjectionRow("task_run", {**values, **ended, "as_of": event.version})

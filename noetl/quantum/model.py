@@ -21,12 +21,14 @@ class LoadedCircuit:
     """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the
     version); `sha256` is of the text as given (of a builder: of its canonical JSON). `idle` are
     qubits that it has by what was written, and on which nothing acts: of a register of OpenQASM, of
-    a builder."""
+    a builder. `text` is the canonical JSON of the circuit: what runs is what that says, down to the
+    order of the operations of a moment."""
 
     circuit: cirq.Circuit
     form: str
     sha256: str
     idle: tuple[cirq.Qid, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

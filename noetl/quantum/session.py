@@ -1,18 +1,19 @@
-"""One call of the tool: what it was asked, and what ends it before its time."""
+"""One call of the tool: its configuration, what it shares with others, and what ends it early."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.config.task import QuantumConfig
-from noetl.quantum.send_tokens import SendTokens
 from noetl.tools.code.user_code import Runners
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.calls import StopSignal
@@ -88,3 +89,35 @@ class TaskSession:
 def now() -> str:
     """The instant, ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+#: Seconds that a ticket is good for: a process that was stopped in the middle comes back to a
+#: worthless one.
+LIFETIME_S: Final = 10.0
+
+
+class SendTokens:
+    """The tickets of one process, each the right to send something once. Safe for threads.
+
+    A checkpoint is in the log before anything is sent, but it does not tell the call that comes
+    first from one that repeats it after a crash. The ticket in it does: it is known to the process
+    that wrote it, for a short time, and can be redeemed once. A call that cannot redeem its ticket
+    has to find out first what another process may have sent."""
+
+    def __init__(self, lifetime_s: float = LIFETIME_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lifetime_s = lifetime_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._good: dict[str, float] = {}
+
+    def issue(self) -> str:
+        ticket, now = secrets.token_hex(8), self._clock()
+        with self._lock:
+            self._good = {one: ends for one, ends in self._good.items() if ends > now}
+            self._good[ticket] = now + self._lifetime_s
+        return ticket
+
+    def redeem(self, ticket: str) -> bool:
+        """Whether it was issued here, not long ago, and not redeemed before."""
+        with self._lock:
+            return self._good.pop(ticket, 0.0) > self._clock()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, assert_never
 from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column, Retention, is_reference
-from noetl.results import lines, objects, tables, tree
-from noetl.results.blocks import PartBlocks
+from noetl.results import objects, tables, tree
+from noetl.results.blocks import LineBlock, LineBlocks, PartBlocks, count_lines, index_lines
 from noetl.results.storage import Storage, measure
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class FileResults:
             "length": size,
             "head": head.decode("utf-8", "replace")[: objects.PREVIEW],
         }
-        rows = lines.count(path) if form == "ndjson" else None
+        rows = count_lines(path) if form == "ndjson" else None
         return self._reference(objects.StoredObject(name, size, content_type, rows), keep, shown)
 
     def _reference(self, kept: objects.StoredObject, keep: Retention, preview: JsonMap) -> JsonMap:
@@ -165,22 +165,22 @@ class FileResults:
         except Unavailable as error:
             with self.storage.reading(name):
                 if not self.storage.exists(name):
-                    raise self.storage.gone(name) from error
+                    raise self.storage.missing(name) from error
             raise
 
-    def _lines(self, name: objects.ObjectName, reference: Mapping[str, Json]) -> lines.LineBlocks:
+    def _lines(self, name: objects.ObjectName, reference: Mapping[str, Json]) -> LineBlocks:
         meta = reference.get("meta")
         rows = meta.get("rows") if isinstance(meta, Mapping) else None
-        return lines.LineBlocks(
+        return LineBlocks(
             lambda: self._cache.load(f"{name.path}#", lambda: self._index(name)),
             lambda start, end: self.storage.read(name, start, end),
             lambda number, make: self._cache.load(f"{name.path}#{number}", make),
             rows if type(rows) is int else None,
         )
 
-    def _index(self, name: objects.ObjectName) -> tuple[list[lines.LineBlock], int]:
+    def _index(self, name: objects.ObjectName) -> tuple[list[LineBlock], int]:
         with self.storage.open(name) as file:
-            found = lines.index(file)
+            found = index_lines(file)
         return found, 64 * len(found)
 
     def file(self, reference: Mapping[str, Json], /) -> AbstractContextManager[Path]:

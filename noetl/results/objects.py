@@ -173,12 +173,9 @@ def table_preview(length: int, columns: Sequence[Column], first: Sequence[JsonMa
     """`{type, length, columns, rows}` with the first rows, as many as a preview has characters
     for."""
     named = [{"name": one.name, "type": one.type} for one in columns]
-    return {"type": "array", "length": length, "columns": named, "rows": _take_fitting(first)}
-
-
-def _take_fitting(rows: Sequence[JsonMap]) -> list[JsonMap]:
-    sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in rows)
-    return [row for row, size in zip(rows, sizes, strict=True) if size <= PREVIEW]
+    sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in first)
+    fitting = [row for row, size in zip(first, sizes, strict=True) if size <= PREVIEW]
+    return {"type": "array", "length": length, "columns": named, "rows": fitting}
 
 
 def preview(value: Json, raw: bytes) -> JsonMap:

@@ -16,7 +16,8 @@ from typing import IO, TYPE_CHECKING, Final
 from noetl.atomic import replace_file
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.distribution import install_line
-from noetl.results import lines, objects
+from noetl.results import objects
+from noetl.results.blocks import pack_lines
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -28,7 +29,7 @@ EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 class Storage:
     """Objects at `<base>/<place>/<sha256>.<form>`, never changed. On local disks they are written
-    beside their place, flushed to the disk and renamed: whoever finds one finds all of it.
+    beside their place, flushed to the disk and renamed: an object that is found is whole.
     Temporary files go to `scratch`.
     """
 
@@ -114,44 +115,31 @@ class Storage:
 
     def keep(self, name: objects.ObjectName, content: bytes) -> None:
         """Keeps packed bytes. Raises Unavailable."""
-        self._once(name, lambda path: self._write(path, content))
+        self._keep(name, lambda draft: draft.write_bytes(content))
 
     def keep_file(self, name: objects.ObjectName, source: Path) -> None:
         """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless
         line, and Unavailable."""
-        self._once(name, lambda path: self._copy(name, source, path))
+        self._keep(name, lambda draft: _pack(name, source, draft))
 
-    def _once(self, name: objects.ObjectName, write: Callable[[str], None]) -> None:
+    def _keep(self, name: objects.ObjectName, write: Callable[[Path], object]) -> None:
         path = self.path(name)
         with self._translate("written"):
-            if not self.files.exists(path):
-                write(path)
-
-    def _write(self, path: str, content: bytes) -> None:
-        if self.is_local:
-            with replace_file(Path(path)) as draft:
-                draft.write_bytes(content)
-        else:
-            # Object stores show an object when all of it has come.
-            self._make_folder(path)
-            self.files.pipe_file(path, content)
-
-    def _copy(self, name: objects.ObjectName, source: Path, path: str) -> None:
-        if self.is_local:
-            with replace_file(Path(path)) as draft:
-                _pack(name, source, draft)
-            return
-        with self.scratch() as folder:
-            packed = folder / "packed"
-            _pack(name, source, packed)
-            self._make_folder(path)
-            self.files.put_file(str(packed), path)
-
-    def _make_folder(self, path: str) -> None:
-        # Buckets have no folders, and their drivers would make the bucket itself where it is
-        # missing.
-        if self._url.partition("://")[0] not in EXTRAS:
-            self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            if self.files.exists(path):
+                return
+            if self.is_local:
+                with replace_file(Path(path)) as draft:
+                    write(draft)
+                return
+            with self.scratch() as folder:
+                packed = folder / "packed"
+                write(packed)
+                # Buckets have no folders, and their drivers would make the bucket itself where it
+                # is missing.
+                if self._url.partition("://")[0] not in EXTRAS:
+                    self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+                # Object stores show an object when all of it has come.
+                self.files.put_file(str(packed), path)
 
     def read(self, name: objects.ObjectName, start: int | None = None, end: int | None = None) -> bytes:
         """Bytes as they are kept. Raises NotFound, or Unavailable."""
@@ -171,7 +159,7 @@ class Storage:
             with self._translate("read", FileNotFoundError, gzip.BadGzipFile):
                 yield
         except FileNotFoundError as error:
-            raise self.gone(name) from error
+            raise self.missing(name) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise objects.damage(name, str(error)) from error
 
@@ -185,7 +173,7 @@ class Storage:
         except self._failures as error:
             raise Unavailable(f"The result store {self.base} cannot be {what}: {error}.") from error
 
-    def gone(self, name: objects.ObjectName) -> NotFound:
+    def missing(self, name: objects.ObjectName) -> NotFound:
         return NotFound(f"The result {name.sha256} is gone from {self.base}; run its step again.")
 
     @contextlib.contextmanager
@@ -193,7 +181,7 @@ class Storage:
         """A file with the content, there while the block runs. Raises NotFound, or Unavailable."""
         if self.is_local and not name.compressed:
             if not self.exists(name):
-                raise self.gone(name)
+                raise self.missing(name)
             yield Path(self.path(name))
             return
         with self.scratch() as folder:
@@ -246,7 +234,7 @@ def _pack(name: objects.ObjectName, source: Path, target: Path) -> None:
     """The content in the file `source` as it is kept."""
     with source.open("rb") as plain, target.open("wb") as out:
         if name.form == "ndjson":
-            lines.pack(plain, out)
+            pack_lines(plain, out)
         elif name.compressed:
             with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=4, mtime=0, filename="") as packed:
                 shutil.copyfileobj(plain, packed, BLOCK)

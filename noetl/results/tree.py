@@ -1,7 +1,7 @@
 """Large values as trees of objects, so that who looks at a part reads that part.
 
-A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes an object
-of its own; a list above it becomes a manifest of pages, or one table where its rows come back from
+A member of a mapping, or an element of a list, whose JSON is above `NODE_BYTES` becomes another
+object; a list above it becomes a manifest of pages, or one table where its rows come back from
 it exactly as they are.
 """
 
@@ -14,8 +14,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column
 from noetl.results.objects import StoredObject, encode
 
-#: Bytes of JSON above which a part of a value is an object of its own; also about what one page
-#: holds.
+#: Bytes of JSON above which a part of a value is another object; also about what one page holds.
 NODE_BYTES: Final = 256 * 1024
 #: Bytes of JSON above which rows are kept as a table. Below, the pages of JSON are read faster than
 #: a table is opened.
@@ -88,23 +87,16 @@ def columns_of(rows: Sequence[Json]) -> list[Column]:
     """The columns of a table that holds exactly these rows; none where there is no such table:
     every row has the same keys in the same order, and every key values of one type, or null."""
     first = rows[0] if rows else None
-    if type(first) is not dict or not _are_columns(first):
+    if type(first) is not dict or not first:
         return []
     names = list(first)
+    # Tables tell names apart without regard to case.
+    if len({name.lower() for name in names}) < len(names) or any(not one or "\0" in one for one in names):
+        return []
     if not all(type(row) is dict and len(row) == len(names) and list(row) == names for row in rows):
         return []
     types = [_type(name, rows) for name in names]
     return [Column(name, kind) for name, kind in zip(names, types, strict=True)] if all(types) else []
-
-
-def _are_columns(names: Mapping[str, Json]) -> bool:
-    """Tables tell names apart without regard to case."""
-    return (
-        bool(names)
-        and all(names)
-        and len({name.lower() for name in names}) == len(names)
-        and not any("\0" in name for name in names)
-    )
 
 
 def _type(name: str, rows: Sequence[JsonMap]) -> str:

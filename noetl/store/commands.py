@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     and_,
     bindparam,
@@ -24,37 +23,12 @@ from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
 from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
 from noetl.store.schema import command, execution
-from noetl.store.session import lines
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, columns_of, lines
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
 
 _c = command.c
 _x = execution.c
-#: In the order of CommandRow's fields.
-COLUMNS: Final[Sequence[Column[Any]]] = (
-    _c.command_id,
-    _c.execution_id,
-    _c.run_id,
-    _c.step,
-    _c.purpose,
-    _c.part,
-    _c.queue,
-    _c.issue,
-    _c.context,
-    _c.label,
-    _c.iteration,
-    _c.generation,
-    _c.priority,
-    _c.state,
-    _c.attempt,
-    _c.due_at,
-    _c.sent_at,
-    _c.lease_until,
-    _c.owner,
-    _c.chord_id,
-    _c.chord_index,
-    _c.chord_size,
-)
+COLUMNS: Final = columns_of(command, CommandRow)
 _CONTEXT: Final = COLUMNS.index(_c.context)
 _mine = _c.shard == bindparam("shard")
 _brief = tuple(literal_column("'{}'") if column is _c.context else column for column in COLUMNS)

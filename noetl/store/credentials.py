@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, case, delete, or_, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.store.schema import credential
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, upserts
 from noetl.usecases.ports import CredentialRow
 
 _r = credential.c
@@ -45,13 +44,7 @@ _delete_of = delete(credential).where(_of_execution, _r.place == bindparam("owne
 _delete = delete(credential).where(_r.name == bindparam("key"))
 
 
-def _save_credential(dialect: Any) -> Any:
-    insert = dialect.insert(credential)
-    kept = {name: insert.excluded[name] for name in ("type", "data", "updated_at")}
-    return insert.on_conflict_do_update(index_elements=[_r.name], set_=kept)
-
-
-_saves = {"postgresql": _save_credential(postgresql), "sqlite": _save_credential(sqlite)}
+_save = upserts(credential, ("type", "data", "updated_at"))
 
 
 class SqlCredentials(SqlTable):
@@ -63,7 +56,7 @@ class SqlCredentials(SqlTable):
         """Creates it, or replaces all but `created_at`."""
         label = "" if row.scope == "global" else row.name
         values = {**asdict(row), "name": row.key, "label": label}
-        self._session.write(_saves[self._session.dialect], values)
+        self._session.write(_save[self._session.dialect], values)
 
     def get(self, key: str) -> CredentialRow | None:
         found = self._session.read(_credential, {"key": key}).first()
@@ -71,9 +64,8 @@ class SqlCredentials(SqlTable):
 
     def find(self, name: str | None = None) -> list[CredentialRow]:
         """All, or those of one name, ordered by key."""
-        if name is None:
-            return [CredentialRow(*found) for found in self._session.read(_credentials)]
-        return [CredentialRow(*found) for found in self._session.read(_called, {"called": name})]
+        given = self._session.read(_called, {"called": name}) if name else self._session.read(_credentials)
+        return [CredentialRow(*found) for found in given]
 
     def reencrypt(self, row: CredentialRow, data: bytes) -> bool:
         """Gives the credential other ciphertext, unless it is no longer what `row` says."""

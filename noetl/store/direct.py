@@ -24,9 +24,8 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.hearing import make_notice
-from noetl.store.rules import unusable
-from noetl.store.session import Check, Found, Session, Values
+from noetl.store.session import Check, Rows, Session, Values, unusable
+from noetl.store.watching import make_notice
 
 _RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
 BEGIN: Final = {
@@ -46,44 +45,19 @@ _NOTHING_CHANGED: Final = "22012"
 _PREPARED: Final = "noetl_prepared"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What came back: as much of a CursorResult as the store uses."""
-
-    rows: Sequence[tuple[Any, ...]]
-    rowcount: int
-
-    def first(self) -> tuple[Any, ...] | None:
-        return self.rows[0] if self.rows else None
-
-    def one(self) -> tuple[Any, ...]:
-        (row,) = self.rows
-        return row
-
-    def scalar(self) -> Any:
-        return self.rows[0][0] if self.rows else None
-
-    def scalars(self) -> Iterator[Any]:
-        return (row[0] for row in self.rows)
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.rows)
-
-
 class DirectSession(Session):
     """`connection` must commit by itself: the transaction is begun and ended in words.
 
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_changed", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
+    __slots__ = ("_begun", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
 
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
-        super().__init__(connection, "postgresql", place, writable=mode != "read")
+        super().__init__(connection, "postgresql", place, mode)
         self._raw: Any = connection.connection.driver_connection
         self._waiting = [BEGIN[mode]]
         self._checks: list[Check] = []
-        self._changed: set[str] = set()
         self._begun = False
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
         #: Named in `_waiting`, and not yet known to have arrived.
@@ -104,7 +78,7 @@ class DirectSession(Session):
         self._waiting.append(self._text(form.sure(), values))
         self._checks.append(check)
 
-    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
         """Statements that travel together without BEGIN are one transaction of their own."""
         begin = BEGIN["relaxed"]
         if self._begun or self._waiting != [begin]:
@@ -114,17 +88,13 @@ class DirectSession(Session):
         self._waiting, self._begun = [begin], False
         return found
 
-    def notify(self, execution_id: str) -> None:
-        super().notify(execution_id)
-        self._changed.add(execution_id)
-
     def commit(self) -> None:
         if self._begun or len(self._waiting) > 1:
             self._waiting.append(b"COMMIT")
-            if self._changed:
+            if self.changed:
                 # Behind the commit, in the same message: whoever notifies inside of a transaction
                 # holds a lock of the whole database until its commit is on the disk (decision 41).
-                self._waiting.append(make_notice(self._changed))
+                self._waiting.append(make_notice(self.changed))
             self._send_waiting()
 
     def rollback(self) -> None:
@@ -142,7 +112,7 @@ class DirectSession(Session):
             # again.
             self._connection.invalidate()
 
-    def _run(self, statement: Executable, values: Values) -> Found:
+    def _run(self, statement: Executable, values: Values) -> Rows:
         if not self.failed and (values is None or isinstance(values, Mapping)):
             form = _form(statement, values or {})
             if form is not None:
@@ -158,7 +128,7 @@ class DirectSession(Session):
             with self._raw.cursor() as cursor:
                 return form.call(cursor, values)
         except (ValueError, OverflowError) as error:
-            raise self._refused(error) from error
+            raise self._refuse_value(error) from error
 
     def _send_waiting(self) -> None:
         if self._waiting:
@@ -208,8 +178,7 @@ def open_direct(connection: Connection, place: str, mode: str) -> Iterator[Direc
         session.rollback()
         raise
     finally:
-        # Whoever kept it must not write into the next transaction of this connection.
-        session.failed = True
+        session.close()
 
 
 # --- statements as text ---
@@ -267,7 +236,11 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
         return None
     #: In the words of SQL: values that are part of the statement, and below the places of those
     #: given to it.
-    words = {name: _literal(bound.value) for name, bound in compiled.binds.items() if not bound.required}
+    words = {
+        name: str(adapt(bound.value).getquoted(), "ascii")
+        for name, bound in compiled.binds.items()
+        if not bound.required
+    }
     params: dict[str, str] = {}
 
     def place(found: re.Match[str]) -> str:
@@ -279,7 +252,3 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     lists = _LIST.sub(lambda found: f"{'<> ALL' if found[1] else '= ANY'} (%({found[2]})s)", str(compiled))
     sql = _PARAM.sub(place, lists)
     return StatementForm(f"noetl_{next(_numbers)}", sql, tuple(params))
-
-
-def _literal(value: object) -> str:
-    return str(adapt(value).getquoted(), "ascii")

@@ -1,4 +1,4 @@
-"""Connections: how each database is opened, how its transactions begin, what its failures mean.
+"""Engines: how each database is opened, how its transactions begin, what its failures mean.
 
 SQLite: WAL with `synchronous=FULL` (a commit that was acknowledged survives a power loss; only
 claims and heartbeats use NORMAL); writers begin IMMEDIATE and queue on a lock of the process first,
@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import select
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg2
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
+from noetl.store.schema import HEAD, metadata
+
+#: Where a database says which revision it has.
+VERSION_TABLE: Final = "alembic_version"
 
 #: Seconds that a writer waits for another one (SQLite), and anyone for a connection.
 PATIENCE: Final = 10.0
@@ -52,6 +53,8 @@ def parse(url: str) -> URL:
             return parsed.set(drivername="postgresql+psycopg2")
         case "sqlite" if parsed.database and parsed.database != ":memory:":
             return parsed
+        case "memory":
+            return URL.create("sqlite")
         case "sqlite":
             raise ConfigError(f"The database URL {url!r} names no file; for a store in memory use memory://.")
         case other:
@@ -69,7 +72,7 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
     """An engine that connects when it is first used; the directory of a SQLite file is made."""
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(parsed, pool_size)
+        return _open_sqlite(parsed, pool_size) if parsed.database else _open_memory()
     engine = create_engine(
         parsed,
         pool_size=pool_size,
@@ -108,6 +111,46 @@ def _is_readable(descriptor: int) -> bool:
     return bool(poller.poll(0))
 
 
+SQLITE_ARGS: Final = {"timeout": PATIENCE, "check_same_thread": False, "isolation_level": None}
+
+
+@cache
+def _open_memory() -> Engine:
+    """Each of its connections is a database, with tables. It is the same engine for all of them, as
+    an engine compiles each statement once."""
+    engine = create_engine("sqlite://", poolclass=NullPool, connect_args=SQLITE_ARGS)
+    event.listen(engine, "connect", _fill_memory)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _fill_memory(connection: sqlite3.Connection, _: Any) -> None:
+    connection.deserialize(_make_empty_database())
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+@cache
+def _make_empty_database() -> bytes:
+    with create_engine("sqlite://").begin() as connection:
+        create_tables(connection)
+        connection.commit()
+        raw = connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        return raw.serialize()
+
+
+def create_tables(connection: Connection) -> None:
+    """All tables at once, as the newest revision has them, in an empty database."""
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(
+        text(
+            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
+            f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+        )
+    )
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608
+
+
 def _open_sqlite(url: URL, pool_size: int) -> Engine:
     path = Path(str(url.database))
     try:
@@ -119,7 +162,7 @@ def _open_sqlite(url: URL, pool_size: int) -> Engine:
         poolclass=QueuePool,
         pool_size=pool_size,
         max_overflow=-1,
-        connect_args={"timeout": PATIENCE, "check_same_thread": False, "isolation_level": None},
+        connect_args=SQLITE_ARGS,
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -143,94 +186,6 @@ def _begin_sqlite(connection: Connection) -> None:
         case _:
             raw.execute("PRAGMA synchronous=FULL")
             raw.execute("BEGIN IMMEDIATE")
-
-
-class Connections:
-    """Hands out connections inside a transaction, in one of three modes: `durable`, `relaxed`,
-    `read`."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.dialect = engine.dialect.name
-        self.place = engine.url.render_as_string(hide_password=True)
-        reads: dict[str, Any] = {"noetl_mode": "read"}
-        if self.dialect == "postgresql":
-            reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        self._engines = {
-            "durable": engine.execution_options(noetl_mode="durable"),
-            "relaxed": engine.execution_options(noetl_mode="relaxed"),
-            "read": engine.execution_options(**reads),
-        }
-        self._turn: threading.Lock | None = threading.Lock() if self.dialect == "sqlite" else None
-        self._writer: int | None = None
-
-    @contextmanager
-    def open(self, mode: str) -> Iterator[Connection]:
-        """Commits on a clean exit, rolls back otherwise. Failures of the database are
-        NoetlErrors."""
-        with self._queue(mode), self.translated(), self._engines[mode].begin() as connection:
-            if mode == "relaxed" and self.dialect == "postgresql":
-                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
-            yield connection
-
-    @contextmanager
-    def bare(self) -> Iterator[Connection]:
-        """A connection of PostgreSQL that begins no transaction by itself."""
-        with self.translated(), self.engine.connect() as connection:
-            # Not SQLAlchemy's AUTOCOMMIT: resetting that asks the server each time.
-            raw: Any = connection.connection.driver_connection
-            raw.autocommit = True
-            try:
-                yield connection
-            finally:
-                if not raw.closed:
-                    raw.autocommit = False
-
-    def detached(self) -> Any:
-        """A connection of the driver that no pool knows: who asked for it closes it."""
-        proxy = self.engine.raw_connection()
-        raw = proxy.driver_connection
-        proxy.detach()
-        return raw
-
-    @contextmanager
-    def _queue(self, mode: str) -> Iterator[None]:
-        if self._turn is None or mode == "read":
-            yield
-            return
-        if self._writer == threading.get_ident():
-            raise NoetlError("A transaction was begun inside another one of the same thread; end that first.")
-        if not self._turn.acquire(timeout=PATIENCE):
-            raise Unavailable(
-                f"The database {self.place} was held by another transaction for {PATIENCE:g} s; try again."
-            )
-        self._writer = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._writer = None
-            self._turn.release()
-
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turns what the driver raises into the errors of NoETL."""
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise translate(error, self.place) from error
-        except sqlite3.OperationalError as error:
-            # `BEGIN` is sent by a listener of ours, past SQLAlchemy.
-            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
-                raise Unavailable(
-                    f"The database {self.place} was held by another process for {PATIENCE:g} s; try again."
-                ) from error
-            raise Unavailable(f"The database {self.place} does not answer: {error}.") from error
-
-    def forget(self) -> None:
-        """After a fork: the parent's connections are the parent's."""
-        self.engine.dispose(close=False)
-        if self._turn is not None:
-            self._turn, self._writer = threading.Lock(), None
 
 
 def translate(error: SQLAlchemyError, place: str) -> NoetlError:

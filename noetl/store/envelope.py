@@ -74,11 +74,10 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
 )
 
 
-def _entity(kind: str) -> tuple[str, Entity]:
-    return next((name, entity) for prefix, name, entity in _ENTITIES if kind.startswith(prefix))
-
-
-_ENTITY_OF: Final[Mapping[str, tuple[str, Entity]]] = {kind: _entity(kind) for kind in codec.FACTS}
+_ENTITY_OF: Final[Mapping[str, tuple[str, Entity]]] = {
+    kind: next((name, entity) for prefix, name, entity in _ENTITIES if kind.startswith(prefix))
+    for kind in codec.FACTS
+}
 
 
 def row(execution_id: str, number: int, version: int, draft: Draft, now: datetime) -> dict[str, Any]:

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, exists, insert, select, update
+from sqlalchemy import Select, bindparam, exists, insert, select, update
 
 from noetl.errors import NoetlError, VersionConflict
+from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, LoopClaimed
 from noetl.store import codec, envelope
-from noetl.store.rules import known_types, missing
 from noetl.store.schema import event, execution
-from noetl.store.session import lines
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, lines, missing
 
 _e = event.c
 _x = execution.c
@@ -100,7 +99,7 @@ class SqlEvents(SqlTable):
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
     ) -> list[Event]:
         """`types` may be given by the names that other generations used."""
-        wanted = known_types(types)
+        wanted = sorted({ALIASES.get(name, name) for name in types})
         values: dict[str, Any] = {"id": codec.number(execution_id), "after": after}
         if wanted:
             values["types"] = wanted
@@ -109,6 +108,9 @@ class SqlEvents(SqlTable):
         else:
             values["limit"] = limit
             statement = _typed_limited if wanted else _limited
+        return self._events(execution_id, statement, values)
+
+    def _events(self, execution_id: str, statement: Select[Any], values: Mapping[str, Any]) -> list[Event]:
         return [envelope.event(execution_id, columns) for columns in self._session.read(statement, values)]
 
     def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
@@ -123,15 +125,12 @@ class SqlEvents(SqlTable):
     def of_run(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         values: dict[str, Any] = {"id": codec.number(execution_id), "run": run_id}
         if iteration is None:
-            found = self._session.read(_run_alone, values)
-        else:
-            found = self._session.read(_run_iteration, {**values, "iteration": iteration})
-        return [envelope.event(execution_id, columns) for columns in found]
+            return self._events(execution_id, _run_alone, values)
+        return self._events(execution_id, _run_iteration, {**values, "iteration": iteration})
 
     def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
         values = {"id": codec.number(execution_id), "run": run_id, "iteration": index}
-        found = self._session.read(_claim_of, values).first()
-        return None if found is None else envelope.event(execution_id, found)
+        return next(iter(self._events(execution_id, _claim_of, values)), None)
 
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         values = {"id": codec.number(execution_id), "dedup_key": dedup_key}

@@ -23,36 +23,15 @@ from sqlalchemy import (
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.rules import missing
 from noetl.store.schema import execution, log
-from noetl.store.session import lines, text_or_none, value_or_none
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Mark, Owing
 
 _c = execution.c
-#: In the order of ExecutionRow's fields.
-COLUMNS: Final[Sequence[Column[Any]]] = (
-    _c.execution_id,
-    _c.path,
-    _c.playbook_version,
-    _c.digest,
-    _c.status,
-    _c.head_version,
-    _c.decided_version,
-    _c.created_at,
-    _c.updated_at,
-    _c.ended_at,
-    _c.next_wake_at,
-    _c.halt,
-    _c.error,
-    _c.shard,
-    _c.parent_id,
-    _c.errors_passed_over,
-    _c.warnings_count,
-)
+COLUMNS: Final = columns_of(execution, ExecutionRow)
 WIDTH: Final = len(COLUMNS)
-_ERROR: Final = 12
-_PARENT: Final = 14
+_ERROR: Final = COLUMNS.index(_c.error)
+_PARENT: Final = COLUMNS.index(_c.parent_id)
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
@@ -211,9 +190,6 @@ class SqlExecutions(SqlTable):
             "warnings": warnings_count,
         }
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
-        self._session.notify(execution_id)
-
-    def notify(self, execution_id: str) -> None:
         self._session.notify(execution_id)
 
     def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:

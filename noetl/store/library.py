@@ -47,11 +47,11 @@ class FileLibrary(Library):
     def _index(self) -> dict[str, Path]:
         with self._lock:
             if self._known is None:
-                self._known = _indexed(self._root.resolve())
+                self._known = _index_files(self._root.resolve())
             return self._known
 
 
-def _indexed(root: Path) -> dict[str, Path]:
+def _index_files(root: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     left = MAX_TOTAL_BYTES
     for number, file in enumerate(_candidates(root)):

@@ -11,8 +11,7 @@ from sqlalchemy import BindParameter, Select, bindparam, delete, func, insert, s
 from noetl.facts.logs import LogChunk, LogFilter, LogPlace, LogRow
 from noetl.store import codec
 from noetl.store.schema import log
-from noetl.store.session import lines, text_or_none, value_or_none
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, lines, text_or_none, value_or_none
 
 _c = log.c
 _columns: Final = (
@@ -89,14 +88,14 @@ class SqlLogs(SqlTable):
         self._session.later(_insert, [_values(row, row.seq)])
 
     def read(self, execution_id: str, where: LogFilter, after: int, limit: int) -> list[LogRow]:
-        asked = _asked(where)
+        asked = _filter_values(where)
         values = {"id": codec.number(execution_id), "after": after, **asked}
         around = self._session.read(_around(tuple(asked)), values) if after else ()
         behind = self._session.read(_behind(tuple(asked)), {**values, "limit": limit})
         return list(_rows(execution_id, [*around, *behind]))
 
     def tail(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
-        asked = _asked(where)
+        asked = _filter_values(where)
         values = {"id": codec.number(execution_id), **asked, "limit": limit}
         return list(_rows(execution_id, reversed(list(self._session.read(_end(tuple(asked)), values)))))
 
@@ -111,7 +110,7 @@ class SqlLogs(SqlTable):
         return self._session.write(_remove_all, {"id": codec.number(execution_id)}).rowcount
 
 
-def _asked(where: LogFilter) -> dict[str, Any]:
+def _filter_values(where: LogFilter) -> dict[str, Any]:
     given = {"step": where.step, "iteration": where.iteration, "attempt": where.attempt}
     return {name: value for name, value in given.items() if value is not None}
 

@@ -7,14 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Column, bindparam, case, false, select, true, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from noetl.errors import NoetlError
+from noetl.errors import Conflict, NoetlError
 from noetl.store import codec
-from noetl.store.rules import not_later, not_of_generation
 from noetl.store.schema import loop_run
-from noetl.store.session import text_or_none, value_or_none
-from noetl.store.table import SqlTable
+from noetl.store.session import SqlTable, text_or_none, upserts, value_or_none
 from noetl.usecases.ports import LoopRow
 
 _c = loop_run.c
@@ -56,17 +53,11 @@ _close_all = (
 )
 
 
-def _upsert(dialect: Any) -> Any:
-    insert = dialect.insert(loop_run)
-    later = {c.name: insert.excluded[c.name] for c in loop_run.c if not c.primary_key}
-    return insert.on_conflict_do_update(
-        index_elements=[_c.execution_id, _c.run_id],
-        set_=later,
-        where=_c.generation < insert.excluded.generation,
-    )
+def _is_of_later_generation(new: Any) -> Any:
+    return _c.generation < new.generation
 
 
-_save = {"postgresql": _upsert(postgresql), "sqlite": _upsert(sqlite)}
+_save = upserts(loop_run, [one.name for one in loop_run.c if not one.primary_key], _is_of_later_generation)
 
 
 class SqlLoops(SqlTable):
@@ -76,22 +67,19 @@ class SqlLoops(SqlTable):
 
     def save(self, row: LoopRow) -> None:
         """Raises Conflict where the generation is not a later one."""
-        values = {
-            "execution_id": codec.number(row.execution_id),
-            "run_id": row.run_id,
-            "generation": row.generation,
-            "next_index": row.next_index,
-            "count": row.count,
-            "size": row.size,
-            "open": row.open,
-            "indices": text_or_none(row.indices),
-            "items": text_or_none(row.items),
-        }
+        values = {column.name: getattr(row, column.name) for column in loop_run.c}
+        values["execution_id"] = codec.number(row.execution_id)
+        values |= {"indices": text_or_none(row.indices), "items": text_or_none(row.items)}
         self._session.sure(_save[self._session.dialect], values, lambda: self._not_later(row))
 
     def _not_later(self, row: LoopRow) -> NoetlError | None:
         known = self.get(row.execution_id, row.run_id)
-        return not_later(row) if known is not None and known.generation >= row.generation else None
+        if known is None or known.generation < row.generation:
+            return None
+        return Conflict(
+            f"The loop of {row.run_id} in execution {row.execution_id} is at generation {row.generation} or "
+            "later."
+        )
 
     def get(self, execution_id: str, run_id: str) -> LoopRow | None:
         values = {"id": codec.number(execution_id), "run": run_id}
@@ -126,7 +114,9 @@ class SqlLoops(SqlTable):
         self._session.sure(
             _extend,
             {**its, "its_generation": generation, "more": more},
-            lambda: not_of_generation(execution_id, run_id, generation),
+            lambda: Conflict(
+                f"The loop of {run_id} in execution {execution_id} is not at generation {generation}."
+            ),
         )
         row = self.get(execution_id, run_id)
         assert row is not None, "it was just changed"

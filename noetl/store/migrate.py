@@ -14,17 +14,15 @@ from importlib import resources
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from noetl.errors import ConfigError, Unavailable
-from noetl.store.engine import Connections, open_engine
-from noetl.store.schema import metadata
+from noetl.store.connections import Connections, connect
+from noetl.store.engine import VERSION_TABLE, create_tables
+from noetl.store.schema import HEAD, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
-
-#: The newest revision in `noetl.migrations`.
-HEAD: Final = "0007"
 
 #: Key of the advisory lock that upgrades of one PostgreSQL database queue on.
 LOCK: Final = 0x6E6F65746C
@@ -32,16 +30,12 @@ LOCK: Final = 0x6E6F65746C
 #: Seconds that an upgrade waits for another one.
 PATIENCE: Final = 300.0
 
-VERSION_TABLE: Final = "alembic_version"
-
 
 def upgrade(url: str) -> bool:
     """Runs the revisions that are missing; says whether there were any. Safe to run from many
     processes."""
-    if url.startswith("memory:"):
-        return False
     with _connections(url) as connections:
-        if _recorded(connections) == HEAD:
+        if _read_revision(connections) == HEAD:
             return False
         if connections.dialect == "sqlite":
             return _upgrade_sqlite(connections)
@@ -51,19 +45,15 @@ def upgrade(url: str) -> bool:
 
 def current(url: str) -> str | None:
     """The revision on record; None for a database without NoETL's tables."""
-    if url.startswith("memory:"):
-        return HEAD
     with _connections(url) as connections:
-        return _recorded(connections)
+        return _read_revision(connections)
 
 
 def check(url: str) -> list[str]:
     """What stands between the database and this version, one line each; empty when it is as it
     should be."""
-    if url.startswith("memory:"):
-        return []
     with _connections(url) as connections:
-        recorded = _recorded(connections)
+        recorded = _read_revision(connections)
         if recorded != HEAD:
             return _pending(recorded)
         with connections.open("read") as connection:
@@ -81,14 +71,14 @@ def new_revision(url: str, message: str) -> None:
 
 @contextmanager
 def _connections(url: str) -> Iterator[Connections]:
-    engine: Engine = open_engine(url, pool_size=1)
+    connections = connect(url, pool_size=1)
     try:
-        yield Connections(engine)
+        yield connections
     finally:
-        engine.dispose()
+        connections.close()
 
 
-def _recorded(connections: Connections) -> str | None:
+def _read_revision(connections: Connections) -> str | None:
     with connections.open("read") as connection:
         return _revision(connection)
 
@@ -106,31 +96,19 @@ def _upgrade_sqlite(connections: Connections) -> bool:
         if recorded == HEAD:
             return False
         if recorded is None and not inspect(connection).get_table_names():
-            _create(connection)
+            create_tables(connection)
         else:
             _run_revisions(connection)
         return True
 
 
 def _upgrade_postgresql(connections: Connections) -> bool:
-    if _recorded(connections) == HEAD:
+    if _read_revision(connections) == HEAD:
         return False
     with connections.translated(), connections.engine.connect() as connection:
         _run_revisions(connection)
         connection.commit()
     return True
-
-
-def _create(connection: Connection) -> None:
-    """All tables at once, in an empty database."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(
-        text(
-            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
-            f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
-        )
-    )
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608
 
 
 def _run_revisions(connection: Connection) -> None:
@@ -189,10 +167,10 @@ def _drift(connection: Connection) -> list[str]:
 
     context = MigrationContext.configure(connection, opts={"compare_type": True})
     return [
-        f"The tables differ from their definition: {_said(one)}."
+        f"The tables differ from their definition: {_describe(one)}."
         for one in compare_metadata(context, metadata)
     ]
 
 
-def _said(difference: Any) -> str:
+def _describe(difference: Any) -> str:
     return "; ".join(map(str, difference)) if isinstance(difference, list) else str(difference)

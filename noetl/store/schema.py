@@ -9,7 +9,7 @@ SQLite, so that they sort as they compare.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -40,6 +40,9 @@ NAMES = {
 }
 
 metadata = MetaData(naming_convention=NAMES)
+
+#: The newest revision in `noetl.migrations`.
+HEAD: Final = "0007"
 
 
 class IsoInstant(TypeDecorator[datetime]):

@@ -1,18 +1,19 @@
-"""One transaction's way to the database: what all the tables' classes share."""
+"""Runs the statements of one transaction, and what the classes of all tables share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Column, Connection, Executable, Table
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
-from noetl.errors import BadRequest, NoetlError
+from noetl.errors import BadRequest, NoetlError, NotFound
 from noetl.facts.json import Json
 from noetl.store import codec
 from noetl.store.engine import translate
-from noetl.store.rules import refused_write, unusable
 
 #: Values bound to one statement with IN: SQLite takes 32,766.
 BATCH: Final = 10_000
@@ -28,48 +29,57 @@ Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Check: TypeAlias = Callable[[], NoetlError | None]
 
 
-class Found(Protocol):
-    """What came back: the part of SQLAlchemy's CursorResult that is used here."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What came back, in the words of SQLAlchemy's CursorResult."""
 
-    @property
-    def rowcount(self) -> int: ...
+    rows: Sequence[tuple[Any, ...]]
+    rowcount: int
 
-    def first(self) -> Sequence[Any] | None: ...
+    def first(self) -> tuple[Any, ...] | None:
+        return self.rows[0] if self.rows else None
 
-    def one(self) -> Sequence[Any]: ...
+    def one(self) -> tuple[Any, ...]:
+        (row,) = self.rows
+        return row
 
-    def scalar(self) -> Any: ...
+    def scalar(self) -> Any:
+        return self.rows[0][0] if self.rows else None
 
-    def scalars(self) -> Iterable[Any]: ...
+    def scalars(self) -> Iterator[Any]:
+        return (row[0] for row in self.rows)
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
 
 
 class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every
     database."""
 
-    __slots__ = ("_connection", "_place", "dialect", "failed", "writable")
+    __slots__ = ("_connection", "_place", "changed", "dialect", "failed", "writable")
 
-    def __init__(self, connection: Connection, dialect: str, place: str, *, writable: bool) -> None:
+    def __init__(self, connection: Connection, dialect: str, place: str, mode: str) -> None:
         self._connection = connection
         self._place = place
         self.dialect = dialect
-        self.writable = writable
+        self.writable = mode != "read"
         self.failed = False
+        #: The executions whose watchers hear of it.
+        self.changed: set[str] = set()
 
-    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Found:
+    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Rows:
         """Runs a query."""
         return self._run(statement, values)
 
-    def write(self, statement: Executable, values: Values = None) -> Found:
+    def write(self, statement: Executable, values: Values = None) -> Rows:
         """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in
         a transaction for reads."""
         if not self.writable:
-            raise refused_write()
+            raise _refuse_write()
         return self._run(statement, values)
 
-    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
         """Runs a change that may be committed at once, by itself, where nothing was run before
         it."""
         return self.write(statement, values)
@@ -83,13 +93,15 @@ class Session:
         """Runs a change that nobody waits for and that must change a row. Raises what `check` finds
         where it does not."""
         if self.write(statement, values).rowcount == 0:
-            raise self._unmet(check)
+            failure = NoetlError(f"The database {self._place} did not change what it should.")
+            raise self.fail(check() or failure)
 
-    def notify(self, execution_id: str) -> None:  # noqa: ARG002
-        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every
-        commit. Raises NoetlError in a transaction for reads."""
+    def notify(self, execution_id: str) -> None:
+        """Tells those who watch the execution, once this is committed. Of a SQLite file they hear
+        of every commit. Raises NoetlError in a transaction for reads."""
         if not self.writable:
-            raise refused_write()
+            raise _refuse_write()
+        self.changed.add(execution_id)
 
     def append(
         self,
@@ -104,27 +116,81 @@ class Session:
         if rows:
             self.later(insert, rows)
 
-    def _unmet(self, check: Check) -> NoetlError:
-        return self.fail(check() or NoetlError(f"The database {self._place} did not change what it should."))
-
-    def _run(self, statement: Executable, values: Values) -> Found:
+    def _run(self, statement: Executable, values: Values) -> Rows:
         if self.failed:
             raise unusable()
         try:
-            return self._connection.execute(statement, values)
+            found = self._connection.execute(statement, values)
+            return Rows(found.all() if found.returns_rows else (), found.rowcount)
         except SQLAlchemyError as error:
             self.failed = True
             raise translate(error, self._place) from error
         except (ValueError, OverflowError) as error:  # psycopg2 on NUL in a text, sqlite3 on 2**64
-            raise self._refused(error) from error
+            raise self._refuse_value(error) from error
 
-    def _refused(self, error: ValueError | OverflowError) -> NoetlError:
+    def _refuse_value(self, error: ValueError | OverflowError) -> NoetlError:
         return self.fail(BadRequest(f"The database {self._place} cannot hold a value: {error}."))
 
     def fail(self, error: NoetlError) -> NoetlError:
         """Marks the transaction as unusable; returns the error, to be raised."""
         self.failed = True
         return error
+
+    def close(self) -> None:
+        """Whoever kept the session must not write into the next transaction of its connection."""
+        self.failed = True
+
+
+class SqlTable:
+    """One transaction's session, and the shard that it works for."""
+
+    __slots__ = ("_session", "_shard")
+
+    def __init__(self, session: Session, shard: str) -> None:
+        self._session = session
+        self._shard = shard
+
+
+def _refuse_write() -> NoetlError:
+    return NoetlError("A write was tried in a transaction for reads; use begin().")
+
+
+def unusable() -> NoetlError:
+    """The error of whoever goes on after a failure."""
+    return NoetlError("An earlier statement of this transaction failed; only its rollback is left.")
+
+
+def missing(execution_id: str) -> NotFound:
+    """The error of whoever changes an execution that does not exist."""
+    return NotFound(f"Execution {execution_id} does not exist.")
+
+
+def columns_of(table: Table, record: type[Any]) -> list[Column[Any]]:
+    """The columns that are called like the fields of a dataclass, in their order."""
+    return [table.c[field.name] for field in fields(record)]
+
+
+#: Asked of the row that was to be inserted.
+Condition: TypeAlias = Callable[[Any], Any]
+
+
+def upserts(
+    table: Table, replaced: Sequence[str] = (), only_if: Condition | None = None
+) -> Mapping[str, Any]:
+    """By dialect an insert that replaces these columns of a row that is there already (none: it
+    stays as it is), where `only_if` holds."""
+    inserts = {"postgresql": postgresql.insert(table), "sqlite": sqlite.insert(table)}
+    return {name: _settle_conflicts(insert, replaced, only_if) for name, insert in inserts.items()}
+
+
+def _settle_conflicts(insert: Any, replaced: Sequence[str], only_if: Condition | None) -> Any:
+    if not replaced:
+        return insert.on_conflict_do_nothing()
+    return insert.on_conflict_do_update(
+        index_elements=insert.table.primary_key,
+        set_={name: insert.excluded[name] for name in replaced},
+        where=None if only_if is None else only_if(insert.excluded),
+    )
 
 
 def lines(ids: Sequence[T]) -> list[list[T]]:

@@ -1,79 +1,65 @@
-"""The store on SQLite and PostgreSQL."""
+"""The store on PostgreSQL and SQLite."""
 
 from __future__ import annotations
 
 import os
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import func, select
 
 from noetl.store.commands import SqlCommands
+from noetl.store.connections import Connections, MemoryConnections, connect
 from noetl.store.credentials import SqlCredentials
-from noetl.store.dead_letters import SqlDeadLetters
 from noetl.store.direct import open_direct
-from noetl.store.engine import Connections, open_engine
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
-from noetl.store.hearing import listen
-from noetl.store.idempotency import SqlIdempotencyKeys
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
-from noetl.store.nets import SqlNets
-from noetl.store.playbooks import SqlPlaybooks
-from noetl.store.rules import unusable
-from noetl.store.session import Session
-from noetl.store.snapshots import SqlSnapshots
-from noetl.store.watching import Watches
-from noetl.store.workers import SqlWorkers
+from noetl.store.records import (
+    SqlDeadLetters,
+    SqlIdempotencyKeys,
+    SqlNets,
+    SqlPlaybooks,
+    SqlSnapshots,
+    SqlWorkers,
+)
+from noetl.store.session import Session, unusable
+from noetl.store.watching import Watches, listen
 from noetl.usecases.ports import Transaction, Watch
 
 #: Not `now()`, which is the beginning of the transaction.
 _now = select(func.clock_timestamp())
 
 
-class SqlTransaction:
-    """`noetl.usecases.ports.Transaction`: its tables share one session."""
-
-    __slots__ = (
-        "_session",
-        "commands",
-        "credentials",
-        "dead_letters",
-        "events",
-        "executions",
-        "idempotency",
-        "logs",
-        "loops",
-        "nets",
-        "playbooks",
-        "snapshots",
-        "workers",
+def open_tables(session: Session, shard: str) -> Transaction:
+    """A transaction whose tables share one session."""
+    return Transaction(
+        executions=SqlExecutions(session, shard),
+        events=SqlEvents(session, shard),
+        commands=SqlCommands(session, shard),
+        loops=SqlLoops(session, shard),
+        nets=SqlNets(session, shard),
+        playbooks=SqlPlaybooks(session, shard),
+        snapshots=SqlSnapshots(session, shard),
+        idempotency=SqlIdempotencyKeys(session, shard),
+        credentials=SqlCredentials(session, shard),
+        dead_letters=SqlDeadLetters(session, shard),
+        workers=SqlWorkers(session, shard),
+        logs=SqlLogs(session, shard),
+        now=partial(_read_clock, session),
     )
 
-    def __init__(self, session: Session, shard: str) -> None:
-        self._session = session
-        self.executions = SqlExecutions(session, shard)
-        self.events = SqlEvents(session, shard)
-        self.commands = SqlCommands(session, shard)
-        self.loops = SqlLoops(session, shard)
-        self.nets = SqlNets(session, shard)
-        self.playbooks = SqlPlaybooks(session, shard)
-        self.snapshots = SqlSnapshots(session, shard)
-        self.idempotency = SqlIdempotencyKeys(session, shard)
-        self.credentials = SqlCredentials(session, shard)
-        self.dead_letters = SqlDeadLetters(session, shard)
-        self.workers = SqlWorkers(session, shard)
-        self.logs = SqlLogs(session, shard)
 
-    def now(self) -> datetime | None:
-        """Of SQLite None: it asks the machine that it runs on."""
-        if self._session.dialect == "sqlite":
-            return None
-        found: datetime = self._session.read(_now).scalar()
-        return found
+def _read_clock(session: Session) -> datetime | None:
+    """Of SQLite None: it asks the machine that it runs on."""
+    if session.dialect == "sqlite":
+        return None
+    found: datetime = session.read(_now).scalar()
+    return found
 
 
 class SqlStore:
@@ -83,26 +69,23 @@ class SqlStore:
     def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
-        self._connections = Connections(open_engine(url, pool_size))
-        self._watches = Watches(lambda: listen(self._connections), self.read, watch_s)
+        self._connections = connect(url, pool_size)
+        #: Whether nobody else can change anything, and so nobody else has to be listened to.
+        self._alone = isinstance(self._connections, MemoryConnections)
+        ear = None if self._alone else lambda: listen(self._connections)
+        self._watches = Watches(ear, self.read, watch_s)
         _forget_after_fork(self._connections)
         _forget_after_fork(self._watches)
 
-    @contextmanager
-    def begin(self) -> Iterator[Transaction]:
-        with self._transaction("durable") as transaction:
-            yield transaction
+    def begin(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("durable")
 
-    @contextmanager
-    def begin_async_commit(self) -> Iterator[Transaction]:
-        with self._transaction("relaxed") as transaction:
-            yield transaction
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("relaxed")
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> AbstractContextManager[Transaction]:
         """Sees one moment: what others commit meanwhile stays out of sight."""
-        with self._transaction("read") as transaction:
-            yield transaction
+        return self._transaction("read")
 
     def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
         return self._watches.watch(execution_id)
@@ -110,9 +93,11 @@ class SqlStore:
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[Transaction]:
         with self._session(mode) as session:
-            yield SqlTransaction(session, self._shard)
+            yield open_tables(session, self._shard)
             if session.failed:  # the caller swallowed the failure; half of a change must not be committed
                 raise unusable()
+        if self._alone:
+            self._watches.wake(session.changed)
 
     @contextmanager
     def _session(self, mode: str) -> Iterator[Session]:
@@ -124,12 +109,15 @@ class SqlStore:
             ):
                 yield session
         else:
-            with connections.open(mode) as connection:
-                yield Session(connection, connections.dialect, connections.place, writable=mode != "read")
+            with (
+                connections.open(mode) as connection,
+                closing(Session(connection, connections.dialect, connections.place, mode)) as session,
+            ):
+                yield session
 
     def close(self) -> None:
         self._watches.close()
-        self._connections.engine.dispose()
+        self._connections.close()
 
 
 def _forget_after_fork(one: Connections | Watches) -> None:

@@ -1,16 +1,22 @@
-"""Who waits for which execution: one thread of a process listens for all of them, and only while
-somebody waits."""
+"""Who watches which execution: one thread of a process hears for all of them of what others commit,
+and only while somebody watches. PostgreSQL notifies, SQLite counts."""
 
 from __future__ import annotations
 
 import logging
+import selectors
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import psycopg2
 
 from noetl.errors import NoetlError
+from noetl.store.connections import Connections
+from noetl.store.engine import translate_cause
 from noetl.usecases.ports import Mark, Transaction
 
 log = logging.getLogger(__name__)
@@ -18,6 +24,75 @@ log = logging.getLogger(__name__)
 #: Blocks for at most so many seconds. The ids of executions that have changed; None: some have, and
 #: who is not known.
 Hear: TypeAlias = Callable[[float], frozenset[str] | None]
+
+CHANNEL: Final = "noetl_changed"
+#: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody
+#: looks.
+MOST: Final = 7900
+#: Seconds between two looks at SQLite's counter.
+PACE_S: Final = 0.004
+
+
+def make_notice(execution_ids: Iterable[str]) -> bytes:
+    """The statement that tells of these executions."""
+    payload = ",".join(sorted(execution_ids))
+    return f"SELECT pg_notify('{CHANNEL}', '{payload if len(payload) <= MOST else ''}')".encode()
+
+
+@contextmanager
+def listen(connections: Connections) -> Iterator[Hear]:
+    """Listens on a connection of its own. Raises NoetlError where there is none, or it is lost."""
+    with connections.translated():
+        raw: Any = connections.detached()
+        try:
+            yield _postgres(raw) if connections.dialect == "postgresql" else _sqlite(raw)
+        except (psycopg2.Error, sqlite3.Error) as error:
+            # What waits in the pool is most likely as dead as this one.
+            connections.engine.dispose()
+            raise translate_cause(error, connections.place) from error
+        finally:
+            raw.close()
+
+
+def _postgres(raw: Any) -> Hear:
+    raw.autocommit = True
+    with raw.cursor() as cursor:
+        cursor.execute(f"LISTEN {CHANNEL}")
+
+    def hear(seconds: float) -> frozenset[str] | None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(raw, selectors.EVENT_READ)
+            selector.select(seconds)
+        raw.poll()
+        payloads = [one.payload for one in raw.notifies]
+        raw.notifies.clear()
+        return None if "" in payloads else frozenset(name for one in payloads for name in one.split(","))
+
+    return hear
+
+
+def _sqlite(raw: Any) -> Hear:
+    def version() -> int:
+        """Another one as soon as another connection, of any process, has committed."""
+        (count,) = raw.execute("PRAGMA data_version").fetchone()
+        return int(count)
+
+    known = version()
+
+    def hear(seconds: float) -> frozenset[str] | None:
+        nonlocal known
+        ends = time.monotonic() + seconds
+        while True:
+            # First, so that where others commit all the time a pause goes before each look.
+            time.sleep(PACE_S)
+            if (now := version()) != known:
+                known = now
+                return None  # a commit does not say whose it was
+            if time.monotonic() >= ends:
+                return frozenset()
+
+    return hear
+
 
 #: Seconds that are listened at once, so that a store that is closed need not wait for its thread.
 SLICE_S: Final = 0.05
@@ -72,7 +147,11 @@ class Watches:
         waiter = Waiter()
         with self._lock:
             self._waiters.setdefault(execution_id, set()).add(waiter)
-            self._ensure_thread()
+            if self._ear is not None and self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
+                )
+                self._thread.start()
         try:
             yield waiter
         finally:
@@ -96,24 +175,16 @@ class Watches:
     def close(self) -> None:
         """Ends the thread; who waits still is woken once."""
         self._closed.set()
-        self.wake(self._watched())
+        self.wake(self._list_watched())
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(2 * SLICE_S)
 
-    def _watched(self) -> list[str]:
+    def _list_watched(self) -> list[str]:
         with self._lock:
             return list(self._waiters)
 
     # --- the thread that listens ---
-
-    def _ensure_thread(self) -> None:
-        """Needs the lock."""
-        if self._ear is not None and self._thread is None and not self._closed.is_set():
-            self._thread = threading.Thread(
-                target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
-            )
-            self._thread.start()
 
     def _run(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
         try:
@@ -123,7 +194,7 @@ class Watches:
             # silence.
             with self._lock:
                 self._thread = None
-            self.wake(self._watched())
+            self.wake(self._list_watched())
             raise
 
     def _serve(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
@@ -132,7 +203,7 @@ class Watches:
             try:
                 with ear() as hear:
                     # What was committed before anybody listened was heard by nobody.
-                    self.wake(self._watched())
+                    self.wake(self._list_watched())
                     pause = RETRY_S[0]
                     self._listen(hear)
                     return
@@ -169,7 +240,7 @@ class Watches:
 
     def _look(self) -> None:
         """Wakes those whose execution is no longer as it was at the last look."""
-        ids = self._watched()
+        ids = self._list_watched()
         if not ids or self._read is None:
             return
         try:

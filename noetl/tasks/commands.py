@@ -21,7 +21,7 @@ from noetl.usecases.log_context import about_command
 from noetl.usecases.purposes import PURPOSES, Purpose
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 log = logging.getLogger(__name__)
 

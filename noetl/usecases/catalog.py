@@ -15,7 +15,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.warnings import shown
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
-from noetl.pipeline.calls import has_template
+from noetl.pipeline.templates import has_template
 from noetl.usecases.ports import PlaybookFile, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 

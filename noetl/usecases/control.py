@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
-from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavailable
+from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Retention
@@ -14,7 +13,7 @@ from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.wakes import wake
+from noetl.usecases.wakes import send, wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
@@ -54,7 +53,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
         tx.executions.set_halt(execution_id, "")
         ready = _reopen(rt, tx, row)
-    _send(rt, ready)
+    send(rt, ready)
     wake(rt)
 
 
@@ -67,17 +66,6 @@ def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]
     tx.commands.mark_sent([one.command_id for one in waiting], None)
     tx.commands.mark_sent([one.command_id for one in ready], now)
     return ready
-
-
-def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
-    """Where the broker is away the sweeper will."""
-    if not commands:
-        return
-    try:
-        rt.dispatcher.send(commands)
-    except Unavailable:
-        with rt.store.begin() as tx:
-            tx.commands.mark_sent([one.command_id for one in commands], None)
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
@@ -129,12 +117,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
     for name in patch:
         if not name or not all(part for part in name.split(".")):
             raise BadRequest(f"{name!r} is not a name that ctx can hold; write it as `a` or `a.b`.")
-    try:
-        size = len(json.dumps(patch, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise BadRequest(f"The patch is not JSON: {error}.") from error
-    if size > rt.limits.max_payload_bytes:
-        raise LimitExceeded(f"The patch has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed.")
+    rt.check_payload(patch, "patch")
 
 
 def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:

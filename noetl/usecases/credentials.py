@@ -79,7 +79,7 @@ def save(
 def _check(tx: Transaction, of: Audience) -> None:
     if of.scope != "execution":
         return
-    row = tx.executions.lock(of.place) if of.place.isdecimal() and len(of.place) < 20 else None
+    row = tx.executions.lock(of.place)
     if row is None:
         raise NotFound(f"There is no execution {of.place[:80]!r}.")
     if row.ended_at is not None:

@@ -16,9 +16,10 @@ from noetl.facts.events import Event
 from noetl.facts.logs import LogChunk, LogFilter
 from noetl.projection.fold import Projection
 from noetl.projection.references import net_rows, reference_rows
-from noetl.projection.tables import FOLDED, REFERENCES, ProjectionRow, needs_executions
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import FOLDED, REFERENCES, needs_executions
 from noetl.usecases import logs
-from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.ports import ExecutionRow, PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view, envelope
 
@@ -171,13 +172,10 @@ class _Export:
         """Behind `after`, up to the version that was the head when the execution was looked at."""
         while after < row.head_version:
             with self._rt.store.read() as tx:
-                batch = _batch(tx, row, after)
+                size = min(BATCH, row.head_version - after)
+                batch = tx.events.read(row.execution_id, after=after, limit=size)
             yield from batch
             after = batch[-1].version
-
-
-def _batch(tx: Transaction, row: ExecutionRow, after: int) -> list[Event]:
-    return tx.events.read(row.execution_id, after=after, limit=min(BATCH, row.head_version - after))
 
 
 def _playbook(row: PlaybookRow) -> ProjectionRow:

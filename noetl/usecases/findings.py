@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from noetl.engine.notices import Notice, Notices, describe
@@ -16,12 +15,6 @@ from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
 
 _HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
-
-
-def report_warnings(playbook: PlaybookRow, notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
-    """The warnings of a report: those of the playbook, then those of the run; `net` is asked for
-    where there are any."""
-    return catalog.warnings_of(playbook) + (run_warnings(notices, net()) if notices.kept else [])
 
 
 def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:

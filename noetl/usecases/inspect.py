@@ -19,9 +19,9 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import loaded
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
+from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
-from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
 
 #: Children that are shown with the execution that called them.
@@ -131,13 +131,6 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
         return rt.plan(tx, moment.find(tx, execution_id).digest).net
 
 
-def _children(tx: Transaction, execution_id: str) -> list[JsonMap]:
-    """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id,
-    path, version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and
-    the iteration that called."""
-    return [_child(tx, row) for row in tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)]
-
-
 def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
     requested = [event.fact for event in tx.events.read(row.execution_id, limit=1)]
     caller = next((fact.parent for fact in requested if isinstance(fact, Requested)), None)
@@ -156,8 +149,9 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 @dataclass(frozen=True, slots=True)
 class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
-    `children` are `{execution_id, path, version, status, step, iteration, ...}`, the newest first,
-    `warnings` as in `findings`."""
+    `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
+    version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
+    iteration that called; `warnings` as in `findings`."""
 
     row: ExecutionRow
     result: Json
@@ -199,14 +193,17 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     far as `Resolver` goes."""
     with rt.store.read() as tx:
         here = moment.look(tx, moment.find(tx, execution_id))
-        children = _children(tx, execution_id)
+        called = tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)
+        children = [_child(tx, row) for row in called]
         playbook = catalog.find(tx, here.row.path, here.row.playbook_version)
     shown = Resolver(rt) if resolve else _as_it_is
     row, state = here.row, here.state()
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    warnings = findings.report_warnings(playbook, state.notices, lambda: net_of(rt, execution_id))
+    warnings = catalog.warnings_of(playbook)
+    if state.notices.kept:
+        warnings += findings.run_warnings(state.notices, net_of(rt, execution_id))
     return Report(
         row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
     )

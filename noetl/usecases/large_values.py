@@ -1,9 +1,10 @@
-"""Values that are too large for the log leave it before they enter it."""
+"""Values that are too large for the log: kept elsewhere before they enter it, and put back in the
+place of their references for those who look."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NoReturn
@@ -23,7 +24,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import MANIFEST, Retention, is_reference
+from noetl.facts.reference import MANIFEST, Lazy, Retention, holds_reference, is_reference, loaded
 from noetl.net.model import ResultPolicy, Selected
 from noetl.usecases.runtime import Runtime
 
@@ -93,7 +94,7 @@ def _select(rt: Runtime, result: Json, how: ResultPolicy) -> dict[str, dict[str,
     too large for that, where the names differ. Raises LimitExceeded for such parts unless they may
     be fetched."""
     parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
-    large = {part.name: part for part in how.select if _size(parts.get(part.name)) > LARGEST_SELECTED}
+    large = {part.name: part for part in how.select if _json_bytes(parts.get(part.name)) > LARGEST_SELECTED}
     if large and how.on_large == "fail":
         _refuse(next(iter(large.values())), parts)
     known = {part.name: None for part in how.select if part.name != part.path} | parts
@@ -103,7 +104,7 @@ def _select(rt: Runtime, result: Json, how: ResultPolicy) -> dict[str, dict[str,
 
 
 def _refuse(part: Selected, parts: JsonMap) -> NoReturn:
-    size = _size(parts[part.name])
+    size = _json_bytes(parts[part.name])
     raise LimitExceeded(
         f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most {LARGEST_SELECTED:,} "
         "are kept with a reference: select less of it, or write on_large: fetch beside it."
@@ -117,7 +118,7 @@ def keep_pages(rt: Runtime, items: Iterable[Json], keep: Retention) -> Json:
     """`items` as a list; where that is too large for the log, as a manifest of pages that are kept
     by reference, or the reference to one. Items that are references stay references."""
     # With the comma behind each.
-    sized = ((item, _size(item) + 2) for item in items)
+    sized = ((item, _json_bytes(item) + 2) for item in items)
     first: list[tuple[Json, int]] = []
     total = 2
     for pair in sized:
@@ -130,7 +131,7 @@ def keep_pages(rt: Runtime, items: Iterable[Json], keep: Retention) -> Json:
     pages = _pages(chain(first, sized), rt.limits.page_bytes)
     parts = [{"count": len(page), "ref": _page(rt, page, keep)} for page in pages]
     manifest = {"kind": MANIFEST, "count": sum(part["count"] for part in parts), "parts": parts}
-    return rt.results.put(manifest, keep) if _size(manifest) + 2 > rt.limits.inline_bytes else manifest
+    return rt.results.put(manifest, keep) if _json_bytes(manifest) + 2 > rt.limits.inline_bytes else manifest
 
 
 def _page(rt: Runtime, page: list[Json], keep: Retention) -> Json:
@@ -150,6 +151,87 @@ def _pages(sized: Iterable[tuple[Json, int]], limit: int) -> Iterator[list[Json]
     yield page
 
 
-def _size(value: Json) -> int:
-    """Bytes of its JSON."""
+def _json_bytes(value: Json) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+# --- values as people see them -------------------------------------------------------------------
+
+#: Bytes of large results that one report shows in the place of their references.
+SHOWN_BYTES = 8 * 1024 * 1024
+
+
+def resolve(rt: Runtime, value: Json) -> Json:
+    """What a value stands for where it is a reference, with those inside of it replaced as
+    `Resolver` does."""
+    whole = loaded(value, rt.load)
+    return Resolver(rt)(value if isinstance(whole, Lazy) else whole)
+
+
+class Resolver:
+    """Replaces references, at any depth, by what they stand for, up to `SHOWN_BYTES` together. Each
+    result counts once.
+
+    Beyond that, and where a result is gone, the reference and its preview speak for it.
+    """
+
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._left = SHOWN_BYTES
+        self._known: dict[str, Json] = {}
+
+    def __call__(self, value: Json) -> Json:
+        return self._replace(value) if holds_reference(value) else value
+
+    def _replace(self, value: Json) -> Json:
+        if isinstance(value, Mapping):
+            if is_reference(value):
+                return self._load(value)
+            return {key: self._replace(item) for key, item in value.items()}
+        return [self._replace(item) for item in value] if isinstance(value, list) else value
+
+    def _load(self, reference: JsonMap) -> Json:
+        name = reference.get("ref")
+        if name is None:
+            return self._fetch(reference)
+        if name not in self._known:
+            self._known[name] = reference
+            self._known[name] = self._fetch(reference)
+        return self._known[name]
+
+    def _fetch(self, reference: JsonMap) -> Json:
+        if _read_size(reference) > self._left:
+            return reference
+        try:
+            whole = loaded(reference, self._rt.load)
+            if isinstance(whole, Lazy):
+                return self._read_rows(reference, whole)
+            self._left -= _read_size(reference)
+            return self(whole)
+        except (NotFound, Unavailable, BadRequest):
+            # Gone, out of reach, or data of a tool that only looks like a reference.
+            return reference
+
+    def _read_rows(self, reference: JsonMap, rows: Lazy) -> Json:
+        """The list where all of it fits, as far as its first pages tell: it is read until they tell
+        that it will not."""
+        before, size, found = self._left, 0, list[Json]()
+        for page in rows.pages():
+            # References among the items speak for themselves, or count as what they stand for.
+            size += len(json.dumps([item for item in page if not is_reference(item)]))
+            found += [self(item) for item in page]
+            if size * len(rows) > self._left * len(found):
+                self._left = before
+                return reference
+        self._left -= size
+        return found
+
+
+def _read_size(reference: JsonMap) -> int:
+    """Bytes of what it stands for, as far as it says. A manifest tells of its parts while they are
+    read."""
+    meta = reference.get("meta")
+    size = meta.get("bytes") if isinstance(meta, Mapping) else None
+    if isinstance(size, int):
+        return size
+    return 0 if reference.get("kind") == MANIFEST else SHOWN_BYTES + 1

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from noetl.facts.logs import LogChunk, LogPlace, LogRow, Stream
+from noetl.facts.logs import LogChunk, LogPlace, Stream
 
 #: Bytes at the beginning, and at the end, of an attempt that stay rows of the store.
 INLINE: Final = 256 * 1024
@@ -26,11 +26,6 @@ MOST: Final = 64 * 1024 * 1024
 CHUNK: Final = 64 * 1024
 #: What is said in the place of what is missing.
 NOTE: Final = "[{:,} bytes are missing here: of what an attempt prints, at most {:,} bytes are kept]\n"
-
-
-def size_of(text: str) -> int:
-    """Bytes of UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +124,7 @@ class CommandLog:
 
     def add(self, attempt: PrintedAttempt, stream: Stream, text: str, at: datetime) -> int:
         """Takes a text of `attempt`; its bytes."""
-        size = size_of(text)
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
         offset = attempt.offsets.get(stream, 0)
         attempt.offsets[stream] = offset + size
         last = self.pieces[-1] if self.pieces else None
@@ -165,16 +160,8 @@ class CommandLog:
         self.pieces.extendleft(reversed(pieces))
         self.pending += sum(piece.size for piece in pieces)
 
-    def settle(self) -> None:
-        """Forgets attempts of which nothing is left to do."""
+    def settle(self) -> bool:
+        """Forgets attempts that are done with. Whether nothing is left of the command's output."""
         waiting = {id(piece.attempt) for piece in self.pieces}
         self.attempts = [one for one in self.attempts if not one.ended or id(one) in waiting or one.excess()]
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left of it."""
         return not self.pieces and not self.attempts
-
-
-def row_of(stored: Stored) -> LogRow:
-    return LogRow(stored.chunk, stored.last_seq)

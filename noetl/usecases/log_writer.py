@@ -21,7 +21,7 @@ from noetl.errors import NoetlError
 from noetl.facts.logs import LogPlace, LogRow, Stream, pack
 from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call
-from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored, row_of
+from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored
 from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -165,10 +165,8 @@ class LogWriter:
     def _forget(self, key: Key) -> None:
         """Keeps nothing of commands that are done with. Under the lock."""
         output = self._outputs.get(key)
-        if output is not None and key not in self._busy:
-            output.settle()
-            if output.over:
-                del self._outputs[key]
+        if output is not None and key not in self._busy and output.settle():
+            del self._outputs[key]
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -250,7 +248,7 @@ class LogWriter:
         """From the rows of the store to the result store, or nowhere."""
         execution_id, seqs = output.execution_id, [row.chunk.seq for row in rows]
         note = attempt.note(rows) if attempt.full else None
-        row = row_of(note) if note else self._block(execution_id, rows)
+        row = LogRow(note.chunk, note.last_seq) if note else self._block(execution_id, rows)
         with self._store.begin_async_commit() as tx:
             tx.executions.lock(execution_id)
             tx.logs.fold(execution_id, seqs, row)

@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.engine.status import status_of
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
+from noetl.facts.events import ChildEnded, ChildWaiting, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
-from noetl.usecases.snapshots import stored_state
+from noetl.usecases.snapshots import load_state
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
     """The execution's row. Raises NotFound."""
-    row = tx.executions.get(execution_id) if is_id(execution_id) else None
+    row = tx.executions.get(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     return row
@@ -50,14 +50,10 @@ class Moment:
         """
         status = status_of(state)
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
-        goes_on = status == "waiting" and follows is not None and _is_decided(follows.draft)
-        return "running" if goes_on else status
-
-
-def _is_decided(draft: Draft) -> bool:
-    """Whether the scheduler wrote it, and not because another execution said so: that comes from
-    outside as well."""
-    return draft.source == "server" and not isinstance(draft.fact, ChildWaiting | ChildEnded)
+        if status != "waiting" or follows is None or follows.draft.source != "server":
+            return status
+        # What another execution said comes from outside as well, whoever wrote it.
+        return status if isinstance(follows.fact, ChildWaiting | ChildEnded) else "running"
 
 
 def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Moment:
@@ -68,7 +64,7 @@ def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Mome
     """
     if version is not None and not 0 <= version <= row.head_version:
         raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
-    start = stored_state(tx, row.execution_id)
+    start = load_state(tx, row.execution_id)
     if version is not None and start.version > version:
         start = initial_state(row.execution_id)
     return Moment(row, start, tx.events.read(row.execution_id, after=start.version))
@@ -93,9 +89,6 @@ def _all_wait(tx: Transaction, row: ExecutionRow) -> bool:
     if not tx.executions.find(parent=row.execution_id, limit=1):
         return True
     called = [child.id for child in look(tx, row).state().children.values() if child.id is not None]
-    return all(_is_stuck(tx, find(tx, child)) for child in called)
-
-
-def _is_stuck(tx: Transaction, row: ExecutionRow) -> bool:
-    """Of a child that has ended its caller is about to hear."""
-    return row.status not in ENDED and is_idle(tx, row)
+    rows = (find(tx, child) for child in called)
+    # Of a child that has ended its caller is about to hear.
+    return all(child.status not in ENDED and is_idle(tx, child) for child in rows)

@@ -14,7 +14,7 @@ from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 
 def notify(worker: Worker, command_id: str) -> Delivery:
@@ -32,7 +32,7 @@ def _notify(rt: Runtime, command: CommandRow) -> None:
         case "cancel":
             _cancel_child(rt, command)
         case "answer":
-            _notify_parent(rt, command, _child_ended(rt, command), _key_of_end(command))
+            _notify_parent(rt, command, _make_child_ended(rt, command), _key_of_end(command))
         case "waits":
             context = command.context
             fact = ChildWaiting(context["task"], command.execution_id, context["waiting"], context["at"])
@@ -49,7 +49,7 @@ def _cancel_child(rt: Runtime, command: CommandRow) -> None:
         tx.commands.close([command.command_id])
 
 
-def _child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
+def _make_child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
     context = command.context
     # That of a loop is made of the results of its iterations, and may be large where none of them
     # is.

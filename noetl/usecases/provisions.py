@@ -36,8 +36,8 @@ def provided(forecast: Forecast, by: Provisions) -> Forecast:
     """`forecast` with what is there of what it needs. Raises what the store raises."""
     return replace(
         forecast,
-        secrets=tuple(_secret(secret, forecast.path, by) for secret in forecast.secrets),
-        playbooks=tuple(_called(called, by) for called in forecast.playbooks),
+        secrets=tuple(_look_for_secret(secret, forecast.path, by) for secret in forecast.secrets),
+        playbooks=tuple(_look_for_playbook(called, by) for called in forecast.playbooks),
     )
 
 
@@ -50,7 +50,7 @@ def unseen(forecast: Forecast, why: str) -> Forecast:
     )
 
 
-def _secret(secret: SecretForecast, path: str, by: Provisions) -> SecretForecast:
+def _look_for_secret(secret: SecretForecast, path: str, by: Provisions) -> SecretForecast:
     if secret.error:
         return replace(secret, note="its entry would be refused")
     if secret.needs and secret.provider != OWN:
@@ -65,12 +65,12 @@ def _secret(secret: SecretForecast, path: str, by: Provisions) -> SecretForecast
         case _, _ if not name:
             return secret
         case _, provider if provider == STORE:
-            return _stored(secret, name, path, by.tx)
+            return _look_in_store(secret, name, path, by.tx)
         case _, provider:
-            return _elsewhere(secret, name, provider, by)
+            return _ask_provider(secret, name, provider, by)
 
 
-def _stored(secret: SecretForecast, name: str, path: str, tx: Transaction | None) -> SecretForecast:
+def _look_in_store(secret: SecretForecast, name: str, path: str, tx: Transaction | None) -> SecretForecast:
     rows = [] if tx is None else tx.credentials.find(name)
     row = best(rows, path, "")
     if row is not None:
@@ -82,7 +82,7 @@ def _stored(secret: SecretForecast, name: str, path: str, tx: Transaction | None
     return replace(secret, exists=False, note=f"there is no credential {name!r}.{hint}".rstrip("."))
 
 
-def _elsewhere(secret: SecretForecast, name: str, provider: str, by: Provisions) -> SecretForecast:
+def _ask_provider(secret: SecretForecast, name: str, provider: str, by: Provisions) -> SecretForecast:
     try:
         found = by.provider(provider)
         if not isinstance(found, Lookable):
@@ -93,7 +93,7 @@ def _elsewhere(secret: SecretForecast, name: str, provider: str, by: Provisions)
     return replace(secret, exists=exists, note="" if exists else f"{provider} has no {name!r}")
 
 
-def _called(called: CalledPlaybook, by: Provisions) -> CalledPlaybook:
+def _look_for_playbook(called: CalledPlaybook, by: Provisions) -> CalledPlaybook:
     """As `catalog.find_to_call` finds it."""
     if called.needs:
         return replace(called, note="its path is known only then")

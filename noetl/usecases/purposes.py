@@ -20,9 +20,9 @@ from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import Delivery
 from noetl.usecases.work.lanes import run_lane
+from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.reports import fail_iteration, fail_step
 from noetl.usecases.work.run import run_step
-from noetl.usecases.work.worker import Worker
 
 #: The queue of the scheduler: what executions have to tell one another is carried out there.
 SCHEDULER: Final = "scheduler"

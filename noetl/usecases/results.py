@@ -15,7 +15,6 @@ from typing import Final
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import RESULT_REF, Lazy, Load, holds_reference, is_reference
-from noetl.usecases.moment import is_id
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -145,24 +144,20 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
     """Removes what executions printed whose results' time is over; how many executions."""
     count, after = 0, None
-    while ids := _list_logged(rt, after):
+    while ids := _read_logged_ids(rt, after):
         after = ids[-1]
         for execution_id in ids:
             if verdicts.of(f"executions/{execution_id}"):
                 count += 1
                 if not dry_run:
-                    _delete_log(rt, execution_id)
+                    with rt.store.begin() as tx:
+                        tx.logs.delete(execution_id)
     return count
 
 
-def _list_logged(rt: Runtime, after: str | None) -> list[str]:
+def _read_logged_ids(rt: Runtime, after: str | None) -> list[str]:
     with rt.store.read() as tx:
         return tx.logs.execution_ids(after, _PAGE)
-
-
-def _delete_log(rt: Runtime, execution_id: str) -> None:
-    with rt.store.begin() as tx:
-        tx.logs.delete(execution_id)
 
 
 class _Verdicts:
@@ -188,7 +183,7 @@ class _Verdicts:
 
     def _of_execution(self, execution_id: str, *, family: bool) -> bool | None:
         with self._rt.store.read() as tx:
-            row = tx.executions.get(execution_id) if is_id(execution_id) else None
+            row = tx.executions.get(execution_id)
             if row is None:
                 return None
             if not family:

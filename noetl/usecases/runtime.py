@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.errors import ConfigError, NotFound
+from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Retention, is_reference
@@ -156,16 +156,25 @@ class Runtime:
         reference never has, however small the limit: there is nothing to be won."""
         if limit is None:
             limit = self.limits.inline_bytes
-        if isinstance(value, bool | int | float | None) or (
-            isinstance(value, str) and len(value) * 4 <= limit
-        ):
-            return False
-        if is_reference(value):
+        is_short = isinstance(value, str) and len(value) * 4 <= limit
+        if is_short or isinstance(value, bool | int | float | None) or is_reference(value):
             return False
         return (
             _surely_exceeds(value, limit)
             or len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
         )
+
+    def check_payload(self, value: Json, what: str) -> None:
+        """Raises BadRequest where `value` is not JSON, LimitExceeded where it is too large; `what`
+        names it."""
+        try:
+            size = len(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise BadRequest(f"The {what} is not JSON: {error}.") from error
+        if size > self.limits.max_payload_bytes:
+            raise LimitExceeded(
+                f"The {what} has {size} bytes; at most {self.limits.max_payload_bytes} are allowed."
+            )
 
     def hold(self, value: Json, keep: Retention) -> Json:
         """`value`, or its reference where it is too large for the log."""

@@ -15,8 +15,7 @@ from noetl.facts.secret import called
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Store, Transaction
 from noetl.usecases.runtime import Cache
-from noetl.usecases.secret_fields import base_name, fields_of, pick
-from noetl.usecases.secret_scopes import SecretScope, is_own, read_scope
+from noetl.usecases.secret_fields import SecretScope, base_name, fields_of, is_own, pick, read_scope
 
 #: The provider that is always there: the encrypted credentials.
 STORE: Final = "store"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -26,7 +26,11 @@ def to_json(state: State) -> JsonMap:
     """Plain JSON that `from_json` turns into an equal state; the same for equal states in every
     process."""
     value: dict[str, Any] = _adapter().dump_python(state, mode="json")
-    rounds = {step: _order(one) for step, one in value["rounds"].items()}
+    # Sets stand in one order, whatever the seed of this process's hashes.
+    rounds = {
+        step: {**one, "arrived": sorted(one["arrived"]), "outstanding": sorted(one["outstanding"])}
+        for step, one in value["rounds"].items()
+    }
     return _convert_bits({**value, "rounds": rounds}, hex)
 
 
@@ -35,7 +39,7 @@ def from_json(value: JsonMap) -> State:
     return _adapter().validate_python(_convert_bits(value, lambda text: int(text, 16)), strict=False)
 
 
-def stored_state(tx: Transaction, execution_id: str) -> State:
+def load_state(tx: Transaction, execution_id: str) -> State:
     """The state of the newest snapshot, or the state before the first event."""
     snapshot = tx.snapshots.get(execution_id)
     if snapshot is None or snapshot.schema != STATE_SCHEMA:
@@ -43,18 +47,10 @@ def stored_state(tx: Transaction, execution_id: str) -> State:
     return from_json(snapshot.state)
 
 
-def _order(one: JsonMap) -> JsonMap:
-    """A round whose sets stand in one order, whatever the seed of this process's hashes."""
-    return {**one, "arrived": sorted(one["arrived"]), "outstanding": sorted(one["outstanding"])}
-
-
 def _convert_bits(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:
     """A copy in which the bit sets of all loops are changed; everything else is shared."""
     runs = {name: dict(run) for name, run in value["runs"].items()}
-    for run in _with_loops(runs.values()):
-        run["loop"] = {**run["loop"], **{bits: change(run["loop"][bits]) for bits in _BITS}}
+    for run in runs.values():
+        if run["loop"] is not None:
+            run["loop"] = {**run["loop"], **{bits: change(run["loop"][bits]) for bits in _BITS}}
     return {**value, "runs": runs}
-
-
-def _with_loops(runs: Any) -> Iterator[dict[str, Any]]:
-    return (run for run in runs if run["loop"] is not None)

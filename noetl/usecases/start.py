@@ -14,13 +14,12 @@ from noetl.engine.request import check_overrides
 from noetl.errors import (
     BadRequest,
     Conflict,
-    LimitExceeded,
     NoetlError,
     NotFound,
     PlaybookInvalid,
     Unavailable,
 )
-from noetl.facts.events import Draft, Requested
+from noetl.facts.events import Draft, Requested, Source
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.usecases import catalog
@@ -161,7 +160,7 @@ class _Playbooks:
 
     def find(self, request: StartRequest) -> _Found | NoetlError:
         try:
-            _check(self._rt, request)
+            self._rt.check_payload([request.payload, request.overrides], "payload")
             row, digest = self._look_up(request.path, request.version)
             if not (request.payload or request.overrides):
                 return _Found(row, digest, {}, start_warnings(row))
@@ -208,24 +207,32 @@ def _record(
     key = request.idempotency_key
     if key is not None and owners[key].execution_id != new_id:
         return _of_owner(tx, key, request, owners[key], found)
-    row, digest = found.row, found.digest
-    made = ExecutionRow(
+    row, places = found.row, request.directories
+    fact = Requested(
+        row.path, row.version, found.digest, request.payload, found.overrides, directories=places
+    )
+    return StartedExecution(create_execution(tx, new_id, fact, "client", now), found.warnings)
+
+
+def create_execution(
+    tx: Transaction, new_id: str, request: Requested, source: Source, now: datetime
+) -> ExecutionRow:
+    """Writes an execution and its first event. Its row as it is then."""
+    row = ExecutionRow(
         execution_id=new_id,
-        path=row.path,
-        playbook_version=row.version,
-        digest=digest,
+        path=request.path,
+        playbook_version=request.playbook_version,
+        digest=request.digest,
         status="pending",
         head_version=0,
         decided_version=0,
         created_at=now,
         updated_at=now,
+        parent_id=request.parent.execution_id if request.parent else None,
     )
-    tx.executions.create(made)
-    fact = Requested(
-        row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
-    )
-    tx.events.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
-    return StartedExecution(replace(made, head_version=1), found.warnings)
+    tx.executions.create(row)
+    tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
+    return replace(row, head_version=1)
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
@@ -235,17 +242,6 @@ def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner,
     if owner.request_sha256 == _fingerprint(request) and row is not None:
         return StartedExecution(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
-
-
-def _check(rt: Runtime, request: StartRequest) -> None:
-    try:
-        size = len(json.dumps([request.payload, request.overrides], allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise BadRequest(f"The payload is not JSON: {error}.") from error
-    if size > rt.limits.max_payload_bytes:
-        raise LimitExceeded(
-            f"The payload has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed."
-        )
 
 
 def _fingerprint(request: StartRequest) -> str:

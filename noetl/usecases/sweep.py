@@ -16,7 +16,7 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.wakes import ask_for_turn
+from noetl.usecases.wakes import ask_for_turn, send
 from noetl.usecases.work.reports import draft_about
 
 log = logging.getLogger(__name__)
@@ -41,17 +41,21 @@ def sweep(rt: Runtime) -> Swept:
     """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes
     executions that owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
-    expired = _end_expired(rt, now)
+    expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
         due = tx.commands.unsent(now, BATCH)
         silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
     _forget_credentials(rt, holders)
-    silent = _lost(rt, silent, now)
+    silent = _find_lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))
-    sent = _send(rt, [*due, *silent], now)
+    waiting = [*due, *silent]
+    if waiting:
+        with rt.store.begin() as tx:
+            tx.commands.mark_sent([row.command_id for row in waiting], now)
+    sent = send(rt, waiting)
     woken = _wake(rt, owing)
     return Swept(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
 
@@ -71,7 +75,7 @@ LATEST: Final = datetime.max.replace(tzinfo=UTC)
 PATIENCE = 10
 
 
-def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
+def _find_lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
     """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs
     may be among them: a long backlog is no loss, and would only grow by sending again."""
     if not silent:
@@ -87,21 +91,6 @@ def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandR
     ]
 
 
-def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:
-    if not rows:
-        return False
-    with rt.store.begin() as tx:
-        tx.commands.mark_sent([row.command_id for row in rows], now)
-    try:
-        rt.dispatcher.send(rows)
-    except Unavailable as error:
-        log.warning("What is due waits: %s", error)
-        with rt.store.begin() as tx:
-            tx.commands.mark_sent([row.command_id for row in rows], None)
-        return False
-    return True
-
-
 def _wake(rt: Runtime, owing: list[str]) -> int:
     """One wake serves all that owe a turn (see `advance`)."""
     if not owing:
@@ -115,10 +104,6 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
 
 
 # --- T6: leases that ran out ----------------------------------------------------------------------
-
-
-def _end_expired(rt: Runtime, now: datetime) -> int:
-    return _end_leases(rt, now, now)
 
 
 def end_leases(rt: Runtime) -> int:

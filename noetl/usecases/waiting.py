@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, TypeVar
 
 from noetl.facts.logs import LogFilter
@@ -30,9 +31,7 @@ def result(
     def is_due(found: ExecutionResultView) -> bool:
         return found.row.status in ENDED or bool(found.idle)
 
-    def look() -> ExecutionResultView:
-        return inspect.result(rt, execution_id, ask_idle=until_idle)
-
+    look = partial(inspect.result, rt, execution_id, ask_idle=until_idle)
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
@@ -47,14 +46,11 @@ def news(
     until_idle: bool = False,
 ) -> News:
     """As `inspect.news`, once there is an event behind version `after`, or none will come."""
-    wanted = tuple(types)
 
     def is_due(found: News) -> bool:
         return bool(found.events) or found.row.status in ENDED or (until_idle and bool(found.idle))
 
-    def look() -> News:
-        return inspect.news(rt, execution_id, after, limit, wanted, ask_idle=True)
-
+    look = partial(inspect.news, rt, execution_id, after, limit, tuple(types), ask_idle=True)
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
@@ -66,9 +62,8 @@ def printed(
     def is_due(found: PrintedPage) -> bool:
         return bool(found.chunks) or found.is_last
 
-    return _wait(
-        rt, execution_id, seconds, lambda: logs.page(rt, execution_id, where, after, limit), is_due, math.inf
-    )
+    look = partial(logs.page, rt, execution_id, where, after, limit)
+    return _wait(rt, execution_id, seconds, look, is_due, math.inf)
 
 
 def _wait(

@@ -1,12 +1,31 @@
-"""Wakes: asking for a turn of the scheduler."""
+"""Messages that leave: commands that are sent, and wakes, which ask for a turn of the scheduler."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from datetime import datetime
 
 from noetl.errors import Unavailable
-from noetl.usecases.ports import ENDED, Transaction
+from noetl.usecases.ports import ENDED, CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+def send(rt: Runtime, commands: Sequence[CommandRow]) -> bool:
+    """Sends commands that are marked as sent. False where the broker is away: then they are marked
+    as unsent, and the sweeper sends them."""
+    if not commands:
+        return True
+    try:
+        rt.dispatcher.send(commands)
+    except Unavailable as error:
+        log.warning("What is due waits: %s", error)
+        with rt.store.begin() as tx:
+            tx.commands.mark_sent([command.command_id for command in commands], None)
+        return False
+    return True
 
 
 def wake(rt: Runtime) -> None:

@@ -27,7 +27,7 @@ from noetl.results import open_results
 from noetl.store import migrate, open_store
 from noetl.testing import START, Simulation, StillLeases, default_tools
 from noetl.usecases.ports import ENDED
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 from tests.budget import profile
 
 from .calls import Calls, called, key_of, parents

@@ -10,12 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import psycopg2
 import pytest
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
-from noetl.store.hearing import CHANNEL, make_notice
-from noetl.store.memory.store import MemoryStore
-from noetl.store.watching import Hear, Watches
+from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
 from noetl.usecases.ports import Store, Watch
 from tests import pace
 
@@ -31,7 +29,7 @@ SHORT = 0.3
 def elsewhere(store: Store, store_url: str) -> Iterator[Store]:
     """What another process would open: the same rows, nothing else in common. In memory there is
     none."""
-    if isinstance(store, MemoryStore):
+    if store_url == "memory://":
         yield store
         return
     opened = open_store(store_url)
@@ -98,14 +96,6 @@ def _head(store: Store) -> int:
         row = tx.executions.get("100")
     assert row is not None
     return row.head_version
-
-
-def test_whoever_writes_something_else_notifies_those_who_watch(store: Store) -> None:
-    create(store)
-    with store.begin() as tx:
-        tx.executions.notify("100")
-    with pytest.raises(NoetlError, match="for reads"), store.read() as tx:
-        tx.executions.notify("100")
 
 
 def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -> None:
@@ -234,7 +224,7 @@ def _eventually(probe: Callable[[], bool]) -> bool:
 
 def test_where_nothing_is_heard_of_changes_they_are_looked_for() -> None:
     """As behind a pooler that hands LISTEN to somebody else."""
-    store = MemoryStore()
+    store = open_store("memory://")
     create(store)
 
     @contextmanager

@@ -31,7 +31,8 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
-from noetl.projection.tables import TABLES, ColumnType
+from noetl.projection.rows import ColumnType
+from noetl.projection.tables import TABLES
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.code.quoting import CommandLine

@@ -14,11 +14,10 @@ from pages import ROOT, page, playbooks, rows, sections
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.quantum.circuits import compiling, gatesets, qasm, qasm_gates, qasm_parser, qasm_program, qasm_text
+from noetl.quantum.circuits import compiling, qasm, qasm_angles, qasm_gates, qasm_tokens
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS
 from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY
-from noetl.quantum.circuits.qasm_program import UNKNOWN
-from noetl.quantum.circuits.qasm_text import QasmError
+from noetl.quantum.circuits.qasm_tokens import UNKNOWN_WORDS, QasmError
 from noetl.quantum.config.task import CIRCUITS, LOCAL, REMOTE, Limits
 from noetl.quantum.simulation import mitigation, noise
 from noetl.usecases import catalog, inspect
@@ -212,7 +211,7 @@ def test_an_angle_is_written_as_the_page_says(angle: str, versions: str) -> None
 
 def test_the_page_lists_all_words_that_are_refused() -> None:
     listed = [word for cells in openqasm("what is refused") for word in ticked(cells[0])]
-    assert sorted(listed) == sorted(UNKNOWN)
+    assert sorted(listed) == sorted(UNKNOWN_WORDS)
     for word in listed:
         with pytest.raises(QasmError, match=f"line 4, column 1: `{word}` is not known: "):
             qasm.read(f"{DECLARED['3']}\n{word} x;")
@@ -221,15 +220,15 @@ def test_the_page_lists_all_words_that_are_refused() -> None:
 def test_the_page_lists_the_bounds_of_openqasm() -> None:
     bounds = [int(cells[0].replace(",", "")) for cells in openqasm("at most")]
     assert bounds == [
-        qasm_text.MOST_TEXT,
-        qasm_text.MOST_TOKENS,
-        qasm_text.MOST_NAME,
-        qasm_text.MOST_DIGITS,
-        qasm_program.MOST_BITS,
-        qasm_program.MOST_INSIDE,
-        qasm_program.MOST_DEPTH,
+        qasm_tokens.MOST_TEXT,
+        qasm_tokens.MOST_TOKENS,
+        qasm_tokens.MOST_NAME,
+        qasm_tokens.MOST_DIGITS,
+        qasm.MOST_BITS,
+        qasm_angles.MOST_INSIDE,
+        qasm_angles.MOST_DEPTH,
         qasm_gates.MOST_IN_GATE,
-        qasm_parser.MOST_OPERATIONS,
+        qasm_gates.MOST_OPERATIONS,
         qasm_gates.MOST_PARTS,
         qasm_gates.MOST_WORK,
     ]
@@ -237,7 +236,7 @@ def test_the_page_lists_the_bounds_of_openqasm() -> None:
 
 def test_every_gate_set_is_named() -> None:
     cell = next(cells[1] for cells in rows(sections(PAGE)["Compiling"]) if cells[0] == "`gateset`")
-    assert set(re.findall(r"`(\w+)`", cell)) == set(gatesets._GATESETS)
+    assert set(re.findall(r"`(\w+)`", cell)) == set(compiling._GATESETS)
 
 
 def test_the_errors_that_the_page_explains_are_raised_somewhere() -> None:

@@ -13,7 +13,7 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.duckdb.attach import describe
+from noetl.tools.duckdb.outward import describe
 from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy

@@ -341,7 +341,7 @@ def test_too_little_memory_is_a_limit(tool: DuckDb) -> None:
 
 
 def test_too_many_rows_are_a_limit(tool: DuckDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 1000)
+    monkeypatch.setattr("noetl.tools.sql.calls.MAX_ROWS", 1000)
 
     assert refused(tool, "from range(1001)").type == "TooManyRows"
     assert run(tool, "from range(1000)").result["row_count"] == 1000

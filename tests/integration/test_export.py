@@ -19,8 +19,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, Conflict
 from noetl.exports.export import ExportRequest, export
-from noetl.exports.folder import Folder
-from noetl.exports.manifest import Manifest
+from noetl.exports.folder import Folder, Manifest
 from noetl.exports.query import answer_query
 from noetl.facts.events import CtxPatched, Draft
 from noetl.projection.tables import TABLES
@@ -294,7 +293,7 @@ def _kill_in_the_middle(out: Path, settings: Settings) -> None:
 
 
 def test_only_one_export_writes_to_a_directory_at_a_time(small: Runtime, tmp_path: Path) -> None:
-    with Folder(str(tmp_path / "out")).held(), pytest.raises(Conflict, match="Another export"):
+    with Folder(str(tmp_path / "out")).hold(), pytest.raises(Conflict, match="Another export"):
         export(small, ExportRequest(str(tmp_path / "out")))
 
 

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from noetl.cli.doctor import CHECKS
-from noetl.cli.up import with_files
+from noetl.cli.stack_settings import with_files
 from noetl.config import Settings
 from noetl.facts.outcome import ErrorInfo
 from noetl.pipeline.model import Call, Where

@@ -24,9 +24,10 @@ from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import open_secrets
-from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.tokens import AccessTokens, TokenRoute
-from noetl.tools.kit.http.transport import HttpClient, RequestLimits
+from noetl.tools.kit.http.auth import OAuthClient, TokenRoute
+from noetl.tools.kit.http.messages import RequestLimits
+from noetl.tools.kit.http.tokens import AccessTokens
+from noetl.tools.kit.http.transport import HttpClient
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped

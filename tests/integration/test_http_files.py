@@ -18,7 +18,8 @@ from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import open_secrets
-from noetl.tools.kit.http.transport import HttpClient, HttpRequest, RequestLimits
+from noetl.tools.kit.http.messages import HttpRequest, RequestLimits
+from noetl.tools.kit.http.transport import HttpClient
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 

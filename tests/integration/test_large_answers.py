@@ -22,7 +22,7 @@ from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.postgres.read import CsvSink
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql.values import ResultBounds
+from noetl.tools.sql.calls import ResultBounds
 from noetl.tools.sqlite.tool import Sqlite
 
 ALL = 1 << 30

@@ -206,7 +206,7 @@ def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Postgres, mode: str)
 
 
 def test_what_is_too_much_is_not_read_to_its_end(tool: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 50_000)
+    monkeypatch.setattr("noetl.tools.sql.calls.MAX_ROWS", 50_000)
     before, began = peak(), time.monotonic()
 
     error = refused(

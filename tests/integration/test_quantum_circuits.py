@@ -15,8 +15,8 @@ from noetl.errors import ToolError
 from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call, Where
 from noetl.quantum.circuits import canonical
-from noetl.quantum.circuits.load import load
 from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.experiments.reading import load
 from noetl.quantum.model import LoadedCircuit
 from noetl.results import open_results
 from noetl.tools.code.user_code import Runners

@@ -22,8 +22,9 @@ from noetl.quantum.experiments import sweep
 from noetl.quantum.tool import Quantum
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.declaration import configure
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.kit.registry import configure, touches
+from noetl.tools.kit.registry import touches
 
 BELL = """OPENQASM 2.0;
 include "qelib1.inc";

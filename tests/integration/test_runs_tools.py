@@ -14,7 +14,7 @@ import pytest
 from noetl.config import Settings
 from noetl.results import tables
 from noetl.usecases import credentials
-from noetl.usecases.resolve import SHOWN_BYTES
+from noetl.usecases.large_values import SHOWN_BYTES
 from noetl.usecases.runtime import Runtime
 
 Run = Callable[..., dict[str, Any]]

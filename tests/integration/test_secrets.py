@@ -310,7 +310,7 @@ def test_rotation_encrypts_all_in_one_transaction_and_names_what_no_key_opens(
     rt: Runtime, settings: Settings
 ) -> None:
     keep(rt, settings, "turned", {"a": "b"})
-    old = bootstrap.vault(settings)
+    old = bootstrap.keys(settings).vault()
     new = FernetVault(f"{generate_key()},{(settings.home / 'secret.key').read_text()}")
     renewing = dataclasses.replace(rt, encrypt=new.encrypt)
     before = {row.key: row.data for row in credentials.credentials(rt)}

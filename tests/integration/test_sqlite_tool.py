@@ -228,7 +228,7 @@ def test_a_call_that_is_cancelled_ends(tool: Sqlite) -> None:
 
 
 def test_too_many_rows_are_a_limit(tool: Sqlite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 1000)
+    monkeypatch.setattr("noetl.tools.sql.calls.MAX_ROWS", 1000)
 
     assert refused(tool, ENDLESS.replace("count(*)", "x")).type == "TooManyRows"
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
+from sqlalchemy import bindparam, update
 from world import OPERATIONS, PATIENT, Schedule, World
 
 from noetl.engine import decide as engine_decide
@@ -23,17 +24,18 @@ from noetl.engine import iterations as engine_iterations
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
-from noetl.store.memory import commands as memory_commands
-from noetl.store.memory.events import MemoryEvents
-from noetl.store.memory.loops import MemoryLoops
+from noetl.store import commands as store_commands
+from noetl.store.events import SqlEvents
+from noetl.store.loops import SqlLoops
+from noetl.store.schema import command, loop_run
 from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
-from noetl.usecases.turn import children, deciding, writing
-from noetl.usecases.work import batches, iterations, reports, shares
+from noetl.usecases.turn import deciding, writing
+from noetl.usecases.work import iterations, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 TOOLS = {"python": tool}
 
@@ -255,12 +257,12 @@ def no_sweeper(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @defect("workers die", "come to rest|twice")
 def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
-    append = MemoryEvents.append
+    append = SqlEvents.append
 
     def keyless(self: Any, run: str, version: int, drafts: Any, now: Any) -> Any:
         return append(self, run, version, [replace(draft, dedup_key=None) for draft in drafts], now)
 
-    patch.setattr(MemoryEvents, "append", keyless)
+    patch.setattr(SqlEvents, "append", keyless)
 
 
 def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
@@ -274,7 +276,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             for row in rows
         ]
     if send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     with rt.store.begin() as tx:
         for turn in found:
             head = tx.executions.lock(turn.row.execution_id)
@@ -285,7 +287,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             before = replace(turn.before, version=turn.before.version + moved)
             writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
-        turns._send(rt, [command for turn in found for command in turn.commands], now)
+        turns.send(rt, [command for turn in found for command in turn.commands])
     return len(found), []
 
 
@@ -338,7 +340,9 @@ def an_effect_key_for_every_call(patch: pytest.MonkeyPatch) -> None:
 
 @defect("the chord alone completes a loop", "calls of start#1 at once")
 def claims_that_are_never_refused(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_commands, "_free", lambda row, now: True)
+    claimed = dict(store_commands._claim._values)
+    anybody = update(command).where(command.c.command_id == bindparam("id")).values(claimed)
+    patch.setattr(store_commands, "_claim", anybody.returning(*store_commands.COLUMNS))
 
 
 @defect("the chord alone completes a loop", "still running")
@@ -355,13 +359,13 @@ def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a healthy loop needs no sweeper", "the result is")
 def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
-    original = engine_iterations._iteration_done
+    original = engine_iterations._end_iteration
 
     def next_free(loop: Any, index: int, fact: Any) -> Any:
         done = original(loop, index, fact)
         return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
 
-    patch.setattr(engine_iterations, "_iteration_done", next_free)
+    patch.setattr(engine_iterations, "_end_iteration", next_free)
 
 
 @defect("workers die", "the ctx is")
@@ -373,34 +377,34 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.commands.lock(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
+        return None if rows is None or rows[1].state == "closed" else rows[0]
 
-    for module in (reports, batches):
-        patch.setattr(module, "lock_lease", lock_lease)
+    patch.setattr(reports, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
 def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "_end_expired", lambda rt, now: 0)
+    patch.setattr(sweep, "_end_leases", lambda rt, now, until: 0)
 
 
 @defect("workers are slow", "already recorded")
 def second_deliveries_that_begin_at_the_first_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryEvents, "of_run", lambda self, run, step, iteration: [])
+    patch.setattr(SqlEvents, "of_run", lambda self, run, step, iteration: [])
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")
 def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
-    original = MemoryLoops.take
+    original = SqlLoops.take
+    back = update(loop_run).where(loop_run.c.run_id == bindparam("run"))
+    back = back.values(next_index=loop_run.c.next_index - 1)
 
     def again(self: Any, run: str, step: str, generation: int, count: int) -> tuple[int, ...]:
         taken = original(self, run, step, generation, count)
-        row = self._journal.locked.loops.rows.get((run, step))
         if taken and taken[-1] % 3 == 1:
-            self._put_loop(replace(row, next_index=row.next_index - 1))
+            self._session.write(back, {"run": step})
         return taken
 
-    patch.setattr(MemoryLoops, "take", again)
+    patch.setattr(SqlLoops, "take", again)
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")
@@ -410,7 +414,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, reports, sweep):
+    for module in (reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 
@@ -454,20 +458,20 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
 @defect("those who call die", "never made|is still")
 def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
     """In a transaction of its own, before which the scheduler may die."""
-    mine, create, send = threading.local(), children.create, turns._send
+    mine, create, send = threading.local(), writing.create_child, turns.send
 
     def later(_tx: Any, *child: Any) -> None:
         mine.wanted = [*getattr(mine, "wanted", ()), child]
 
-    def after(rt: Runtime, commands: Any, now: Any) -> None:
+    def after(rt: Runtime, commands: Any) -> None:
         for child in getattr(mine, "wanted", ()):
             with rt.store.begin() as tx:
                 create(tx, *child)
         mine.wanted = []
-        send(rt, commands, now)
+        send(rt, commands)
 
-    patch.setattr(children, "create", later)
-    patch.setattr(turns, "_send", after)
+    patch.setattr(writing, "create_child", later)
+    patch.setattr(turns, "send", after)
 
 
 @defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
@@ -488,7 +492,7 @@ def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.Monkey
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
+    patch.setattr(engine_decision, "find_dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, truth
-from noetl.expressions.results import of_task
+from noetl.expressions.scope import of_task
 from noetl.facts.json import Json
 from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy, opened
 from noetl.results.blocks import PartBlocks

@@ -20,7 +20,7 @@ from noetl.engine.state import State
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension, ToolPort
-from noetl.store.memory.store import MemoryStore
+from noetl.store import open_store
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
@@ -29,7 +29,7 @@ from noetl.usecases.runtime import Cache, Runtime, RuntimeLimits
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = RuntimeLimits(
@@ -242,7 +242,7 @@ class World:
     playbook: str
     tools: dict[str, Callable[[Call], Json]] = field(default_factory=dict)
     limits: RuntimeLimits = PATIENT
-    store: Store = field(default_factory=MemoryStore)
+    store: Store = field(default_factory=lambda: open_store("memory://"))
     wrap: Callable[[Store], Store] = lambda store: store
     schedulers: int = 2
     #: Whether there is a sweeper, and whether workers wake the scheduler when they report.

@@ -13,8 +13,8 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.config.task import Polling
-from noetl.quantum.jobs.run import JobContext, JobResults
-from noetl.quantum.send_tokens import SendTokens
+from noetl.quantum.jobs.job_pass import JobContext, JobResults
+from noetl.quantum.session import SendTokens
 
 from .orders import call
 from .vendor import Clock

@@ -15,7 +15,7 @@ from noetl.errors import ToolError
 from noetl.quantum.backends.aqt import Aqt, _circuit
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.config.task import Backend
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.jobs.ledger import samples_as_json, samples_from_json
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services

@@ -12,7 +12,7 @@ from noetl.errors import ToolError
 from noetl.quantum.backends.ionq import IonQ
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import MaybeSubmitted
-from noetl.quantum.backends.readout import counts_of
+from noetl.quantum.circuits.measurements import counts_of
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services

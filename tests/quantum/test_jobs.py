@@ -7,8 +7,8 @@ import pytest
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
-from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.run import JobContext, JobResults
+from noetl.quantum.jobs import machine as jobs
+from noetl.quantum.jobs.job_pass import JobContext, JobResults
 from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.ports import MaybeSubmitted
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
-from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.run import JobResults
+from noetl.quantum.jobs import machine as jobs
+from noetl.quantum.jobs.job_pass import JobResults
 
 from .orders import sweep
 from .play import Play

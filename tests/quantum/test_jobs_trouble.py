@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import ToolError
-from noetl.pipeline.calls import LONGEST_WAIT_S
+from noetl.pipeline.deadline import LONGEST_WAIT_S
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import MaybeSubmitted
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep

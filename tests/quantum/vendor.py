@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend
-from noetl.quantum.backends.readout import readout
+from noetl.quantum.circuits.measurements import readout
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 
 T = TypeVar("T")

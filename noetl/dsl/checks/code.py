@@ -11,8 +11,7 @@ from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.cursors import NO_CODE
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 from noetl.errors import NoetlError
 from noetl.net.model import Template
 

@@ -15,7 +15,7 @@ from noetl.dsl.checks.code import files_of, python_in, text_of_file
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.checks.values import inputs_around
 from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed
 from noetl.net.model import EACH_INPUTS, Template
 
 #: Code that calls these may define names out of sight, or ask which there are.

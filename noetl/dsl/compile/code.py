@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
 

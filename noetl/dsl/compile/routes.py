@@ -13,7 +13,7 @@ from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import TemplateError
 from noetl.expressions import names_used
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Arc as NetArc
 
 

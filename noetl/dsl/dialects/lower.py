@@ -22,16 +22,6 @@ from noetl.net.model import KindInfo
 Pass: TypeAlias = Callable[[Parts, dict[str, Json], ProblemReport], Rewritten]
 
 
-def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
-    """What the classic pass makes tasks of may be spelled in other ways, too."""
-    spelled = partial(keys.rewrite, kinds)
-    return (
-        *(rules.rewrite, keys.rewrite_older, forms.rewrite_frames, spelled, forms.rewrite),
-        *(classic.rewrite, keys.rewrite_older, spelled, forms.rewrite),
-        *(partial(names.rewrite, kinds), implied.rewrite_ends, partial(implied.rewrite_results, kinds)),
-    )
-
-
 def lower(
     document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: ProblemReport
 ) -> Document | None:
@@ -39,7 +29,14 @@ def lower(
     on the report's source is that form; problems still point at the text. Of `kinds` those are
     asked that the document names."""
     parts = parts_of(document)
-    for rewrite in _passes(kinds):
+    spelled = partial(keys.rewrite, kinds)
+    passes: tuple[Pass, ...] = (
+        *(rules.rewrite, keys.rewrite_older, forms.rewrite_frames, spelled, forms.rewrite),
+        # What the classic pass makes tasks of may be spelled in other ways, too.
+        *(classic.rewrite, keys.rewrite_older, spelled, forms.rewrite),
+        *(partial(names.rewrite, kinds), implied.rewrite_ends, partial(implied.rewrite_results, kinds)),
+    )
+    for rewrite in passes:
         rewritten = rewrite(parts, data, report)
         if rewritten is None:
             continue

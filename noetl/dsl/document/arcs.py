@@ -22,7 +22,7 @@ from noetl.dsl.document.specs import NextSpec
 
 
 class Destination(Part):
-    """A step and what is handed to it."""
+    """A step and what is passed to it."""
 
     step: str | None = None
     when: bool | str | None = None
@@ -72,7 +72,7 @@ ChoiceForm = Annotated[
 
 
 class Router(Part):
-    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one
+    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in an inner list are one
     choice."""
 
     # One with none of its keys was meant as an arc.

@@ -21,7 +21,7 @@ class Key:
     Key(...)]`.
 
     Everything that needs to know of a key reads it here: the schema, the hints, the reference, the
-    rewriting of older spellings, and what of a spec is handed to a tool. What a key means is the
+    rewriting of older spellings, and what of a spec is passed to a tool. What a key means is the
     compiler's business.
     """
 
@@ -48,7 +48,7 @@ Template = Any
 Names = dict[str, Template]
 Duration = Annotated[int | float | str | None, Key("duration")]
 Count = Annotated[int | str | None, Key("count")]
-#: Values by name: what is handed over, and what is assigned.
+#: Values by name: what is passed, and what is assigned.
 Inputs = Annotated[Names | None, Key(example="{name: value}")]
 Assigned = Annotated[Names | None, Key(example="{ctx.name: value}")]
 #: Older spellings of them.
@@ -111,7 +111,7 @@ def field_keys(model: type[Part]) -> Mapping[str, str]:
     return {name: field.alias or name for name, field in model.model_fields.items()}
 
 
-def keys_given(part: Part) -> list[str]:
+def given_keys(part: Part) -> list[str]:
     """Those of its declared keys that the document gives the part."""
     return [key for name, key in field_keys(type(part)).items() if name in part.model_fields_set]
 
@@ -136,7 +136,7 @@ def canonical_keys(model: type[Part]) -> tuple[str, ...]:
     return tuple(key for name, key in field_keys(model).items() if not is_older(model, name))
 
 
-def _declared_as(model: type[Part], kind: type[_Declared]) -> Mapping[str, _Declared]:
+def _find_declared(model: type[Part], kind: type[_Declared]) -> Mapping[str, _Declared]:
     return {
         key: one
         for name, key in field_keys(model).items()
@@ -149,14 +149,14 @@ def _declared_as(model: type[Part], kind: type[_Declared]) -> Mapping[str, _Decl
 def spellings_of(model: type[Part]) -> Mapping[str, Spelling]:
     """Its fields that are other spellings, and that no warning is given for: key → what it means.
     They are declared as `Annotated[..., Spelling(...)]`."""
-    return _declared_as(model, Spelling)
+    return _find_declared(model, Spelling)
 
 
 @cache
-def declared(model: type[Part]) -> Mapping[str, Key]:
+def declared_keys(model: type[Part]) -> Mapping[str, Key]:
     """What is declared of its keys, as documents write them; without those that have a type and no
     more."""
-    return _declared_as(model, Key)
+    return _find_declared(model, Key)
 
 
 def models_below(model: type[Part]) -> list[type[Part]]:
@@ -172,7 +172,7 @@ def keys_near(model: type[Part]) -> frozenset[str]:
 @cache
 def examples() -> Mapping[str, str]:
     """Key → a value, of the keys whose form has to be known."""
-    found = (declared(model).items() for model in models_below(Part))
+    found = (declared_keys(model).items() for model in models_below(Part))
     return {key: one.example for keys in found for key, one in keys if one.example}
 
 
@@ -180,14 +180,14 @@ def examples() -> Mapping[str, str]:
 def structure(model: type[Part]) -> frozenset[str]:
     """The keys of specs made of `model` that are compiled into the net, and mean nothing to a
     tool."""
-    found = (declared(one).items() for one in models_below(model))
+    found = (declared_keys(one).items() for one in models_below(model))
     return frozenset(key for keys in found for key, one in keys if one.is_structure)
 
 
 @cache
 def reserved(model: type[Part]) -> frozenset[str]:
     """The keys of such a part that are never a tool's own."""
-    return frozenset(key for key, one in declared(model).items() if one.is_reserved)
+    return frozenset(key for key, one in declared_keys(model).items() if one.is_reserved)
 
 
 @cache

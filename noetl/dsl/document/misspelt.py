@@ -97,7 +97,7 @@ def _is_form_of(word: str, other: str) -> bool:
 
 
 def _plurals(word: str) -> tuple[str, ...]:
-    # Of two letters (`in`, `do`, `to`) there is none.
+    # Words of two letters (`in`, `do`, `to`) have none.
     return (f"{word}s", f"{word}es", f"{word[:-1]}ies") if len(word) > 2 else ()
 
 

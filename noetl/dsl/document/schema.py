@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from noetl.dsl.document import Document, Part, Router
-from noetl.dsl.document.base import Key, declared, keys_near, models_below
+from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
 from noetl.dsl.document.schema_tools import add_kinds, of_workbook
@@ -34,7 +34,7 @@ def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
     parts = {"Document": schema, **schema["$defs"]}
     for name, part in parts.items():
         model = _MODELS[name]
-        keys = declared(model)
+        keys = declared_keys(model)
         part.update(_demands(keys))
         _close(model, part)
         for key, found in part["properties"].items():

@@ -98,8 +98,8 @@ def _rule(name: str, found: list[Schema], parts: Mapping[str, Schema]) -> Schema
 
 def _of_mappings(found: list[Schema], parts: Mapping[str, Schema]) -> Schema:
     """A chain of conditions that ends with the form that is not known by a key."""
-    known = [(condition, one) for one in found if (condition := _known_by(one, found, parts)) is not None]
-    others = [one for one in found if _known_by(one, found, parts) is None]
+    known = [(condition, one) for one in found if (condition := _condition_of(one, found, parts)) is not None]
+    others = [one for one in found if _condition_of(one, found, parts) is None]
     if len(found) == 1 or len(others) != 1:
         return found[0] if len(found) == 1 else {"anyOf": found}
     chain = others[0]
@@ -108,7 +108,7 @@ def _of_mappings(found: list[Schema], parts: Mapping[str, Schema]) -> Schema:
     return chain
 
 
-def _known_by(branch: Schema, found: list[Schema], parts: Mapping[str, Schema]) -> Schema | None:
+def _condition_of(branch: Schema, found: list[Schema], parts: Mapping[str, Schema]) -> Schema | None:
     name = branch.get("$ref", "").removeprefix(REF)
     if name == "ResultSpec":
         return has_any(*parts[name]["properties"])

@@ -138,21 +138,17 @@ class Values:
     def of(self, found: Schema, place: str) -> Schema:
         """What may stand at `place`."""
         about = {"description": found["description"]} if found.get("description") else {}
-        branches = [self._resolve(branch) for branch in branches_of(found)]
-        types = {_type(branch) for branch in branches}
-        if None in types:
+        branches = [self.defs.get(one.get("$ref", "").removeprefix(REF), one) for one in branches_of(found)]
+        types = [branch.get("type") for branch in branches]
+        if not all(isinstance(name, str) for name in types):
             return about
-        by_type = {name: [one for one in branches if one["type"] == name] for name in sorted(types, key=str)}
+        by_type = {name: [one for one in branches if one["type"] == name] for name in types}
         rules = [_if_type("object", self._mapping(by_type.get("object", []), place))]
         rules.append(_if_type("array", self._list(by_type.get("array", []), place)))
         rules.append(_if_type("string", _text(branches)))
         rules += [_if_type(name, _bounds(by_type.get(name, []))) for name in ("integer", "number")]
         said = [rule for rule in rules if rule]
-        return {**about, "type": sorted({"string", *map(str, types)}), **({"allOf": said} if said else {})}
-
-    def _resolve(self, branch: Schema) -> Schema:
-        name = branch.get("$ref", "").removeprefix(REF)
-        return self.defs[name] if name else branch
+        return {**about, "type": sorted({"string", *types}), **({"allOf": said} if said else {})}
 
     def _list(self, branches: list[Schema], place: str) -> Schema:
         """Little is said of lists with several forms, and of those whose items differ."""
@@ -164,8 +160,8 @@ class Values:
     def _mapping(self, branches: list[Schema], place: str) -> Schema:
         if len(branches) == 1:
             return self._part(branches[0], place)
-        parts = {key: self._by(key, branches, place) for key in _discriminators(branches)}
-        return next(iter(parts.values()), {})
+        keys = _discriminators(branches)
+        return self._by(keys[0], branches, place) if keys else {}
 
     def _part(self, part: Schema, place: str) -> Schema:
         if "properties" not in part:
@@ -180,7 +176,7 @@ class Values:
         return {**said, **CLOSED}
 
     def _by(self, key: str, branches: list[Schema], place: str) -> Schema:
-        """Parts that are told apart by what stands under `key`, in any spelling."""
+        """Parts that differ in what stands under `key`, in any spelling."""
         spellings = (key, *self._spellings(place, key))
         known = {str(part["properties"][key]["const"]): self._part(part, place) for part in branches}
         names: Schema = {"anyOf": [_TEMPLATE, {"enum": sorted(known)}]}
@@ -198,12 +194,6 @@ class Values:
             for written, canonical in self.spelled.items()
             if written.rpartition("/")[0] == place and (not meaning or canonical == f"{place}/{meaning}")
         ]
-
-
-def _type(branch: Schema) -> str | None:
-    """None where it may be anything."""
-    found = branch.get("type")
-    return found if isinstance(found, str) else None
 
 
 def _discriminators(branches: list[Schema]) -> list[str]:

@@ -17,7 +17,7 @@ MOST_INLINE: Final = 1024 * 1024
 
 
 class SelectSpec(Part):
-    """A part of a result under a name of its own."""
+    """A part of a result under another name."""
 
     path: str | None = None
     """`data.rows[0].id`; `$.` may stand before it."""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
-from noetl.dsl.document.base import examples, keys_given, keys_near, keys_of_spec
+from noetl.dsl.document.base import examples, given_keys, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.dsl.read.report import DottedNames, ProblemReport
@@ -78,7 +78,7 @@ def unknown_keys(
     """The keys that mean nothing in this part. `elsewhere` are keys that belong to another part,
     with the hint that says to which."""
     model = type(part)
-    known, given, extra = canonical_keys(model), keys_given(part), list(part.model_extra or {})
+    known, given, extra = canonical_keys(model), given_keys(part), list(part.model_extra or {})
     # Other spellings that are left have values with which they mean nothing.
     for key in (*extra, *(key for key in given if key in spellings_of(model))):
         if key in except_for:

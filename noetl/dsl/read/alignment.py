@@ -22,7 +22,7 @@ _BLANKS = " \t\r\n"
 
 def position(document: str, mark: Mark, value: str, offset: int) -> tuple[int, int] | None:
     """Line and column (from 1) of the character `offset` of the scalar `value` at `mark`; None
-    where it cannot be told."""
+    where it cannot be found."""
     if not mark.scalar or not 0 <= offset <= len(value):
         return None
     if mark.content_line > mark.line and (found := _in_block(document, mark, value, offset)) is not None:
@@ -31,14 +31,14 @@ def position(document: str, mark: Mark, value: str, offset: int) -> tuple[int, i
     begin = starts[mark.line - 1] + mark.column - 1
     end = _index(starts, *mark.end, len(document))
     begin = _PROPERTIES.match(document, begin, end).end()  # type: ignore[union-attr]  # matches nothing at least
-    index = _followed(document[begin:end], value, offset)
+    index = _follow(document[begin:end], value, offset)
     if index is None:
         return None
     line = bisect_right(starts, begin + index)
     return line, begin + index - starts[line - 1] + 1
 
 
-def masked(document: str, marks: Iterable[Mark]) -> str:
+def mask(document: str, marks: Iterable[Mark]) -> str:
     """The document with `*` in the place of what stands in the scalars at `marks`; lines and
     columns stay."""
     starts = _line_starts(document)
@@ -66,7 +66,7 @@ def _in_block(document: str, mark: Mark, value: str, offset: int) -> tuple[int, 
     return line, len(written) - len(text) + offset - begin + 1
 
 
-def _followed(written: str, value: str, offset: int) -> int | None:
+def _follow(written: str, value: str, offset: int) -> int | None:
     if written == value:
         return offset
     if written[1:-1] == value:

@@ -11,8 +11,10 @@ import copy
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -21,9 +23,10 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
+from yaml import scan
 
 from noetl.dsl.problems import Path
-from noetl.dsl.read.lost_comments import with_lost
+from noetl.dsl.read.compose import LOADER
 from noetl.dsl.read.origins import origin
 from noetl.dsl.read.scalars import plain
 from noetl.dsl.read.source import Source, read
@@ -35,6 +38,8 @@ _WIDTH: Final = 100_000
 #: Characters of JSON up to which something that was written in one line stays so.
 _ONE_LINE: Final = 200
 _NOWHERE: Final = object()
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
+_ITEM: Final = re.compile(r"( *)- *\Z")
 _MAPPING: Final = re.compile(r"^\w+:[ \t]*(?:#.*)?\n( +)[^\s#-]", re.MULTILINE)
 
 
@@ -52,9 +57,11 @@ def canonical_text(source: Source) -> str:
         texts = _texts(yaml, written)
         text = next(text for text in texts if _same(read(text, source.file).data, source.data))
     except YAMLError as error:
-        message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
+        message = (
+            f"{source.file}: this YAML cannot be rewritten with its comments: {str(error).splitlines()[0]}"
+        )
         raise PlaybookInvalid(message) from error
-    found = with_lost(written.text, text)
+    found = _add_lost(written.text, text)
     # Half of the line ends and more decide.
     windows = 2 * source.text.count("\r\n") > source.text.count("\n")
     return found.replace("\n", "\r\n") if windows else found
@@ -63,16 +70,14 @@ def canonical_text(source: Source) -> str:
 def _texts(yaml: Any, source: Source) -> Iterator[str]:
     """The text with all its comments; without those whose places had to move, where the printer
     trips over them; with nothing of what was read."""
-    for moving in (True, False):
-        tree = yaml.load(source.text)
-        yield _printed(yaml, _Printer(source, tree, moving=moving).node((), source.data))
-    yield _printed(yaml, source.data)
-
-
-def _printed(yaml: Any, node: Any) -> str:
-    out = io.StringIO()
-    yaml.dump(node, out)
-    return out.getvalue()
+    trees = (
+        _Printer(source, yaml.load(source.text), moving=moving).node((), source.data)
+        for moving in (True, False)
+    )
+    for tree in chain(trees, [source.data]):
+        out = io.StringIO()
+        yaml.dump(tree, out)
+        yield out.getvalue()
 
 
 def _yaml(text: str) -> Any:
@@ -91,10 +96,6 @@ def _yaml(text: str) -> Any:
         known = resolver.versioned_resolver.get(first, [])
         resolver.versioned_resolver[first] = [one for one in known if not one[0].endswith(":timestamp")]
     return yaml
-
-
-def _first_line(error: YAMLError) -> str:
-    return str(error).splitlines()[0]
 
 
 class _Printer:
@@ -116,10 +117,8 @@ class _Printer:
             if found is not _NOWHERE:
                 return self._again(found)
         match value:
-            case dict():
-                return self._table(path, value, at)
-            case list():
-                return self._listing(path, value, at)
+            case dict() | list():
+                return self._collection(path, value, at)
             case str() if "\n" in value:
                 return LiteralScalarString(value)
             case _:
@@ -140,19 +139,16 @@ class _Printer:
         self._used |= nodes
         return found
 
-    def _table(self, path: Path, value: dict[str, Json], at: Path) -> CommentedMap:
-        made = CommentedMap()
-        for key, inner in value.items():
+    def _collection(self, path: Path, value: Any, at: Path) -> Any:
+        made: Any
+        entries: Any
+        if isinstance(value, dict):
+            made, entries = CommentedMap(), value.items()
+        else:
+            made, entries = CommentedSeq([None] * len(value)), enumerate(value)
+        for key, inner in entries:
             made[key] = self.node((*path, key), inner)
             self._keep_comment(made, key, (*path, key))
-        self._keep_style(made, at)
-        return made
-
-    def _listing(self, path: Path, value: list[Json], at: Path) -> CommentedSeq:
-        made = CommentedSeq()
-        for index, inner in enumerate(value):
-            made.append(self.node((*path, index), inner))
-            self._keep_comment(made, index, (*path, index))
         self._keep_style(made, at)
         return made
 
@@ -209,7 +205,7 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _at(data: Any, path: Path) -> Any:
-    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own:
+    """What stands there; `_NOWHERE` below a number as a key that is written in another way:
     keys are texts elsewhere."""
     for part in path:
         key = plain(str(part)) if isinstance(data, dict) and part not in data else part
@@ -222,3 +218,68 @@ def _at(data: Any, path: Path) -> Any:
 def _same(one: Json, other: Json) -> bool:
     """Equal, in types and in the order of keys as well."""
     return json.dumps(one) == json.dumps(other)
+
+
+def _add_lost(before: str, after: str) -> str:
+    """`after` with the comments of `before` that it lacks: they come before the step that they were
+    in, or first of all where that cannot be."""
+    lost = _find_lost(before, after)
+    if not lost:
+        return after
+    was, now = read(before, ""), read(after, "")
+    steps = list(_steps(was))
+    first: list[str] = []
+    above: dict[int, list[str]] = defaultdict(list)
+    starts = _starts(now, after.split("\n"))
+    for line, comment in lost:
+        step = next((name for begins, name in reversed(steps) if begins <= line), None)
+        place = starts.get(step)
+        if place is None:
+            first.append(comment)
+        else:
+            above[place[0]].append(" " * place[1] + comment)
+    lines = [one for number, line in enumerate(after.split("\n"), 1) for one in (*above[number], line)]
+    found = "\n".join((*first, *lines))
+    return found if read(found, "").data == now.data else "".join(f"{one}\n" for _, one in lost) + after
+
+
+def _find_lost(before: str, after: str) -> Sequence[tuple[int, str]]:
+    """The comments whose place is gone, with the lines that they stood in."""
+    left = Counter(comment for _, comment in _comments(after))
+    lost = []
+    for line, comment in _comments(before):
+        if left[comment]:
+            left[comment] -= 1
+        else:
+            lost.append((line, comment))
+    return lost
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """What stands behind a # between two tokens, and its line."""
+    at, line = 0, 1
+    for token in scan(text, Loader=LOADER):
+        for found in _COMMENT.finditer(text[at : token.start_mark.index]):
+            yield line + text.count("\n", at, at + found.start()), found[0].rstrip()
+        line += text.count("\n", at, token.end_mark.index)
+        at = token.end_mark.index
+
+
+def _steps(source: Source) -> Iterator[tuple[int, Any]]:
+    """The line in which each step begins, and its name."""
+    workflow: Any = (source.data or {}).get("workflow") or []
+    for index, step in enumerate(workflow):
+        mark = source.marks.get(("workflow", index))
+        if mark is not None and isinstance(step, dict):
+            yield mark.line, step.get("step")
+
+
+def _starts(source: Source, lines: Sequence[str]) -> Mapping[Any, tuple[int, int]]:
+    """Name of a step → the line that it begins, and how far that is indented; only steps that have
+    a separate line."""
+    found = {}
+    for index, (line, name) in enumerate(_steps(source)):
+        item = _ITEM.match(lines[line - 1][: source.marks["workflow", index].column - 1])
+        if item is not None and isinstance(name, str):
+            found[name] = (line, len(item[1]))
+    return found

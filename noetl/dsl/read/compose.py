@@ -11,8 +11,8 @@ import yaml
 from yaml import events
 
 from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, tag_text, tagged
-from noetl.dsl.read.yaml_faults import explained
+from noetl.dsl.read.scalars import ScalarFault, collection_tag_allowed, plain, read_tagged, tag_text
+from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
 
 #: The C parser is ten times faster; wheels without it still work.
@@ -23,7 +23,7 @@ _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 class Mark(NamedTuple):
     """A position, from 1. `content_line` is where the text of a block scalar begins.
 
-    `end` is (line, column) behind a scalar; of what is no scalar nothing is known.
+    `end` is (line, column) behind a scalar; of other values it is not known.
     """
 
     line: int
@@ -95,7 +95,16 @@ class Composer:
 
     def compose(self) -> Node:
         """The root node. Raises Fault."""
-        take = self._takers()
+        # Looked up by class: a document has tens of thousands of events.
+        take: Mapping[type[events.Event], Callable[[Any], None]] = {
+            events.DocumentStartEvent: self._begin,
+            events.ScalarEvent: lambda event: self._place(self._scalar(event), event.anchor),
+            events.AliasEvent: lambda event: self._place(self._alias(event), None),
+            events.SequenceStartEvent: self._open,
+            events.MappingStartEvent: self._open,
+            events.SequenceEndEvent: self._close,
+            events.MappingEndEvent: self._close,
+        }
         for event in self._events():
             if (taker := take.get(type(event))) is not None:
                 taker(event)
@@ -107,24 +116,12 @@ class Composer:
         try:
             yield from yaml.parse(self._text, Loader=LOADER)
         except yaml.MarkedYAMLError as error:
-            what, hint, at = explained(error, self._text)
+            what, hint, at = explain(error, self._text)
             place = _mark(at) if at else START
             raise Fault(Code.SYNTAX, f"this is not YAML: {what}", hint, place) from None
         except (yaml.YAMLError, ValueError) as error:
             # The pure-Python parser lets ValueError escape from impossible \U escapes.
             raise Fault(Code.SYNTAX, f"this is not YAML: {shown(str(error), 120)}") from None
-
-    def _takers(self) -> Mapping[type[events.Event], Callable[[Any], None]]:
-        # Looked up by class: a document has tens of thousands of events.
-        return {
-            events.DocumentStartEvent: self._begin,
-            events.ScalarEvent: lambda event: self._place(self._scalar(event), event.anchor),
-            events.AliasEvent: lambda event: self._place(self._alias(event), None),
-            events.SequenceStartEvent: self._open,
-            events.MappingStartEvent: self._open,
-            events.SequenceEndEvent: self._close,
-            events.MappingEndEvent: self._close,
-        }
 
     def _begin(self, event: events.DocumentStartEvent) -> None:
         self._documents += 1
@@ -202,7 +199,7 @@ class Composer:
         is_plain = event.tag is None and event.implicit[0]
         try:
             if event.tag is not None:
-                return Leaf(mark, tagged(text, event.tag), text, plain=False)
+                return Leaf(mark, read_tagged(text, event.tag), text, plain=False)
             return Leaf(mark, plain(text) if is_plain else text, text, plain=is_plain)
         except ScalarFault as fault:
             code = Code.TAG if fault.tag else Code.NUMBER
@@ -223,7 +220,9 @@ class Composer:
             if name is None:
                 continue
             if name in own:
-                self.faults.append(_duplicate(name, own[name][0], key.mark))
+                lines = f"of line {own[name][0].line} is given again in line {key.mark.line}"
+                message = f"the key {shown(name)} {lines}"
+                self.faults.append(Fault(Code.DUPLICATE_KEY, message, "keep one of them", key.mark))
             own[name] = (key.mark, value)
         return {**merged, **own} if merged else own
 
@@ -257,15 +256,6 @@ class Composer:
             message, hint = f"{what} cannot be a key", 'a template must be quoted: "{{ ... }}"'
         self.faults.append(Fault(Code.KEY_TYPE, message, hint, key.mark))
         return None
-
-
-def _duplicate(name: str, first: Mark, again: Mark) -> Fault:
-    return Fault(
-        Code.DUPLICATE_KEY,
-        f"the key {shown(name)} of line {first.line} is given again in line {again.line}",
-        "keep one of them",
-        again,
-    )
 
 
 def _mark(mark: Any) -> Mark:

@@ -48,7 +48,7 @@ def _texts(stream: Stream) -> Iterator[tuple[str, str]]:
 
 def _entries(stream: Stream) -> Iterator[tuple[str, events.Event]]:
     """Of a mapping that has begun, each key with the first event of its value; the rest of the
-    value is left to whoever asks."""
+    value is left to the caller."""
     for key in stream:
         if isinstance(key, events.MappingEndEvent | events.StreamEndEvent):
             return

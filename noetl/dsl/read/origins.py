@@ -33,20 +33,20 @@ def settle(tree: Tree) -> tuple[dict[str, Json], Origins]:
     """The plain data of `tree`, and the origins of its parts."""
     origins: dict[Path, Path] = {}
 
-    def settled(value: Tree, path: Path) -> Any:
+    def unwrap(value: Tree, path: Path) -> Any:
         while isinstance(value, Moved):
             # Where one stands directly in another, the inner one knows better.
             origins[path] = value.path
             value = value.value
         match value:
             case dict():
-                return {key: settled(inner, (*path, key)) for key, inner in value.items()}
+                return {key: unwrap(inner, (*path, key)) for key, inner in value.items()}
             case list():
-                return [settled(inner, (*path, index)) for index, inner in enumerate(value)]
+                return [unwrap(inner, (*path, index)) for index, inner in enumerate(value)]
             case _:
                 return value
 
-    return settled(tree, ()), origins
+    return unwrap(tree, ()), origins
 
 
 def origin(origins: Origins, path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from noetl.dsl.problems import NEWER, Code, Finding, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.read.source import Source
@@ -14,7 +15,7 @@ _MAX_COMPARED = 200_000
 
 
 class DottedNames:
-    """Suggests names for those that nobody knows, with a bound on how much of a document it
+    """Suggests names for unknown ones, with a bound on how much of a document it
     compares."""
 
     def __init__(self) -> None:
@@ -74,15 +75,14 @@ class ProblemReport:
             return
         code = finding.code
         line, column = self._place(finding)
-        written = self.source.written(path)
+        written = self.source.path_in_text(path)
         own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
-        severity = "error" if self.strict else own
         file, at = self.source.file, dotted(written)
-        self._keep(Problem(code, severity, file, line, column, at, finding.message, finding.hint))
+        self._keep(Problem(code, own, file, line, column, at, finding.message, finding.hint))
         if own == "error":
             self._faulty.add(written)
             if finding.explains is not None:
-                self._faulty.add(self.source.written(finding.explains))
+                self._faulty.add(self.source.path_in_text(finding.explains))
         for secret in finding.hides:
             self.hide(secret)
 
@@ -96,7 +96,7 @@ class ProblemReport:
     def respell(self, path: Path) -> None:
         """Says that the canonical form has the part at `path` in another way, and that no warning
         says so."""
-        self._respelled.add(self.source.written(path))
+        self._respelled.add(self.source.path_in_text(path))
 
     @property
     def respelled(self) -> int:
@@ -104,7 +104,7 @@ class ProblemReport:
         return len(self._respelled)
 
     def hide(self, path: Path) -> None:
-        """Says that the texts at or below `path` are secrets: nobody is shown them."""
+        """Says that the texts at or below `path` are secrets, which are not shown."""
         self._secrets.add(path)
 
     @property
@@ -114,7 +114,7 @@ class ProblemReport:
 
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""
-        return self.source.written(path) in self._faulty
+        return self.source.path_in_text(path) in self._faulty
 
     def suggest(
         self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
@@ -134,15 +134,6 @@ class ProblemReport:
 
     def _keep(self, problem: Problem) -> None:
         """Each once: what an alias repeats is one fault."""
-        if self.strict and problem.severity == "warning":
-            problem = Problem(
-                problem.code,
-                "error",
-                problem.file,
-                problem.line,
-                problem.column,
-                problem.path,
-                problem.message,
-                problem.hint,
-            )
+        if self.strict:
+            problem = replace(problem, severity="error")
         self._problems.setdefault((problem.code, problem.message, problem.line, problem.column), problem)

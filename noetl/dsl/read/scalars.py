@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isinf
 
 from noetl.facts.json import Json
 
@@ -38,21 +39,19 @@ def plain(text: str) -> Json:
         return None
     if text in BOOLEANS:
         return BOOLEANS[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    return _number(text)
+    return _number(text) if text[0] in "+-.0123456789" else text
 
 
-def tagged(text: str, tag: str) -> Json:
+def read_tagged(text: str, tag: str) -> Json:
     """The value of a scalar with an explicit tag of the core schema. Raises ScalarFault where the
-    text is none of that tag."""
+    text is not of that tag."""
     kind = tag.removeprefix(_TAG)
     if tag == "!" or (kind == "str" and kind != tag):
         return text
     expected = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
     if expected is None or kind == tag:
         raise ScalarFault(
-            f"the tag {_short(tag)} is not allowed",
+            f"the tag {tag_text(tag)} is not allowed",
             "only !!str, !!int, !!float, !!bool and !!null are",
             tag=True,
         )
@@ -69,7 +68,8 @@ def collection_tag_allowed(tag: str | None, kind: str) -> bool:
 
 def tag_text(tag: str) -> str:
     """A tag the way people write it."""
-    return _short(tag)
+    text = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _number(text: str) -> Json:
@@ -81,9 +81,12 @@ def _number(text: str) -> Json:
         return _integer(text[2:], 16)
     if _NOT_FINITE.fullmatch(text):
         raise ScalarFault(f"{text} is not a number that JSON can hold", "quote it if text is meant")
-    if _FLOAT.fullmatch(text):
-        return _float(text)
-    return text
+    if not _FLOAT.fullmatch(text):
+        return text
+    value = float(text)
+    if isinf(value):
+        raise ScalarFault(f"{text[:40]} is too large for a number", "quote it if text is meant")
+    return value
 
 
 def _integer(digits: str, base: int) -> int:
@@ -94,15 +97,3 @@ def _integer(digits: str, base: int) -> int:
             f"at most {MAX_DIGITS:,} decimal digits; or quote it",
         )
     return int(digits, base)
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ScalarFault(f"{text[:40]} is too large for a number", "quote it if text is meant")
-    return value
-
-
-def _short(tag: str) -> str:
-    text = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
-    return text if len(text) <= 60 else text[:59] + "…"

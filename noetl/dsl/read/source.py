@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
-from noetl.dsl.read.alignment import masked, position
+from noetl.dsl.read.alignment import mask, position
 from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, MappingNode, Mark, Node
 from noetl.dsl.read.origins import Origins, origin
 from noetl.dsl.read.scalars import ONCE_BOOLEANS
@@ -55,7 +55,7 @@ class Source:
         first = self.data if self.first is None else self.first
         return replace(self, data=data, origins=(origins, *self.origins), first=first)
 
-    def written(self, path: Path) -> Path:
+    def path_in_text(self, path: Path) -> Path:
         """Where the part at `path` of `data` stands in the text, or the nearest part around it."""
         if not self.origins:
             return path
@@ -68,7 +68,7 @@ class Source:
     def mark(self, path: Path) -> Mark:
         """Where problems of `path` point: at a scalar, at the key of a collection, else at the
         nearest part around it."""
-        path = self.written(path)
+        path = self.path_in_text(path)
         while path:
             value = self.marks.get(path)
             if value is not None:
@@ -78,38 +78,24 @@ class Source:
 
     def key_mark(self, path: Path) -> Mark:
         """Where the key of `path` is."""
-        return self.keys.get(self.written(path)) or self.mark(path)
+        return self.keys.get(self.path_in_text(path)) or self.mark(path)
 
     def position(self, path: Path, text: str, offset: int) -> tuple[int, int] | None:
         """Line and column of the character `offset` of `text`, where that is what stands at
         `path`."""
-        path = self.written(path)
-        if path not in self.marks or self._as_read(path) != text:
+        path = self.path_in_text(path)
+        if path not in self.marks or _find(self.data if self.first is None else self.first, path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` of `data`; empty where there is none."""
-        value: Any = self.data
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return {}
+        value = _find(self.data, path)
         return value if isinstance(value, dict) else {}
-
-    def _as_read(self, path: Path) -> Any:
-        value: Any = self.data if self.first is None else self.first
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
 
     def without(self, paths: Iterable[Path]) -> str:
         """The text with `*` in the place of every character of the scalars at or below `paths`."""
-        hidden = frozenset(map(self.written, paths))
+        hidden = frozenset(map(self.path_in_text, paths))
         if not hidden:
             return self.text
         marks = [
@@ -117,12 +103,22 @@ class Source:
             for path, mark in self.marks.items()
             if mark.scalar and any(path[:size] in hidden for size in range(1, len(path) + 1))
         ]
-        return masked(self.text, marks)
+        return mask(self.text, marks)
 
     def line_of_content(self, path: Path) -> int:
         """The line on which the content begins: for `code: |` the first line of the code."""
-        value = self.marks.get(self.written(path))
+        value = self.marks.get(self.path_in_text(path))
         return value.content_line if value is not None else self.mark(path).line
+
+
+def _find(data: Any, path: Path) -> Any:
+    """What stands at `path`; None where nothing does."""
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
 
 
 def read(text: bytes | str, file: str) -> Source:
@@ -132,7 +128,7 @@ def read(text: bytes | str, file: str) -> Source:
     try:
         decoded = _decode(text)
     except Fault as fault:
-        return Source(file, "", None, problems=(_problem(file, fault),))
+        return Source(file, "", None, problems=_problems(file, [fault]))
     composer = Composer(decoded, max_depth=MAX_DEPTH, max_nodes=MAX_NODES)
     try:
         root = composer.compose()
@@ -219,17 +215,10 @@ class _Builder:
                 data = self._value(root, (), 1)
             else:
                 what = "a list" if isinstance(root, Listing) else "a single value"
-                self._faults.append(
-                    Fault(
-                        Code.ROOT,
-                        f"the document is {what}, not a mapping",
-                        "begin with apiVersion:",
-                        root.mark,
-                    )
-                )
+                message = f"the document is {what}, not a mapping"
+                raise Fault(Code.ROOT, message, "begin with apiVersion:", root.mark)
         except Fault as fault:
             self._faults.append(fault)
-            data = None
         problems = (*_problems(self._file, self._faults), *self._words)
         return Source(self._file, self._text, data, self._marks, self._keys, problems)
 
@@ -253,15 +242,11 @@ class _Builder:
             case Listing():
                 return [self._value(item, (*path, i), depth + 1) for i, item in enumerate(node.items)]
             case MappingNode():
-                return self._table(node, path, depth)
-
-    def _table(self, node: MappingNode, path: Path, depth: int) -> dict[str, Json]:
-        data: dict[str, Json] = {}
-        for key, (at, value) in node.entries.items():
-            inner = (*path, key)
-            self._keys[inner] = at
-            data[key] = self._value(value, inner, depth + 1)
-        return data
+                self._keys |= {(*path, key): mark for key, (mark, _) in node.entries.items()}
+                return {
+                    key: self._value(inner, (*path, key), depth + 1)
+                    for key, (_, inner) in node.entries.items()
+                }
 
     def _leaf(self, node: Leaf, path: Path) -> Json:
         self._characters += len(node.text)

@@ -27,7 +27,7 @@ _FIRST: Final = {
 }
 
 
-def explained(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str, Any]:
+def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str, Any]:
     """The message, the hint, and the mark of the parser or None, of an error in `text`."""
     what = " ".join(filter(None, (error.context, error.problem))) or "not YAML"
     mark = error.problem_mark or error.context_mark
@@ -62,11 +62,8 @@ def _hint(what: str, around: tuple[str, str], began: Any) -> str:
     if at in ("}", "]") and "block" in what:
         return "remove it: no bracket is open here"
     if began is not None and ("',' or" in what or "block" in what):
-        return _of_collection(what, f"line {began.line + 1}, column {began.column + 1}")
+        place = f"line {began.line + 1}, column {began.column + 1}"
+        if "',' or" in what:
+            return f"the bracket of {place} is still open: a comma is missing, or its end"
+        return f"indent it like what it belongs to; the lines before belong to {place}"
     return next((hint for words, hint in _HINTS if words in what), "")
-
-
-def _of_collection(what: str, place: str) -> str:
-    if "',' or" in what:
-        return f"the bracket of {place} is still open: a comma is missing, or its end"
-    return f"indent it like what it belongs to; the lines before belong to {place}"

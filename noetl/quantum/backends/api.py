@@ -25,8 +25,8 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import hide
 from noetl.tools.kit.http.answer import mask_secrets, read_json, refusal
 from noetl.tools.kit.http.auth import open_credential
-from noetl.tools.kit.http.text import text_of
-from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare, text_of
+from noetl.tools.kit.http.transport import HttpClient
 from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.

@@ -17,7 +17,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.api import VendorApi, api_of, check_options
 from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
-from noetl.quantum.backends.readout import on_line, readout, width
+from noetl.quantum.circuits.measurements import on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, JobStatus, Samples
 from noetl.quantum.simulation.sampling import count_bitstrings

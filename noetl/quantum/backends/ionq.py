@@ -6,10 +6,9 @@ The gate set and the form of circuits are those of `cirq_ionq`; the requests are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -21,18 +20,16 @@ from noetl.facts.distribution import install_line
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.api import VendorApi, api_of, check_options, number
 from noetl.quantum.backends.ionq_answers import (
-    age,
+    CANCELLED,
     amount,
     are_before,
-    bit,
-    is_cancelled,
     jobs_of,
     number_of,
     state_of,
     weights_of,
 )
 from noetl.quantum.backends.ports import RemoteBackend
-from noetl.quantum.backends.readout import counts_of, on_line, readout, width
+from noetl.quantum.circuits.measurements import counts_of, on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 from noetl.tools.kit.base import Services
@@ -127,12 +124,11 @@ class IonQ(RemoteBackend):
             token = as_mapping(job.get("metadata")).get(LABEL)
             if isinstance(token, str) and token in wanted:
                 found.setdefault(token, []).append(state_of(job))
-        return {token: sorted(some, key=age) for token, some in found.items()}
+        return {
+            token: sorted(some, key=lambda job: (job.submitted_at, job.id)) for token, some in found.items()
+        }
 
-    def poll(self, job_id: str) -> JobState:
-        return self._poll(job_id)
-
-    def _poll(self, job_id: str, *, follows: bool = False) -> JobState:
+    def poll(self, job_id: str, *, follows: bool = False) -> JobState:
         return self._complete(state_of(self._api.get(f"jobs/{_path(job_id)}", follows=follows)))
 
     def look(self, job_ids: Sequence[str]) -> Mapping[str, JobState]:
@@ -142,7 +138,7 @@ class IonQ(RemoteBackend):
         said = self._api.get("jobs", [*(("ids", one) for one in asked), ("limit", str(_PAGE))])
         states = {state.id: state for state in map(state_of, jobs_of(said))}
         return {
-            one: self._complete(states[one]) if one in states else self._poll(one, follows=True)
+            one: self._complete(states[one]) if one in states else self.poll(one, follows=True)
             for one in asked
         }
 
@@ -151,8 +147,8 @@ class IonQ(RemoteBackend):
         said = self._api.get(f"jobs/{_path(job_id)}/results/probabilities", params)
         reads = readout(order.circuit)
         weights = weights_of(said, width(order.circuit), job_id)
-        shown = ((reads.bits(partial(bit, state)), share) for state, share in weights)
-        return Samples(reads.measured, counts_of(shown, order.repetitions))
+        bits = ((reads.bits(_read_bit(state)), share) for state, share in weights)
+        return Samples(reads.measured, counts_of(bits, order.repetitions))
 
     def cancel(self, job_id: str) -> JobState:
         # API v0.4 lets a job that is completed be cancelled, and its results are gone.
@@ -161,7 +157,8 @@ class IonQ(RemoteBackend):
             return state
         said = self._api.end("PUT", f"jobs/{_path(job_id)}/status/cancel")
         # One that has just ended, or is to be stopped first, is asked for again.
-        return replace(state, status="cancelled") if is_cancelled(said) else self._poll(job_id, follows=True)
+        is_cancelled = as_mapping(said).get("status") in CANCELLED
+        return replace(state, status="cancelled") if is_cancelled else self.poll(job_id, follows=True)
 
     def _job(self, order: CircuitRun, token: str) -> JsonMap:
         program = self._serialize(order)
@@ -214,7 +211,7 @@ class IonQ(RemoteBackend):
         raise ToolError(
             "limit",
             f"ionq: more than {_PAGE * _PAGES} jobs were submitted since this task began; ours "
-            "cannot be told apart from"
+            "cannot be distinguished from"
             " them by a list.",
             type="TooManyJobs",
         )
@@ -257,7 +254,7 @@ class _Program(Protocol):
 
 def _module() -> Any:
     try:
-        # Imported here: it is an extra of its own.
+        # Imported here: it is an extra.
         import cirq_ionq
     except ImportError as error:
         raise ToolError(
@@ -273,6 +270,11 @@ def _size(order: CircuitRun) -> tuple[int, int, int, int]:
     gates = [op for op in order.circuit.all_operations() if not cirq.is_measurement(op)]
     several = sum(1 for op in gates if cirq.num_qubits(op) > 1)
     return cirq.num_qubits(order.circuit), order.repetitions, len(gates) - several, several
+
+
+def _read_bit(state: int) -> Callable[[int], int]:
+    """Qubit 0 is the lowest bit of a state's number."""
+    return lambda qubit: state >> qubit & 1
 
 
 def _path(part: str) -> str:

@@ -26,6 +26,8 @@ _STATUS: Final[Mapping[str, JobStatus]] = {
     "canceled": "cancelled",
     "deleted": "cancelled",
 }
+#: Statuses of a job that was cancelled.
+CANCELLED: Final = frozenset(name for name, status in _STATUS.items() if status == "cancelled")
 #: Failures that say nothing against the job.
 _PASSING: Final = frozenset(
     {
@@ -37,11 +39,6 @@ _PASSING: Final = frozenset(
         "SimulationError",
     }
 )
-
-
-def is_cancelled(said: Json) -> bool:
-    """Whether the answer to a cancellation says that the job is."""
-    return _STATUS.get(str(as_mapping(said).get("status"))) == "cancelled"
 
 
 def state_of(job: Json) -> JobState:
@@ -115,11 +112,6 @@ def are_before(page: Sequence[JsonMap], since: datetime) -> bool:
     )
 
 
-def age(job: JobState) -> tuple[str, str]:
-    """What sorts jobs, the oldest first."""
-    return job.submitted_at, job.id
-
-
 def _instant(text: Json) -> datetime | None:
     try:
         when = datetime.fromisoformat(text)
@@ -130,8 +122,3 @@ def _instant(text: Json) -> datetime | None:
 
 def _show(instant: datetime | None) -> str:
     return "" if instant is None else instant.isoformat()
-
-
-def bit(state: int, qubit: int) -> int:
-    """Qubit 0 is the lowest bit of a state's number."""
-    return state >> qubit & 1

@@ -5,7 +5,7 @@ back to the generator of the whole process where it is handed none."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.figures import is_count, reason, show
 from noetl.quantum.circuits.measurements import unroll, without_terminal_measurements
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Capabilities, CircuitRun, Samples
-from noetl.quantum.simulation import stabilizers
-from noetl.quantum.simulation.channels import with_ready_channels
-from noetl.quantum.simulation.misreading import Misreading
+from noetl.quantum.simulation.channels import Misreading, with_ready_channels
+from noetl.quantum.simulation.means import stabilizer_means
 from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of
 
 if TYPE_CHECKING:
@@ -40,8 +38,9 @@ _MOST: Final = {"cpu_threads": 256, "max_fused_gate_size": 6}
 _MIXED: Final = "use the provider density_matrix, or `estimator: sampled`."
 
 
-class Simulator(LocalBackend):
-    """What the simulators share. `options` are checked against what the provider knows."""
+class Simulator(ABC):
+    """What the simulators share. `options` are checked against what the provider knows. One
+    instance is of one call; nothing in it is shared among threads."""
 
     provider: ClassVar[str]
     known_options: ClassVar[tuple[str, ...]] = ()
@@ -71,6 +70,8 @@ class Simulator(LocalBackend):
         )
 
     def sample(self, order: CircuitRun) -> Samples:
+        """The same order, seed included, yields the same bits wherever it runs. Raises
+        ToolError."""
         misreading = Misreading.of(unroll(order.circuit))
         circuit = with_ready_channels(_without_products(misreading.circuit))
         simulator = self._simulator(seed_of(order.seed, _STATE))
@@ -92,12 +93,17 @@ class Simulator(LocalBackend):
         observables: Sequence[Observable],
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
+        """Exact expectation values in the state of a resolved circuit before its last measurements.
+        `qubits` are those that the observables number, where they are not the circuit's own in
+        their order. Raises ToolError."""
         order = self._order(circuit, qubits)
         state = self.state(circuit, order)
         numbers = {qubit: place for place, qubit in enumerate(order)}
         return [self._expectation(one.pauli_sum(order), state, numbers) for one in observables]
 
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
+        """The state of a resolved circuit before its last measurements, in the order of `qubits`:
+        shape (2^n,), or (2^n, 2^n) where `mixed`. Raises ToolError."""
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not cirq.has_unitary(op)):
             raise _refusal(
@@ -172,8 +178,8 @@ class StateVector(Simulator):
 
 class DensityMatrix(Simulator):
     """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement
-    before the end is a complete dephasing of its qubits, which is what it is where nobody reads
-    it."""
+    before the end is a complete dephasing of its qubits, which is what it is where its result is
+    not read."""
 
     provider = "density_matrix"
 
@@ -208,7 +214,7 @@ class DensityMatrix(Simulator):
 
 
 def _dephase(op: cirq.Operation, _: int) -> cirq.OP_TREE:
-    """What measures, as it is where nobody reads it."""
+    """What measures, as it is where its result is not read."""
     match op.gate:
         case cirq.MeasurementGate():
             return [cirq.phase_damp(1).on(qubit) for qubit in op.qubits]
@@ -239,7 +245,9 @@ class Clifford(Simulator):
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
         whole = without_terminal_measurements(circuit)
-        for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
+        for moment, op in whole.findall_operations(
+            lambda op: not (cirq.has_unitary(op) and cirq.has_stabilizer_effect(op))
+        ):
             raise _refusal(
                 f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact "
                 "expectation values;"
@@ -247,7 +255,7 @@ class Clifford(Simulator):
                 "NotClifford",
             )
         with self._refusals():
-            return stabilizers.means(whole, observables, self._order(circuit, qubits))
+            return stabilizer_means(whole, observables, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.CliffordSimulator(seed=random_state(seed))
@@ -258,10 +266,6 @@ class Clifford(Simulator):
                 self._simulator(0).simulate(circuit, qubit_order=qubits).final_state.state_vector()
             )
         return final
-
-
-def _is_clifford(op: cirq.Operation) -> bool:
-    return cirq.has_unitary(op) and cirq.has_stabilizer_effect(op)
 
 
 class Qsim(Simulator):
@@ -318,7 +322,7 @@ PROVIDERS: Final[Mapping[str, type[Simulator]]] = {
 }
 
 
-def simulator(backend: Backend) -> LocalBackend | None:
+def simulator(backend: Backend) -> Simulator | None:
     """The simulator that `backend` names; None where its provider is no simulator. Raises
     ToolError."""
     found = PROVIDERS.get(backend.provider)

@@ -1,47 +1,13 @@
-"""What a backend can be asked for: a simulator in the worker, or a vendor's machine."""
+"""What a vendor's machine can be asked for."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
-from noetl.quantum.circuits.observables import Observable
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
-
-if TYPE_CHECKING:
-    import cirq
-    import numpy
-
-
-class LocalBackend(ABC):
-    """A simulator. One instance is of one call; nothing in it is shared among threads."""
-
-    @abstractmethod
-    def capabilities(self) -> Capabilities: ...
-
-    @abstractmethod
-    def sample(self, order: CircuitRun) -> Samples:
-        """The same order, seed included, yields the same bits wherever it runs. Raises
-        ToolError."""
-
-    @abstractmethod
-    def expect(
-        self,
-        circuit: cirq.Circuit,
-        observables: Sequence[Observable],
-        qubits: Sequence[cirq.Qid] | None = None,
-    ) -> Sequence[float]:
-        """Exact expectation values in the state of a resolved circuit before its last measurements.
-        `qubits` are those that the observables number, where they are not the circuit's own in
-        their order. Raises ToolError."""
-
-    @abstractmethod
-    def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> numpy.ndarray:
-        """The state of a resolved circuit before its last measurements, in the order of `qubits`:
-        shape (2^n,), or (2^n, 2^n) where `mixed`. Raises ToolError."""
 
 
 class MaybeSubmitted(ToolError):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.config.builder_keys import (
+from noetl.quantum.config.shapes import (
     MOST_OPERATIONS,
     Built,
     Ghz,
@@ -146,10 +146,6 @@ class Builder(Generic[Spec]):
     width: Callable[[Spec], int]
 
 
-def _grover_size(spec: Grover) -> int:
-    return grover_iterations(spec) * 2 * len(spec.marked[0]) * (len(spec.marked) + 1)
-
-
 def _efficient_size(spec: HardwareEfficient) -> int:
     pairs = spec.qubits * (spec.qubits - 1) // 2 if spec.entangler == "full" else spec.qubits
     return (spec.layers + 1) * (2 * spec.qubits + pairs)
@@ -162,7 +158,12 @@ def _cut_width(spec: Maxcut) -> int:
 BUILDERS: Final[Mapping[str, Builder[Any]]] = {
     "ghz": Builder(Ghz, ghz, lambda spec: spec.qubits, lambda spec: spec.qubits),
     "qft": Builder(Qft, qft, lambda spec: spec.qubits**2, lambda spec: spec.qubits),
-    "grover": Builder(Grover, grover, _grover_size, lambda spec: len(spec.marked[0])),
+    "grover": Builder(
+        Grover,
+        grover,
+        lambda spec: grover_iterations(spec) * 2 * len(spec.marked[0]) * (len(spec.marked) + 1),
+        lambda spec: len(spec.marked[0]),
+    ),
     "qaoa_maxcut": Builder(
         Maxcut, qaoa_maxcut, lambda spec: spec.layers * (len(spec.edges) + _cut_width(spec)), _cut_width
     ),
@@ -177,8 +178,11 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
     """The circuit of a `builder`. Raises ToolError, which names the key."""
     name = given.get("name")
     builder = BUILDERS.get(name) if isinstance(name, str) else None
+    if name is None:
+        raise _refusal(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
     if builder is None:
-        raise _unknown(name)
+        near = did_you_mean(str(name), BUILDERS) or f" There are {', '.join(BUILDERS)}."
+        raise _refusal(f"There is no builder {str(name)[:100]!r}.{near}")
     spec = _check(builder.keys, given)
     if builder.size(spec) > MOST_OPERATIONS:
         message = f"builder {name} would have more than {MOST_OPERATIONS:,} operations; make it smaller."
@@ -194,13 +198,6 @@ def idle(given: Mapping[str, Json], circuit: cirq.AbstractCircuit) -> tuple[cirq
     builder = BUILDERS[str(given["name"])]
     width = builder.width(_check(builder.keys, given))
     return tuple(sorted(set(cirq.LineQubit.range(width)) - circuit.all_qubits()))
-
-
-def _unknown(name: Json) -> ToolError:
-    if name is None:
-        return _refusal(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
-    near = did_you_mean(str(name), BUILDERS) or f" There are {', '.join(BUILDERS)}."
-    return _refusal(f"There is no builder {str(name)[:100]!r}.{near}")
 
 
 def _check(keys: type[Built], given: Mapping[str, Json]) -> Built:

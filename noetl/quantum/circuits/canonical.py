@@ -62,11 +62,9 @@ def sort_moments(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
     """The operations of each moment in the order of their qubits. Moments are equal whatever that
     order is, but compilers, generators and noise follow it: transformers leave it as sets have it,
     which differs from process to process."""
-    return cirq.Circuit(cirq.Moment(*sorted(moment.operations, key=_qubits)) for moment in circuit)
-
-
-def _qubits(operation: cirq.Operation) -> tuple[cirq.Qid, ...]:
-    return operation.qubits
+    return cirq.Circuit(
+        cirq.Moment(*sorted(moment.operations, key=lambda operation: operation.qubits)) for moment in circuit
+    )
 
 
 def sha256(text: str) -> str:

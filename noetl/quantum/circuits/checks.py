@@ -10,6 +10,7 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean, nearest
+from noetl.quantum.circuits.figures import shorten
 from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Capabilities, Point
 
@@ -44,14 +45,12 @@ def check_symbols(circuit: cirq.AbstractCircuit, points: Sequence[Point]) -> Non
 
 
 def _unresolved(missing: Sequence[str], others: Collection[str], point: Point, of: int) -> ToolError:
-    one = missing[0] if len(missing) == 1 else ""
     where = f" at point {point.index} of `params`" if of > 1 else " in `params`"
-    near = nearest(one, others)
+    if len(missing) > 1:
+        return _refusal("UnresolvedSymbols", f"The circuit's symbols {_join(missing)} have no value{where}.")
+    near = nearest(missing[0], others)
     hint = f" Is '{near}' of `params` meant for it?" if near else ""
-    return _refusal(
-        "UnresolvedSymbols",
-        f"The circuit's {_symbols(missing)} no value{where}.{hint}",
-    )
+    return _refusal("UnresolvedSymbols", f"The circuit's symbol {_join(missing)} has no value{where}.{hint}")
 
 
 def _needless(names: Sequence[str], symbols: Collection[str]) -> ToolError:
@@ -62,16 +61,12 @@ def _needless(names: Sequence[str], symbols: Collection[str]) -> ToolError:
     return _refusal("UnknownSymbols", f"`params` has {listed}, and the circuit has no such symbol.{hint}")
 
 
-def _symbols(names: Sequence[str]) -> str:
-    return f"symbol{'s' if len(names) > 1 else ''} {_join(names)} {'have' if len(names) > 1 else 'has'}"
-
-
 def _join(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(f"'{name}'" for name in names[:_NAMED]) + more
 
 
-def check_numbered(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> None:
+def check_numbering(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> None:
     """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError
     (`ObservableError`) where one on which nothing acts stands before another, so that the author
     may have counted it."""
@@ -85,7 +80,7 @@ def check_numbered(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> N
         )
 
 
-def check_measured(circuit: cirq.AbstractCircuit) -> None:
+def check_measures(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError where a circuit measures nothing, or measures twice under one key."""
     keys = Counter(name for op in circuit.all_operations() for name in cirq.measurement_key_names(op))
     if not keys:
@@ -111,15 +106,10 @@ def check_clifford(circuit: cirq.AbstractCircuit) -> None:
             if not cirq.CliffordSimulator.is_supported_operation(op):
                 raise _refusal(
                     "NotClifford",
-                    f"{_show(op)} in moment {number} is no Clifford operation, and the clifford "
+                    f"{shorten(str(op))} in moment {number} is no Clifford operation, and the clifford "
                     "simulator knows no others;"
                     " use `backend: simulator`.",
                 )
-
-
-def _show(op: cirq.Operation) -> str:
-    text = str(op)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def check_size(

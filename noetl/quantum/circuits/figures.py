@@ -35,5 +35,9 @@ def reason(error: Exception) -> str:
 
 def show(value: Json) -> str:
     """A value as messages show it."""
-    text = repr(value)
+    return shorten(repr(value))
+
+
+def shorten(text: str) -> str:
+    """A text as messages show it."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -62,11 +62,11 @@ def parse(given: Json, qubits: int) -> list[Observable]:
     if isinstance(given, Mapping):
         named = [(name, f"observables.{name}", value) for name, value in given.items()]
     else:
-        named = [(_text(value), f"observables[{place}]", value) for place, value in enumerate(given)]
+        named = [(_name(value), f"observables[{place}]", value) for place, value in enumerate(given)]
     names = [name for name, _, _ in named]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise _wrong(f"observables[{place}]", f"{name!r} is there already; give it a name of its own.")
+            raise _wrong(f"observables[{place}]", f"{name!r} is there already; give it another name.")
     return [Observable(name, _terms(value, place, qubits)) for name, place, value in named]
 
 
@@ -74,7 +74,7 @@ def _wrong(place: str, what: str) -> ToolError:
     return ToolError("client_error", f"{place}: {what}", type="ObservableError")
 
 
-def _text(value: Json) -> str:
+def _name(value: Json) -> str:
     if isinstance(value, Mapping):
         return " + ".join(f"{number}*{term}" for term, number in value.items())
     return str(value)
@@ -92,29 +92,28 @@ def _terms(value: Json, place: str, qubits: int) -> tuple[tuple[float, Factors],
     sums: dict[Factors, float] = {}
     for term, number in value.items():
         factors = _factors(str(term), place, qubits)
-        sums[factors] = sums.get(factors, 0.0) + _coefficient(number, f"{place}, {term!r}")
+        if not is_number(number):
+            raise _wrong(f"{place}, {term!r}", f"a coefficient is a finite real number, not {show(number)}.")
+        sums[factors] = sums.get(factors, 0.0) + number
     if not all(map(is_number, sums.values())):
         raise _wrong(place, "the coefficients of one Pauli string add up to more than a number can hold.")
     return tuple((coefficient, factors) for factors, coefficient in sums.items())
-
-
-def _coefficient(number: Json, place: str) -> float:
-    if not is_number(number):
-        raise _wrong(place, f"a coefficient is a finite real number, not {show(number)}.")
-    return float(number)
 
 
 def _factors(text: str, place: str, qubits: int) -> Factors:
     stripped = text.strip()
     if stripped == "I":
         return ()
-    letters = _dense(stripped, place, qubits) if _DENSE.fullmatch(stripped) else _sparse(stripped, place)
+    letters = (
+        _read_dense(stripped, place, qubits) if _DENSE.fullmatch(stripped) else _read_sparse(stripped, place)
+    )
     found: dict[int, Letter] = {}
     for number, letter in letters:
         if letter not in ("I", "X", "Y", "Z"):
             raise _wrong(place, f"{show(text)} has the letter {letter!r}; there are I, X, Y and Z.")
         if number >= qubits:
-            raise _wrong(place, f"{show(text)} names qubit {number}; the circuit has {_range(qubits)}.")
+            have = "qubit 0 only" if qubits == 1 else f"qubits 0 to {qubits - 1}"
+            raise _wrong(place, f"{show(text)} names qubit {number}; the circuit has {have}.")
         if number in found:
             raise _wrong(place, f"{show(text)} names qubit {number} twice.")
         if letter != "I":
@@ -122,11 +121,7 @@ def _factors(text: str, place: str, qubits: int) -> Factors:
     return tuple(sorted(found.items()))
 
 
-def _range(qubits: int) -> str:
-    return "qubit 0 only" if qubits == 1 else f"qubits 0 to {qubits - 1}"
-
-
-def _dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
+def _read_dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
     if len(text) != qubits:
         raise _wrong(
             place,
@@ -136,7 +131,7 @@ def _dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
     return list(enumerate(text))
 
 
-def _sparse(text: str, place: str) -> list[tuple[int, str]]:
+def _read_sparse(text: str, place: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     at = 0
     while at < len(text) or not found:
@@ -158,16 +153,13 @@ def bases(observables: Iterable[Observable]) -> list[Basis]:
     terms = {factors: None for one in observables for _, factors in one.terms if factors}
     groups: list[dict[int, Letter]] = []
     for factors in sorted(terms, key=len, reverse=True):
-        group = next((one for one in groups if _fits(one, factors)), None)
-        if group is None:
-            groups.append(dict(factors))
+        for group in groups:
+            if all(group.get(place, letter) == letter for place, letter in factors):
+                group.update(factors)
+                break
         else:
-            group.update(factors)
+            groups.append(dict(factors))
     return [Basis(tuple(sorted(group.items()))) for group in groups]
-
-
-def _fits(group: Mapping[int, Letter], factors: Factors) -> bool:
-    return all(group.get(place, letter) == letter for place, letter in factors)
 
 
 def measure_in(circuit: cirq.AbstractCircuit, basis: Basis, qubits: Sequence[cirq.Qid]) -> cirq.Circuit:

@@ -1,4 +1,4 @@
-"""Points of a sweep: values of the circuit's symbols."""
+"""Points of a sweep: the values of the circuit's symbols, and a circuit with them in it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import ast
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
+
+import cirq
+import numpy as np
+import sympy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.quantum.circuits.figures import show
 from noetl.quantum.model import Point
 
 #: Points of any sweep, whatever its limit says.
@@ -114,7 +120,7 @@ def _number(given: Json, place: str) -> float:
     if isinstance(given, str):
         value = _evaluate(given, place)
     elif isinstance(given, int | float) and not isinstance(given, bool):
-        value = _float(given)
+        value = float(given) if abs(given) <= sys.float_info.max else math.inf
     elif isinstance(given, list | Mapping):
         raise _refusal(
             f"{place} is no number; a sweep over it is `params: {{product: {{...}}}}`, `zip` or `list`"
@@ -124,13 +130,6 @@ def _number(given: Json, place: str) -> float:
     if not math.isfinite(value):
         raise _refusal(f"{place} is no finite number", "NotFinite")
     return value
-
-
-def _float(given: float) -> float:
-    try:
-        return float(given)
-    except OverflowError:
-        return math.inf
 
 
 def _evaluate(given: str, place: str) -> float:
@@ -171,3 +170,40 @@ def _check_count(count: int, most: int) -> None:
 
 def _refusal(what: str, type: str = "BadParams") -> ToolError:
     return ToolError("client_error", f"{what}.", type=type)
+
+
+def resolve(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
+    """`circuit` with the values of `point` in it. Raises ToolError (`NotFinite`) where what an
+    expression comes to there is no angle: `1/t` at 0, `sqrt(t)` at -1."""
+    if not point.params:
+        return circuit
+    try:
+        # Numpy would warn of what is refused here.
+        with np.errstate(all="ignore"):
+            return cirq.resolve_parameters(circuit, _Values(dict(point.params)))
+    except _NoAngle as error:
+        raise ToolError(
+            "client_error",
+            f"At point {point.index} of `params` the circuit's {show(str(error))} is no finite "
+            "real number; leave the point"
+            " out, or give it other values.",
+            type="NotFinite",
+        ) from None
+
+
+class _NoAngle(Exception):
+    """The expression of which it is said."""
+
+
+class _Values(cirq.ParamResolver):
+    def value_of(self, value: Any, recursive: bool = True) -> Any:
+        try:
+            found = super().value_of(value, recursive)
+        except ArithmeticError:
+            raise _NoAngle(value) from None
+        if isinstance(found, sympy.Basic):
+            return found
+        number = complex(found)
+        if number.imag or not math.isfinite(number.real):
+            raise _NoAngle(value)
+        return found

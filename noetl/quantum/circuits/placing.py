@@ -60,10 +60,17 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     if "line" in spec and "grid" in spec:
         raise _wrong("", "is a line or a grid, not both.")
     if "line" in spec:
-        return nx.path_graph(cirq.LineQubit.range(_bound("line", _length(spec["line"]))))
+        length = spec["line"]
+        if not is_count(length):
+            raise _wrong(".line", f"is a number of qubits, from 1 on, not {show(length)}.")
+        _check_size("line", length)
+        return nx.path_graph(cirq.LineQubit.range(length))
     if "grid" in spec:
-        rows, columns = _sides(spec["grid"])
-        _bound("grid", rows * columns)
+        match spec["grid"]:
+            case [rows, columns] if is_count(rows) and is_count(columns):
+                _check_size("grid", rows * columns)
+            case value:
+                raise _wrong(".grid", f"is [rows, columns], from 1 on, not {show(value)}.")
         nodes = cirq.GridQubit.rect(rows, columns)
         edges = [(one, other) for one in nodes for other in one.neighbors()]
         graph = nx.Graph()
@@ -73,24 +80,9 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     return None
 
 
-def _length(value: Json) -> int:
-    if not is_count(value):
-        raise _wrong(".line", f"is a number of qubits, from 1 on, not {show(value)}.")
-    return value
-
-
-def _sides(value: Json) -> tuple[int, int]:
-    match value:
-        case [rows, columns] if is_count(rows) and is_count(columns):
-            return rows, columns
-        case _:
-            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {show(value)}.")
-
-
-def _bound(key: str, qubits: int) -> int:
+def _check_size(key: str, qubits: int) -> None:
     if qubits > _MOST_QUBITS:
         raise _wrong(f".{key}", f"has {qubits} qubits; {_MOST_QUBITS} is the most.")
-    return qubits
 
 
 def _choose(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:

@@ -1,58 +1,31 @@
-"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and
-what is refused is told in the places and words of the text."""
+"""Reads OpenQASM 2 and 3 into circuits, in one pass over the words and marks of a text.
+
+Gates that a text defines are put in the place of their calls, and every number that an author
+controls is bounded: what a text may cost is known before it is spent."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import cirq
-from cirq.contrib.qasm_import.exception import QasmException
+import sympy
 
-from noetl.quantum.circuits import qasm_parser
-from noetl.quantum.circuits.qasm_angles import FUNCTIONS
-from noetl.quantum.circuits.qasm_program import QasmProgram, program
-from noetl.quantum.circuits.qasm_text import QasmError, QasmToken
+from noetl.quantum.circuits.qasm_angles import Angle, AngleReader
+from noetl.quantum.circuits.qasm_gates import GateSet
+from noetl.quantum.circuits.qasm_tokens import CONDITIONS, NO_GATES, REGISTERS, QasmToken, tokenize
 
 Form: TypeAlias = Literal["qasm2", "qasm3"]
+T = TypeVar("T")
+
+#: Qubits and bits of all registers.
+MOST_BITS: Final = 10_000
 #: Texts whose circuits are kept.
 _KEPT: Final = 16
 
-_PLACE: Final = re.compile(r",?\s+(?:at|in) line (\d+)'?")
-#: What statements look like, for those that are not understood.
-_SHAPES: Final = {
-    "measure": "`measure q -> c;`, or `c = measure q;`",
-    "if": "`if (c == 1) x q[0];`, `if (c[0]) { x q[0]; }`, several conditions with `&&`",
-    "gate": "`gate name(angle) a, b { ... }`",
-    "qreg": "`qreg q[2];`",
-    "creg": "`creg c[2];`",
-    "qubit": "`qubit[2] q;`",
-    "bit": "`bit[2] c;`",
-    "input": "`input float theta;`",
-    "reset": "`reset q[0];`",
-}
-#: What Cirq and Python say, and what is said instead.
-_REASONS: Final = tuple(
-    (re.compile(pattern), meant)
-    for pattern, meant in {
-        r"^Parameter '(.*)' not supported": (
-            r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter"
-        ),
-        r"^Function not recognized: '(.*)'": (
-            rf"there is no function '\1': there are {', '.join([*FUNCTIONS][:-1])} and {[*FUNCTIONS][-1]}"
-        ),
-        r"^Unsupported indexed qreg '(.*)'": r"'\1' in the body of a gate: name the gate's own qubits",
-        r'^(Undefined quantum register "(.*)")': r"\1: declare it before, as in `qreg \2[2];`",
-        r'^(Undefined classical register "(.*)")': r"\1: declare it before, as in `creg \2[2];`",
-        r"^(Undefined qubit .*)": r"\1: the body of a gate has the gate's own qubits",
-        r"^(Undefined parameter .*)": r"\1: the body of a gate has the gate's own parameters",
-        r"^(Overlapping qubits in arguments)": r"\1: a gate acts on different qubits",
-        r"^(Non matching quantum registers.*)": r"\1: registers of one call have one length",
-        r"^(Out of bounds .*)": r"\1: indices count from 0",
-        r"^maximum recursion depth exceeded.*": "an angle is nested too deep",
-    }.items()
-)
+_LIBRARIES: Final = frozenset({"qelib1.inc", "stdgates.inc"})
+_VALUES: Final = {"true": 1, "false": 0}
 
 
 def read(text: str) -> tuple[cirq.Circuit, Form]:
@@ -71,38 +44,271 @@ def idle(text: str) -> tuple[cirq.Qid, ...]:
 
 @lru_cache(maxsize=_KEPT)
 def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
-    prepared = program(text)
-    circuit, declared = _parse(prepared)
-    unused = sorted(set(declared) - circuit.all_qubits())
-    return circuit.freeze(), "qasm3" if prepared.version == "3.0" else "qasm2", tuple(unused)
+    version, tokens = tokenize(text)
+    parser = _Parser(version, tokens)
+    circuit = cirq.FrozenCircuit(parser.read())
+    return (
+        circuit,
+        "qasm3" if version == "3.0" else "qasm2",
+        tuple(sorted(parser.qubits - circuit.all_qubits())),
+    )
 
 
-def _parse(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
-    parser = qasm_parser.fresh()
-    try:
-        return parser.read(prepared.text), parser.all_qubits()
-    except qasm_parser.UnexpectedToken as error:
-        raise _unexpected(prepared, prepared.at(error.offset)) from None
-    except QasmException as error:
-        raise _explain(prepared, error.message, parser.line()) from None
-    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
-        raise _explain(prepared, str(error), parser.line()) from None
+class _Parser(AngleReader):
+    """Reads one text."""
 
+    def __init__(self, version: str, tokens: Sequence[QasmToken]) -> None:
+        super().__init__(version, tokens)
+        self._gates = GateSet(version)
+        self._qubits: dict[str, list[cirq.Qid]] = {}
+        self._bits: dict[str, list[str]] = {}
+        self._declared = 0
+        self._measured: set[str] = set()
+        self._operations: list[cirq.Operation] = []
+        self._began = False
+        #: The qubits of the gate that is being defined.
+        self._places: dict[str, cirq.Qid] = {}
 
-def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
-    statement = next((one for one in prepared.statements if token in one), prepared.statements[-1])
-    place = statement.index(token)
-    missing = place and statement[place - 1].line < token.line
-    shape = _SHAPES.get(statement[0].text, "`cx q[0], q[1];` or `rx(pi/2) q[0];`")
-    hint = " (is a `;` missing before it?)" if missing else f": what is known is {shape}"
-    return token.error(f"{token.text!r} is not expected here{hint}")
+    @property
+    def qubits(self) -> set[cirq.Qid]:
+        """The qubits of all registers."""
+        return {qubit for register in self._qubits.values() for qubit in register}
 
+    def read(self) -> list[cirq.Operation]:
+        """The operations of the circuit. Raises QasmError."""
+        statements = {
+            "include": self._include,
+            "input": self._input,
+            "gate": self._define,
+            "if": self._condition,
+            "measure": self._measure,
+            "reset": self._reset,
+            **dict.fromkeys(REGISTERS, self._declare),
+        }
+        while self._token.kind != "end":
+            head = self._begin()
+            if self._accept(";"):
+                continue
+            statements.get(head.text, self._call_or_assign)()
+            self._began |= head.text != "include"
+        return self._operations
 
-def _explain(prepared: QasmProgram, message: str, line: int) -> QasmError:
-    found = _PLACE.search(message)
-    if found and int(found[1]):
-        line = int(found[1])
-    reason = _PLACE.sub("", message).rstrip(" ,.") or "it cannot be read"
-    for pattern, meant in _REASONS:
-        reason = pattern.sub(meant, reason)
-    return prepared.of_line(line).error(reason)
+    # --- declarations ----------------------------------------------------------------------------
+
+    def _include(self) -> None:
+        """Before all that may use it: a library's gates would replace those defined before."""
+        head, library = self._next(), self._token
+        if library.text == '"':
+            raise self._refuse()
+        self._next()
+        if library.kind != "string" or not self._accept(";"):
+            raise library.error('`include` takes one library: `include "qelib1.inc";`')
+        if library.text[1:-1] not in _LIBRARIES:
+            raise library.error(f"{library.text[:80]} is not known: there are qelib1.inc and stdgates.inc")
+        if self._began:
+            raise head.error("`include` stands before all other statements, behind the version")
+        self._gates.include()
+
+    def _declare(self) -> None:
+        """`qreg a[2];`, `qubit[2] a;`, `bit[2] b = measure q;`"""
+        head = self._next()
+        if head.text in ("qreg", "creg"):
+            name, length = self._new_name(), self._index()
+        else:
+            length = self._index() if self._token.text == "[" else 1
+            name = self._new_name()
+        if length == 0:
+            raise head.error(f"Illegal, zero-length register '{name}'")
+        self._declared += length
+        if self._declared > MOST_BITS:
+            raise head.error(f"the registers have more than {MOST_BITS:,} qubits and bits")
+        names = [f"{name}_{index}" for index in range(length)]
+        if head.text in ("qreg", "qubit"):
+            self._qubits[name] = [cirq.NamedQubit(one) for one in names]
+        else:
+            self._bits[name] = names
+            if head.text == "bit" and self._accept("="):
+                self._expect("measure")
+                self._measure_into(self._qubit_argument(), names)
+        self._expect(";")
+
+    def _new_name(self) -> str:
+        name = self._name()
+        if name.text in self._qubits or name.text in self._bits or name.text in self._inputs:
+            raise name.error(f"{name.text} is already defined")
+        return name.text
+
+    def _input(self) -> None:
+        """`input float[64] theta;`"""
+        head = self._next()
+        if self._version != "3.0":
+            raise head.error("'input' modifier is only supported in OpenQASM 3.0")
+        self._expect("float", "angle")
+        if self._token.text == "[" and self._index() == 0:
+            raise head.error("Illegal bit width of zero for an input")
+        self._inputs.add(self._new_name())
+        self._expect(";")
+
+    def _define(self) -> None:
+        """`gate g(t) x, y { rx(t/2) x; cx x, y; }`"""
+        head, name, params = self._next(), self._name().text, list[str]()
+        self._gates.begin(head, name)
+        if self._accept("(") and not self._accept(")"):
+            params = self._names()
+            self._expect(")")
+        qubits = self._names()
+        self._expect("{")
+        if len({*params, *qubits}) < len(params) + len(qubits):
+            raise head.error(f"{name} has two parameters or qubits of one name")
+        self._params = {param: sympy.Dummy(param) for param in params}
+        self._places = {qubit: cirq.NamedQubit(qubit) for qubit in qubits}
+        body = self._block(head)
+        self._gates.define(head, name, [*self._params.values()], [*self._places.values()], body)
+        self._params = None
+
+    # --- operations ------------------------------------------------------------------------------
+
+    def _call_or_assign(self) -> None:
+        if self._behind.text in ("=", "["):
+            bits = self._bit_argument()
+            self._expect("=")
+            self._expect("measure")
+            self._measure_into(self._qubit_argument(), bits)
+            self._expect(";")
+        else:
+            self._operations += self._call()
+
+    def _measure(self) -> None:
+        """`measure q -> c;`"""
+        self._next()
+        qubits = self._qubit_argument()
+        self._expect("->")
+        self._measure_into(qubits, self._bit_argument())
+        self._expect(";")
+
+    def _measure_into(self, qubits: Sequence[cirq.Qid], bits: Sequence[str]) -> None:
+        if len(qubits) != len(bits):
+            raise self._head.error(f"mismatched register sizes {len(qubits)} -> {len(bits)} for measurement")
+        self._operations += [
+            cirq.MeasurementGate(1, key=bit).on(qubit) for qubit, bit in zip(qubits, bits, strict=True)
+        ]
+        self._measured.update(bits)
+        self._gates.count(self._head, len(bits))
+
+    def _reset(self) -> None:
+        """`reset q;`"""
+        self._next()
+        qubits = self._qubit_argument()
+        self._expect(";")
+        self._operations += [cirq.ResetChannel().on(qubit) for qubit in qubits]
+        self._gates.count(self._head, len(qubits))
+
+    def _condition(self) -> None:
+        """`if (c == 1 && d[0]) { x q[0]; }`"""
+        owner = self._next()
+        self._expect("(")
+        self._opened = self._at
+        terms = list(self._separate(self._term, "&&"))
+        self._expect(")")
+        body = self._block(owner) if self._accept("{") else self._call_inside(owner)
+        controls = [control for term in terms for control in self._controls(*term)]
+        self._operations += [op.with_classical_controls(*controls) if controls else op for op in body]
+
+    def _term(self) -> tuple[QasmToken, Sequence[str], int]:
+        """The place of a condition, the bits that it is about, and the value that is asked for."""
+        self._check_inside()
+        negation = self._token if self._accept("!") else None
+        place, is_bit = self._token, self._behind.text == "["
+        if negation and not is_bit:
+            raise negation.error(CONDITIONS)
+        bits = self._bit_argument()
+        if is_bit and (negation or self._token.text in ("&&", ")")):
+            return place, bits, int(negation is None)
+        self._expect("==")
+        return place, bits, _VALUES[self._next().text] if self._token.text in _VALUES else self._number()
+
+    def _controls(self, place: QasmToken, bits: Sequence[str], wanted: int) -> Iterator[cirq.Condition]:
+        """One condition for each bit that was measured; the others are 0."""
+        if wanted >> len(bits):
+            raise place.error(f"a register of {len(bits)} bit(s) is never {wanted}")
+        for index, bit in enumerate(bits):
+            value = wanted >> index & 1
+            if bit in self._inputs:
+                raise place.error(f"{bit} is an input and the name of a bit: rename it")
+            if bit in self._measured:
+                yield cirq.SympyCondition(sympy.Eq(sympy.Symbol(bit), value))
+            elif value:
+                raise place.error(f"{bit} is not measured before, and so never 1")
+
+    def _block(self, owner: QasmToken) -> list[cirq.Operation]:
+        """The gates up to the end of a body."""
+        found: list[cirq.Operation] = []
+        while not self._accept("}"):
+            if self._token.kind == "end":
+                raise owner.error(f"the body of this {owner.text} is never closed: a '}}' is missing")
+            if not self._accept(";"):
+                found += self._call_inside(owner)
+        return found
+
+    def _call_inside(self, owner: QasmToken) -> list[cirq.Operation]:
+        head = self._begin()
+        if head.text in NO_GATES:
+            both_if = head.text == owner.text == "if"
+            hint = "join the conditions with `&&`" if both_if else "it has gates and nothing else"
+            raise head.error(f"`{head.text}` in the body of `{owner.text}`: {hint}")
+        return self._call()
+
+    # --- gates -----------------------------------------------------------------------------------
+
+    def _call(self) -> list[cirq.Operation]:
+        """`rx(pi/2) q[0];`"""
+        name, angles, args = self._name(), list[Angle](), list[Sequence[cirq.Qid]]()
+        try:
+            if self._accept("(") and not self._accept(")"):
+                self._depth, self._opened = 1, self._at
+                angles = list(self._separate(self._angle, ","))
+                self._expect(")")
+            if name.text != "barrier" or self._token.text != ";":
+                args = list(self._separate(self._qubit_argument, ","))
+            self._expect(";")
+            return self._gates.call(name, angles, args)
+        except RecursionError:
+            raise name.error("an angle is nested too deep") from None
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise name.error(str(error)) from None
+
+    def _qubit_argument(self) -> Sequence[cirq.Qid]:
+        """A register of qubits, or one of them; in the body of a gate, one of its own."""
+        if self._params is None:
+            return self._argument(self._qubits, "quantum", "qreg")
+        name = self._name()
+        if self._token.text == "[":
+            raise name.error(
+                f"'{name.text}[{self._index()}]' in the body of a gate: name the gate's own qubits"
+            )
+        if name.text in self._places:
+            return [self._places[name.text]]
+        if name.text in self._qubits:
+            raise name.error(f"'{name.text}' is a register, not a qubit")
+        raise name.error(f"Undefined qubit '{name.text}': the body of a gate has the gate's own qubits")
+
+    def _bit_argument(self) -> Sequence[str]:
+        return self._argument(self._bits, "classical", "creg")
+
+    def _argument(self, registers: Mapping[str, list[T]], what: str, word: str) -> Sequence[T]:
+        name = self._name()
+        index = self._index() if self._token.text == "[" else None
+        register = registers.get(name.text)
+        if register is None:
+            raise name.error(
+                f'Undefined {what} register "{name.text}": declare it before, as in `{word} {name.text}[2];`'
+            )
+        if index is None:
+            return register
+        if index >= len(register):
+            one = "qubit" if word == "qreg" else "bit"
+            raise name.error(
+                f"Out of bounds {one} index {index} on register {name.text} of size {len(register)}: "
+                "indices count from 0"
+            )
+        return [register[index]]

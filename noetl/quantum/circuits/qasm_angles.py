@@ -1,59 +1,38 @@
-"""Angles of OpenQASM: arithmetic that is bounded, and finite and real or refused."""
+"""Angles of OpenQASM (radians): arithmetic that is bounded, finite and real."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import cirq
 import sympy
-from cirq.contrib.qasm_import.exception import QasmException
+
+from noetl.quantum.circuits.qasm_tokens import PI, POWERS, QasmToken, TokenReader
 
 Angle: TypeAlias = Any  # a float, or an expression of sympy's
 
+#: Words and marks within parentheses, and parentheses within each other. What sympy takes for an
+#: angle grows with the square of its length.
+MOST_INSIDE: Final = 500
+MOST_DEPTH: Final = 50
 
-def size(angle: Angle) -> int:
-    return sum(1 for _ in sympy.preorder_traversal(angle)) if isinstance(angle, sympy.Basic) else 1
-
-
-def _finite(value: Angle) -> Angle:
-    if isinstance(value, sympy.Basic):
-        if value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-            raise QasmException("an angle is not finite")
-        return value
-    real = value.real if isinstance(value, complex) and not value.imag else value
-    if isinstance(real, complex) or not math.isfinite(real):
-        raise QasmException("an angle is no finite real number")
-    return real
-
-
-def _operation(operation: Callable[[Angle, Angle], Angle]) -> Callable[[Angle, Angle], Angle]:
-    def apply(left: Angle, right: Angle) -> Angle:
-        # As floats: whole numbers would grow without bound.
-        both = (one if isinstance(one, sympy.Basic) else float(one) for one in (left, right))
-        try:
-            return _finite(operation(*both))
-        except ZeroDivisionError:
-            raise QasmException("an angle is divided by 0") from None
-        except OverflowError:
-            raise QasmException("an angle is too large") from None
-
-    return apply
-
-
-OPERATORS: Final = {
-    sign: _operation(operation)
-    for sign, operation in {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "/": operator.truediv,
-        "^": operator.pow,
-    }.items()
+#: How tightly the signs of an angle bind. A sign before a term binds more tightly than a product,
+#: and less than a power.
+_SUM, _PRODUCT, _SIGN, _POWER = 1, 2, 3, 4
+_LEVELS: Final = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "^": operator.pow,
+    "**": operator.pow,
 }
-_FUNCTIONS: Final[dict[str, tuple[Callable[[float], float], Any]]] = {
+#: Functions of angles: of numbers, and of symbols. OpenQASM 3 calls some of them by other names.
+FUNCTIONS: Final[Mapping[str, tuple[Callable[[float], float], Any]]] = {
     "sin": (math.sin, sympy.sin),
     "cos": (math.cos, sympy.cos),
     "tan": (math.tan, sympy.tan),
@@ -63,89 +42,165 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[[float], float], Any]]] = {
     "acos": (math.acos, sympy.acos),
     "atan": (math.atan, sympy.atan),
     "asin": (math.asin, sympy.asin),
-    # As OpenQASM 3 calls them.
     "log": (math.log, sympy.log),
     "arccos": (math.acos, sympy.acos),
     "arctan": (math.atan, sympy.atan),
     "arcsin": (math.asin, sympy.asin),
 }
-
-
-def _function(
-    name: str, of_number: Callable[[float], float], of_symbol: Callable[[Angle], Angle]
-) -> Callable[[Angle], Angle]:
-    def apply(value: Angle) -> Angle:
-        if isinstance(value, sympy.Basic):
-            return _finite(of_symbol(value))
-        try:
-            return _finite(of_number(value))
-        except (ValueError, OverflowError):
-            raise QasmException(f"{name} has no value at {value:g}") from None
-
-    return apply
-
-
 #: Of several names the first.
-_NAMES: Final = {of_symbol: name for name, (_, of_symbol) in reversed(_FUNCTIONS.items())}
-#: Functions of angles by name.
-FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both in _FUNCTIONS.items()}
+_NAMES: Final = {of_symbol: name for name, (_, of_symbol) in [*FUNCTIONS.items()][::-1]}
+
+
+def size(angle: Angle) -> int:
+    """How many parts an angle has."""
+    return sum(1 for _ in sympy.preorder_traversal(angle)) if isinstance(angle, sympy.Basic) else 1
+
+
+def _check_finite(value: Angle) -> Angle:
+    if isinstance(value, sympy.Basic):
+        if value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+            raise ValueError("an angle is not finite")
+        for function in value.atoms(sympy.Function):
+            if not function.atoms(sympy.Dummy):
+                # Cirq's JSON has no form for it.
+                raise ValueError(
+                    f"{_NAMES[type(function)]} of a symbol: symbols take + - * /, powers and sqrt; compute "
+                    "it before, and make the result another input"
+                )
+        return value
+    real = value.real if isinstance(value, complex) and not value.imag else value
+    if isinstance(real, complex) or not math.isfinite(real):
+        raise ValueError("an angle is no finite real number")
+    return real
+
+
+def operate(sign: str, left: Angle, right: Angle) -> Angle:
+    """`left` and `right` joined by `sign`. Raises ValueError where that is no angle."""
+    # As floats: whole numbers would grow without bound.
+    both = (one if isinstance(one, sympy.Basic) else float(one) for one in (left, right))
+    try:
+        return _check_finite(_OPERATORS[sign](*both))
+    except ZeroDivisionError:
+        raise ValueError("an angle is divided by 0") from None
+    except OverflowError:
+        raise ValueError("an angle is too large") from None
+
+
+def apply_function(name: str, value: Angle) -> Angle:
+    """The function of that name at `value`. Raises ValueError where it has no value there."""
+    of_number, of_symbol = FUNCTIONS[name]
+    if isinstance(value, sympy.Basic):
+        return _check_finite(of_symbol(value))
+    try:
+        return of_number(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} has no value at {value:g}") from None
 
 
 class AngleValues(cirq.ParamResolver):
-    """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take
-    microseconds."""
+    """Values of a gate's parameters, by symbol. Cirq's resolver asks sympy, which takes
+    milliseconds where numbers take microseconds."""
 
     def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's
         if not isinstance(value, sympy.Basic):
             return value
         try:
-            return _finite(_compute(value, self.param_dict))
+            return _check_finite(_compute(value, self.param_dict))
         except LookupError:
-            return _substitute(value, self.param_dict)
-
-
-class _Listening(cirq.ParamResolver):
-    """Leaves every expression as it is, and keeps it."""
-
-    def __init__(self) -> None:
-        # Cirq asks no resolver that is empty.
-        super().__init__({"": 0.0})
-        self.heard: list[sympy.Basic] = []
-
-    def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's
-        if isinstance(value, sympy.Basic):
-            self.heard.append(value)
-        return value
-
-
-def function_in(operation: cirq.Operation) -> str | None:
-    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no
-    form for; None where there is none."""
-    listening = _Listening()
-    cirq.resolve_parameters(operation, listening)
-    found = (function for angle in listening.heard for function in angle.atoms(sympy.Function))
-    return next((_NAMES[type(function)] for function in found), None)
+            placed = {symbol: sympy.sympify(one) for symbol, one in self.param_dict.items()}
+            result = _check_finite(value.xreplace(placed))
+            return result if result.free_symbols else _check_finite(complex(result))
 
 
 def _compute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
-    """Raises LookupError where a symbol has no number, or where a function is none of OpenQASM."""
+    """Raises LookupError where a symbol has no number, or where a function is not OpenQASM's."""
     match angle:
-        case sympy.Symbol(name=name):
-            if isinstance(values[name], sympy.Basic):
-                raise LookupError(name)
-            return float(values[name])
+        case sympy.Symbol():
+            if isinstance(values[angle], sympy.Basic):
+                raise LookupError(angle)
+            return float(values[angle])
         case sympy.Add():
             return sum(_compute(part, values) for part in angle.args)
         case sympy.Mul():
             return math.prod(_compute(part, values) for part in angle.args)
         case sympy.Pow():
-            return float(OPERATORS["^"](*(_compute(part, values) for part in angle.args)))
+            return float(operate("^", *(_compute(part, values) for part in angle.args)))
         case sympy.Function():
-            return float(FUNCTIONS[_NAMES[type(angle)]](_compute(angle.args[0], values)))
+            return float(apply_function(_NAMES[type(angle)], _compute(angle.args[0], values)))
     return float(angle)
 
 
-def _substitute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> Angle:
-    placed = {sympy.Symbol(name): sympy.sympify(value) for name, value in values.items()}
-    result = _finite(angle.xreplace(placed))
-    return result if result.free_symbols else _finite(complex(result))
+class AngleReader(TokenReader):
+    """Reads angles."""
+
+    def __init__(self, version: str, tokens: Sequence[QasmToken]) -> None:
+        super().__init__(version, tokens)
+        self._inputs: set[str] = set()
+        #: The parameters of the gate that is being defined; None outside of definitions.
+        self._params: dict[str, sympy.Dummy] | None = None
+        #: Parentheses that are open, and where the first one is.
+        self._depth = self._opened = 0
+
+    def _angle(self, least: int = _SUM) -> Angle:
+        """An angle whose signs bind at least so tightly."""
+        self._check_inside()
+        if self._token.text in ("+", "-"):
+            sign, value = self._next().text, self._angle(_SIGN)
+            found = -value if sign == "-" else value
+        else:
+            found = self._value()
+        while (level := self._level()) >= least:
+            sign = self._next().text
+            # Powers are taken from the right.
+            found = operate(sign, found, self._angle(level if level == _POWER else level + 1))
+        return found
+
+    def _level(self) -> int:
+        text = self._token.text
+        return _POWER if text == POWERS[self._version] else _LEVELS.get(text, 0)
+
+    def _value(self) -> Angle:
+        token = self._token
+        if token.text in PI:
+            self._next()
+            return math.pi
+        if token.kind == "number":
+            self._next()
+            return int(token.text) if token.text.isdecimal() else float(token.text)
+        if self._accept("("):
+            return self._parenthesis()
+        name = self._name()
+        if not self._accept("("):
+            return self._symbol(name)
+        value = self._parenthesis()
+        if name.text not in FUNCTIONS:
+            *most, last = FUNCTIONS
+            raise name.error(f"there is no function '{name.text}': there are {', '.join(most)} and {last}")
+        return apply_function(name.text, value)
+
+    def _parenthesis(self) -> Angle:
+        """What is left of `(...)`."""
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise self._token.error(f"there are more than {MOST_DEPTH} parentheses within each other")
+        value = self._angle()
+        self._expect(")")
+        self._depth -= 1
+        return value
+
+    def _symbol(self, name: QasmToken) -> sympy.Symbol:
+        if self._params and name.text in self._params:
+            return self._params[name.text]
+        if name.text in self._inputs:
+            return sympy.Symbol(name.text)
+        if self._params is not None:
+            raise name.error(
+                f"Undefined parameter '{name.text}': the body of a gate has the gate's own parameters"
+            )
+        raise name.error(
+            f"'{name.text}' has no value; in OpenQASM 3 `input float {name.text};` makes it a parameter"
+        )
+
+    def _check_inside(self) -> None:
+        if self._at - self._opened > MOST_INSIDE:
+            raise self._token.error(f"there are more than {MOST_INSIDE} words and marks within parentheses")

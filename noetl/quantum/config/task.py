@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.quantum.config import shapes
-from noetl.quantum.config.builder_keys import AnyBuilder
-from noetl.quantum.config.shapes import SchemaOf
+from noetl.quantum.config.shapes import AnyBuilder, SchemaOf
 from noetl.tools.kit.declaration import ToolConfig
 
 Action: TypeAlias = Literal[

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator
 
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.config import shapes
-from noetl.quantum.config.builder_keys import AnyBuilder
+from noetl.quantum.config.shapes import AnyBuilder
 from noetl.quantum.config.task import REMOTE, Action, backend_mapping
 
 Provider: TypeAlias = Literal["simulator", "density_matrix", "clifford", "qsim", "ionq", "aqt", "google"]

@@ -14,7 +14,7 @@ from noetl.errors import ToolError
 from noetl.quantum.circuits import canonical, observables
 from noetl.quantum.circuits.compiling import compile_circuit
 from noetl.quantum.circuits.observables import Basis, Observable
-from noetl.quantum.circuits.resolving import resolve
+from noetl.quantum.circuits.params import resolve
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Capabilities, CircuitRun, LoadedCircuit, Point, Samples
 from noetl.quantum.simulation import mitigation, noise, sampling
@@ -48,8 +48,6 @@ class Experiment:
     config: QuantumConfig
     capabilities: Capabilities
     loaded: LoadedCircuit
-    #: The circuit as canonical JSON.
-    text: str
     points: tuple[Point, ...]
     observables: tuple[Observable, ...]
     histogram: bool
@@ -137,7 +135,7 @@ class Experiment:
         """Of what is sent first for a point; None: of what is not compiled, whose symbols stay."""
         first = self._as_asked[0] if point is None else _resolve(self._as_asked[0], point)
         if first.circuit is self.loaded.circuit and not self.compiles and self.mitigation.decoupling is None:
-            return canonical.sha256(self.text)
+            return canonical.sha256(self.loaded.text)
         sent = self._as_sent(first)
         return sent.sha256 or canonical.sha256(canonical.text(sent.circuit))
 

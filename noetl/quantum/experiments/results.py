@@ -1,18 +1,26 @@
-"""What a task yields: its points, and what stands around them."""
+"""Results of tasks: their points, and their provenance (what ran, so that it can be run again)."""
 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import cirq
+import numpy
+from pydantic import ValidationError
+
+from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, plain
-from noetl.quantum.model import Measurement, Point, Samples
+from noetl.quantum.circuits import canonical
+from noetl.quantum.config.task import CIRCUITS, QuantumConfig
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.reading import keep_text
 from noetl.quantum.session import TaskSession
-from noetl.quantum.simulation import sampling
-from noetl.quantum.simulation.means import Mean
+from noetl.quantum.simulation import noise
 from noetl.tools.kit.large import retention_of
 from noetl.tools.kit.references import load_reference
 from noetl.usecases.ports import Results
@@ -23,36 +31,6 @@ _PART: Final = 4
 _PAGE: Final = 1024 * 1024
 #: What one point has, which stands at the top of a result of just one.
 _OF_A_POINT = ("params", "histogram", "mitigated", "expectation", "means", "repetitions")
-
-
-def point_result(
-    point: Point,
-    samples: Samples | None,
-    means: Sequence[Mean],
-    repetitions: int,
-    mitigated: Mapping[str, float] | None = None,
-) -> dict[str, Json]:
-    """One of `points`. `repetitions` is how often the circuit ran for it; 0 where all of it is
-    exact."""
-    found: dict[str, Json] = {
-        "index": point.index,
-        "params": dict(point.params),
-        "histogram": None if samples is None else sampling.histogram(samples),
-        "expectation": [
-            {"observable": one.observable, "mean": one.mean, "stderr": one.stderr} for one in means
-        ],
-        "means": {one.observable: one.mean for one in means},
-        "repetitions": repetitions,
-    }
-    return found if mitigated is None else {**found, "mitigated": dict(mitigated)}
-
-
-def bits(measured: Sequence[Measurement]) -> dict[str, Json]:
-    """How bitstrings are read."""
-    return {
-        "order": "big-endian",
-        "measured": [{"key": one.key, "qubits": list(one.qubits)} for one in measured],
-    }
 
 
 def with_only_point(points: Sequence[JsonMap], result: dict[str, Any]) -> dict[str, Json]:
@@ -110,6 +88,112 @@ def keep_points(points: Sequence[JsonMap], session: TaskSession) -> Json:
     return {"kind": MANIFEST, "count": len(points), "parts": parts}
 
 
-def bare(value: JsonMap) -> JsonMap:
-    """A reference as a checkpoint may hold it: without what only people look at."""
-    return {name: part for name, part in value.items() if name != "preview"}
+#: Keys of a task that say nothing of what runs.
+_NOT_REPEATED: Final = frozenset(
+    {
+        *CIRCUITS,
+        "action",
+        "measure",
+        "seed",
+        "repetitions",
+        "polling",
+        "keep",
+        "job",
+        "of",
+        "resume",
+        "on_difference",
+    }
+)
+#: What has to be the same in two results for their points to belong together.
+IDENTITY: Final = (
+    "resolved_sha256", "sweep_sha256", "noise_sha256", "seed", "repetitions", "provider", "target",
+    "compiler", "observables", "estimator", "mitigation", "split", "precision", "options",
+)  # fmt: skip
+
+
+def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
+    """What is known before anything ran."""
+    config, circuit = experiment.config, experiment.loaded
+    where = session.call.where
+    return {
+        "source": {"form": circuit.form, "sha256": circuit.sha256},
+        "resolved_sha256": canonical.sha256(experiment.loaded.text),
+        "compiled_sha256": None,
+        "sweep_sha256": canonical.sweep_sha256(experiment.points),
+        "seed": experiment.seed,
+        "repetitions": experiment.repetitions,
+        "provider": experiment.capabilities.provider,
+        "target": config.backend.target,
+        "calibration": None,
+        "compiler": {"gateset": experiment.gateset, "options": config.compile or {}},
+        "noise_sha256": noise_sha256(config.noise),
+        "observables": config.observables,
+        "estimator": ("exact" if experiment.exact else "sampled") if experiment.observables else None,
+        "mitigation": config.mitigation,
+        "split": config.split.max_per_job if config.split else None,
+        "precision": config.backend.precision,
+        "options": dict(config.backend.options),
+        "versions": {
+            "cirq": cirq.__version__,
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+            "noetl": __version__,
+            **experiment.capabilities.versions,
+        },
+        "execution_id": where.execution_id,
+        "run_id": where.run_id,
+        "step": where.step,
+        "iteration": where.iteration,
+        "event": where.event or None,
+        "task": repeatable(session, experiment),
+    }
+
+
+def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:
+    """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical
+    JSON of Cirq, by reference where it is long; `config` are the keys that it needs besides.
+    Passwords are never among them."""
+    circuit = keep_text(session, experiment.loaded.text)
+    return {"name": session.call.task, "circuit": circuit, "config": _config(experiment)}
+
+
+def _config(experiment: Experiment) -> dict[str, Json]:
+    dumped = experiment.config.model_dump(mode="json", exclude_defaults=True)
+    config: dict[str, Any] = {key: value for key, value in dumped.items() if key not in _NOT_REPEATED}
+    if isinstance(config.get("backend", {}).get("auth"), Mapping):
+        del config["backend"]["auth"]
+    config["action"] = "run" if experiment.histogram else "expect"
+    config["seed"] = experiment.seed
+    if experiment.repetitions:
+        config["repetitions"] = experiment.repetitions
+    if experiment.observables:
+        config["estimator"] = "exact" if experiment.exact else "sampled"
+    return config
+
+
+def repeat_config(task: JsonMap, place: str) -> QuantumConfig:
+    """The configuration of a task that `repeatable` wrote; its circuit has to be opened. Raises
+    ToolError."""
+    try:
+        return QuantumConfig.model_validate({**task["config"], "cirq_json": task["circuit"]})
+    except (KeyError, TypeError, ValidationError) as error:
+        raise ToolError(
+            "client_error",
+            f"`{place}` does not say what is to be run: it is no result of a quantum task, or of "
+            "a newer NoETL.",
+            type="NotAResult",
+        ) from error
+
+
+def open_task(task: Json, session: TaskSession, place: str) -> JsonMap:
+    """What `repeatable` wrote, with its circuit opened. Raises ToolError."""
+    results = session.services.results
+    found = load_reference(task, results, f"`{place}`")
+    if not isinstance(found, Mapping):
+        found = {}
+    return {**found, "circuit": load_reference(found.get("circuit"), results, f"`{place}.circuit`")}
+
+
+def noise_sha256(spec: Json) -> str | None:
+    """The hash of a noise model as it was understood; None where there is none."""
+    return None if spec is None else canonical.sha256(json.dumps(noise.parse(spec).canonical, sort_keys=True))

@@ -11,14 +11,19 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import Parts
 from noetl.quantum.experiments.limits import PointCost, point_budget
-from noetl.quantum.experiments.provenance import IDENTITY, differences, provenance
-from noetl.quantum.experiments.results import bits, earlier, keep_points, with_only_point
+from noetl.quantum.experiments.results import (
+    IDENTITY,
+    earlier,
+    keep_points,
+    provenance,
+    with_only_point,
+)
 from noetl.quantum.experiments.sweep import Sweep, SweepPoints
 from noetl.quantum.session import TaskSession, now
 
@@ -31,7 +36,7 @@ class EarlierPoints:
     tables: Parts = field(default_factory=dict)
 
 
-def on_simulator(session: TaskSession, experiment: Experiment, backend: LocalBackend) -> Outcome | Later:
+def on_simulator(session: TaskSession, experiment: Experiment, backend: Simulator) -> Outcome | Later:
     """Runs a sweep, or goes on with it. Raises ToolError."""
     story = provenance(session, experiment)
     before = before_of(session, story)
@@ -61,7 +66,7 @@ def before_of(session: TaskSession, story: JsonMap) -> EarlierPoints:
     if given is None:
         return EarlierPoints()
     found = earlier(given, session.services.results, "resume")
-    if differs := differences(found["provenance"], story):
+    if differs := [name for name in IDENTITY if found["provenance"].get(name) != story.get(name)]:
         raise ToolError(
             "client_error",
             f"`resume` is the result of another experiment: {', '.join(differs)} differ from "
@@ -94,7 +99,10 @@ def report(
         points,
         {
             "points": keep_points(points, session),
-            "bits": bits(measurements),
+            "bits": {
+                "order": "big-endian",
+                "measured": [{"key": one.key, "qubits": list(one.qubits)} for one in measurements],
+            },
             "seed": experiment.seed,
             "complete": complete,
             "next": None if complete else len(points),

@@ -1,23 +1,26 @@
-"""A sweep on a simulator: point after point, resumable, in the worker."""
+"""Runs a sweep on a simulator of the worker, point after point, and resumes it."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.ports import LocalBackend
-from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.backends.local import Simulator
+from noetl.quantum.experiments.experiment import CircuitVariant, Experiment
 from noetl.quantum.experiments.kept import KeptTables, Parts
 from noetl.quantum.experiments.limits import PointBudget
-from noetl.quantum.experiments.point import PointRun
-from noetl.quantum.experiments.results import bare
+from noetl.quantum.experiments.reading import without_preview
+from noetl.quantum.model import CircuitRun, Point, Samples
 from noetl.quantum.session import TaskSession, now
+from noetl.quantum.simulation import mitigation, sampling
+from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 from noetl.quantum.simulation.mitigation import ConfusionMatrices
 from noetl.tools.kit.large import retention_of
 from noetl.tools.kit.references import load_reference
@@ -92,7 +95,7 @@ class Sweep:
 
     session: TaskSession
     experiment: Experiment
-    backend: LocalBackend
+    backend: Simulator
     first: int
     room: PointBudget
     tables: Parts = field(default_factory=dict)
@@ -105,7 +108,8 @@ class Sweep:
         end = self.first + self.room.points
         fresh: list[dict[str, Any]] = []
         shots, stopped = before.shots, None
-        readout = self._readout()
+        calibrated = [self.backend.sample(order) for order in experiment.calibrations()]
+        readout = experiment.readout(calibrated)
         with KeptTables(session, before.tables) as keeper:
             for number in range(before.next, end):
                 if fresh and self._is_time(before):
@@ -113,7 +117,7 @@ class Sweep:
                     return Later(0.0, progress.checkpoint(end, identity))
                 left = self._left(shots)
                 if left is not None and left < experiment.shots:
-                    stopped = self._out_of_shots()
+                    stopped = {"limit": "max_shots", "at": experiment.config.limits.max_shots, "of": None}
                     break
                 point = PointRun(
                     session, experiment, self.backend, keeper, readout, experiment.points[number]
@@ -121,7 +125,10 @@ class Sweep:
                 fresh.append(found := point.run(left))
                 shots += found["repetitions"]
             tables = keeper.tables()
-        points = [*self._load(before), *fresh]
+        pages = [
+            plain(load_reference(page, session.services.results, "The checkpoint")) for page in before.points
+        ]
+        points = [*itertools.chain(*pages), *fresh]
         return SweepPoints(
             points,
             tables,
@@ -131,10 +138,6 @@ class Sweep:
             before.started_at,
             before.spent_s + self._spent,
         )
-
-    def _readout(self) -> ConfusionMatrices | None:
-        orders = self.experiment.calibrations()
-        return self.experiment.readout([self.backend.sample(order) for order in orders])
 
     @property
     def _spent(self) -> float:
@@ -156,17 +159,9 @@ class Sweep:
             shots,
             before.spent_s + self._spent,
             before.started_at,
-            (*before.points, bare(page)),
-            {name: [bare(part) for part in parts] for name, parts in keeper.parts().items()},
+            (*before.points, without_preview(page)),
+            {name: [without_preview(part) for part in parts] for name, parts in keeper.parts().items()},
         )
-
-    def _load(self, before: SweepProgress) -> list[dict[str, Any]]:
-        results = self.session.services.results
-        return [
-            point
-            for page in before.points
-            for point in plain(load_reference(page, results, "The checkpoint"))
-        ]
 
     def _left(self, shots: int) -> int | None:
         """Repetitions that may still run; None where there is no bound but `room`'s."""
@@ -175,6 +170,114 @@ class Sweep:
             return None
         return most - shots
 
-    def _out_of_shots(self) -> JsonMap:
-        limits = self.experiment.config.limits
-        return {"limit": "max_shots", "at": limits.max_shots, "of": None}
+
+def point_result(
+    point: Point,
+    samples: Samples | None,
+    means: Sequence[Mean],
+    repetitions: int,
+    mitigated: Mapping[str, float] | None = None,
+) -> dict[str, Json]:
+    """One of `points`. `repetitions` is how often the circuit ran for it; 0 where all of it is
+    exact."""
+    found: dict[str, Json] = {
+        "index": point.index,
+        "params": dict(point.params),
+        "histogram": None if samples is None else sampling.histogram(samples),
+        "expectation": [
+            {"observable": one.observable, "mean": one.mean, "stderr": one.stderr} for one in means
+        ],
+        "means": {one.observable: one.mean for one in means},
+        "repetitions": repetitions,
+    }
+    return found if mitigated is None else {**found, "mitigated": dict(mitigated)}
+
+
+def means_of(
+    experiment: Experiment, sampled: Mapping[int, Samples], readout: ConfusionMatrices | None
+) -> list[Mean]:
+    """Expectation values from samples, by number of setting."""
+    if not experiment.sampled:
+        return []
+    by_basis = [(basis, sampled[number]) for number, basis in enumerate(experiment.bases, 1)]
+    return from_samples(experiment.observables, by_basis, readout)
+
+
+def assemble(
+    point: Point,
+    settings: Sequence[CircuitVariant],
+    sampled: Mapping[int, Samples],
+    means: Sequence[Mean],
+    readout: ConfusionMatrices | None,
+) -> dict[str, Any]:
+    """The result of a point whose samples, by number of setting, are all there."""
+    own = sampled.get(0)
+    clean = None if own is None or readout is None else mitigation.mitigate(own, readout)
+    found = point_result(point, own, means, sum(one.repetitions for one in sampled.values()), clean)
+    return {**found, "compiled_sha256": settings[0].sha256} if settings[0].sha256 else found
+
+
+@dataclass(slots=True)
+class PointRun:
+    """Runs one point on a simulator. Between two circuits it looks whether the call is to end."""
+
+    session: TaskSession
+    experiment: Experiment
+    backend: Simulator
+    keeper: KeptTables
+    readout: ConfusionMatrices | None
+    point: Point
+    _parts: dict[int, list[Samples]] = field(default_factory=dict)
+
+    def run(self, left: int | None) -> dict[str, Any]:
+        """The point's result; with `target_stderr` at most `left` repetitions run for it. Raises
+        ToolError."""
+        settings = self.experiment.at(self.point)
+        for setting in settings:
+            self._sample(setting.number, self.experiment.orders(self.point, setting))
+        means = self._exact(settings[0]) if self.experiment.exact else self._sample_means(settings, left)
+        if self.experiment.keeps_state:
+            self.session.check()
+            self.keeper.state(self.point.index, self.backend.state(settings[0].circuit, settings[0].qubits))
+        return assemble(self.point, settings, self._merge(), means, self.readout)
+
+    def _sample(self, setting: int, orders: Sequence[CircuitRun]) -> None:
+        for order in orders:
+            self.session.check()
+            samples = self.backend.sample(order)
+            self.keeper.samples(self.point.index, order.name, samples)
+            # What is counted is enough from here on, however many repetitions there are.
+            self._parts.setdefault(setting, []).append(replace(samples, bits=None))
+
+    def _merge(self) -> dict[int, Samples]:
+        return {setting: sampling.merge(parts) for setting, parts in self._parts.items()}
+
+    def _exact(self, own: CircuitVariant) -> list[Mean]:
+        self.session.check()
+        observables = self.experiment.observables
+        values = self.backend.expect(own.circuit, observables, own.qubits)
+        return [Mean(one.name, value, 0.0) for one, value in zip(observables, values, strict=True)]
+
+    def _sample_means(self, settings: Sequence[CircuitVariant], left: int | None) -> list[Mean]:
+        means = means_of(self.experiment, self._merge(), self.readout)
+        target = self.experiment.config.target_stderr
+        while target is not None and (more := self._more(means, target, left)) > 0:
+            for setting in settings:
+                if setting.number:
+                    parts = len(self._parts[setting.number])
+                    self._sample(setting.number, self.experiment.more(self.point, setting, parts, more))
+            means = means_of(self.experiment, self._merge(), self.readout)
+        return means
+
+    def _more(self, means: Sequence[Mean], target: float, left: int | None) -> int:
+        """How many repetitions of each basis run next: those that are missing, as far as they
+        may."""
+        bases = len(self.experiment.bases)
+        if not bases:
+            return 0
+        merged = self._merge()
+        wanted = more_repetitions(means, merged[1].repetitions, target)
+        if left is None:
+            return wanted
+        spent = sum(samples.repetitions for samples in merged.values())
+        return min(wanted, (left - spent) // bases)

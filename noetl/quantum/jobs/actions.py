@@ -6,24 +6,22 @@ what `submit` holds."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import choose_backend
-from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
-from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.backends.local import Simulator
 from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budget
-from noetl.quantum.experiments.planning import plan
-from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
+from noetl.quantum.experiments.planning import choose_backend, plan
+from noetl.quantum.experiments.results import open_task, provenance, repeat_config
 from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.jobs.elsewhere import (
     cached_orders,
     context,
@@ -33,26 +31,18 @@ from noetl.quantum.jobs.elsewhere import (
     sendable,
     status_of,
 )
+from noetl.quantum.jobs.job_pass import JobContext, JobResults
 from noetl.quantum.jobs.ledger import short
 from noetl.quantum.model import JobState, JobStatus
 from noetl.quantum.session import TaskSession, now
 from noetl.tools.kit.references import load_reference
 
 
-@dataclass(frozen=True, slots=True)
-class JobReference:
-    """What `submit` yielded as `job`: the task that it is of, how many of its points were sent, and
-    its jobs by order."""
+class JobReference(BaseModel):
+    """What `submit` yielded as `job`, as far as it is read: the task that it is of, how many of its
+    points were sent, and its jobs by order."""
 
-    task: JsonMap
-    points: int
-    stopped: JsonMap | None
-    states: Mapping[str, JobState]
-    as_json: JsonMap
-
-
-class _Told(BaseModel):
-    """What of a reference is read; who wrote it by hand hears what is wrong with it."""
+    model_config = ConfigDict(extra="allow")
 
     task: dict[str, Any]
     points: NonNegativeInt
@@ -62,15 +52,20 @@ class _Told(BaseModel):
 
 def submit(session: TaskSession) -> Outcome | Later:
     """Sends what a run would send, and waits for none of it. Raises ToolError."""
-    backend = choose_backend(session)
-    experiment = plan(session, backend.capabilities())
+    experiment, backend = plan(session)
     story = provenance(session, experiment)
-    if isinstance(backend, LocalBackend):
+    if isinstance(backend, Simulator):
         allowed = point_budget(
             session.config.limits,
             PointCost(len(experiment.points), experiment.shots, experiment.calibration_shots),
         )
-        return _submit(story, allowed, _hold(experiment, story), {})
+        held = {
+            "provider": experiment.capabilities.provider,
+            "target": None,
+            "id": f"local-{identity(story)[:32]}",
+            "submitted_at": now(),
+        }
+        return _submit(story, allowed, held, {})
     sent = sendable(session, experiment, backend, 0)
     if isinstance(sent, Later):
         return sent
@@ -79,15 +74,6 @@ def submit(session: TaskSession) -> Outcome | Later:
     if isinstance(came, Later):
         return note_decisions(came, sent)
     return _submit(story, sent, job_of(experiment, came.jobs), came.jobs)
-
-
-def _hold(experiment: Experiment, story: JsonMap) -> JsonMap:
-    return {
-        "provider": experiment.capabilities.provider,
-        "target": None,
-        "id": f"local-{identity(story)[:32]}",
-        "submitted_at": now(),
-    }
 
 
 def _submit(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
@@ -115,44 +101,46 @@ def cancel(session: TaskSession) -> Outcome | Later:
 
 def _look_after(
     session: TaskSession,
-    call: Callable[[jobs.JobContext, Mapping[str, JobState]], Later | jobs.JobResults],
+    call: Callable[[JobContext, Mapping[str, JobState]], Later | JobResults],
     locally: JobStatus,
 ) -> Outcome | Later:
     """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally`
     says."""
     reference = _reference(session)
-    inner, backend = _there(session, reference)
-    if isinstance(backend, LocalBackend):
-        return succeeded(_standing(reference, locally, reference.states))
-    came = call(context(inner, backend), reference.states)
+    inner = _submitted_session(session, reference)
+    backend = choose_backend(inner)
+    if isinstance(backend, Simulator):
+        return succeeded(_standing(reference, locally, reference.jobs))
+    came = call(context(inner, backend), reference.jobs)
     if isinstance(came, Later):
         return note_decisions(came, PointBudget(reference.points, reference.stopped))
     return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
 
 
 def _standing(reference: JobReference, status: str, states: Mapping[str, JobState]) -> JsonMap:
-    told = {name: short(state) for name, state in states.items()}
-    return {"status": status, "ready": status == "done", "job": {**reference.as_json, "jobs": told}}
+    shown = {name: short(state) for name, state in states.items()}
+    job = {**reference.model_dump(exclude={"jobs"}), "jobs": shown}
+    return {"status": status, "ready": status == "done", "job": job}
 
 
 def fetch(session: TaskSession) -> Outcome | Later:
     """What the jobs measured, as of a run; waits for them. Raises ToolError."""
     reference = _reference(session)
-    inner, backend = _there(session, reference)
-    experiment = plan(inner, backend.capabilities())
-    if isinstance(backend, LocalBackend):
+    inner = _submitted_session(session, reference)
+    experiment, backend = plan(inner)
+    if isinstance(backend, Simulator):
         return on_simulator(inner, experiment, backend)
     story = provenance(inner, experiment)
     orders = cached_orders(inner, story, experiment, 0, reference.points)
-    came = jobs.fetch(context(inner, backend), orders, reference.states)
+    came = jobs.fetch(context(inner, backend), orders, reference.jobs)
     sent = PointBudget(reference.points, reference.stopped)
     if isinstance(came, Later):
         return note_decisions(came, sent)
     return finish(inner, experiment, came, EarlierPoints(), sent, story)
 
 
-def _there(session: TaskSession, reference: JobReference) -> tuple[TaskSession, LocalBackend | RemoteBackend]:
-    """The task that was submitted, on its machine, with the credential and the pace of this one."""
+def _submitted_session(session: TaskSession, reference: JobReference) -> TaskSession:
+    """The task that was submitted, with the credential and the pace of this one."""
     task = open_task(reference.task, session, "job.task")
     config = repeat_config(task, "job.task")
     given = session.config.backend
@@ -160,8 +148,7 @@ def _there(session: TaskSession, reference: JobReference) -> tuple[TaskSession, 
     if given.auth is not None:
         backend = backend.model_copy(update={"auth": given.auth})
     update = {"backend": backend, "polling": session.config.polling, "keep": session.config.keep}
-    inner = replace(session, config=config.model_copy(update=update))
-    return inner, choose_backend(inner)
+    return replace(session, config=config.model_copy(update=update))
 
 
 def _reference(session: TaskSession) -> JobReference:
@@ -169,7 +156,7 @@ def _reference(session: TaskSession) -> JobReference:
     if isinstance(found, Mapping) and isinstance(found.get("job"), Mapping):
         found = plain(load_reference(found["job"], session.services.results, "`job.job`"))
     try:
-        told = _Told.model_validate(found)
+        return JobReference.model_validate(found)
     except ValidationError as error:
         raise ToolError(
             "client_error",
@@ -177,4 +164,3 @@ def _reference(session: TaskSession) -> JobReference:
             'as in `job: "{{ step }}"`.',
             type="NotAJob",
         ) from error
-    return JobReference(told.task, told.points, told.stopped, told.jobs, found)

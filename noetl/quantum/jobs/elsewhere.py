@@ -17,11 +17,12 @@ from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import KeptTables
 from noetl.quantum.experiments.limits import PointBudget, PointCost, check_estimate, point_budget
-from noetl.quantum.experiments.point import assemble, means_of
-from noetl.quantum.experiments.provenance import provenance
-from noetl.quantum.experiments.recent import RecentCache
+from noetl.quantum.experiments.reading import RecentCache
+from noetl.quantum.experiments.results import provenance
 from noetl.quantum.experiments.running import EarlierPoints, before_of, identity, report
-from noetl.quantum.jobs import run as jobs
+from noetl.quantum.experiments.sweep import assemble, means_of
+from noetl.quantum.jobs import machine as jobs
+from noetl.quantum.jobs.job_pass import JobContext, JobResults
 from noetl.quantum.model import CircuitRun, Estimate, JobState
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
@@ -58,12 +59,12 @@ def orders_of(experiment: Experiment, first: int, points: int) -> list[CircuitRu
     ]
 
 
-def context(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
+def context(session: TaskSession, backend: RemoteBackend) -> JobContext:
     """What jobs are made with; what `note_decisions` put around their checkpoint is taken off
     it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
-    return jobs.JobContext(
+    return JobContext(
         backend, call, session.config.polling, session.held.send_tokens, session.check_cancelled
     )
 
@@ -132,7 +133,7 @@ def note_decisions(later: Later, allowed: PointBudget) -> Later:
 def finish(
     session: TaskSession,
     experiment: Experiment,
-    done: jobs.JobResults,
+    done: JobResults,
     before: EarlierPoints,
     allowed: PointBudget,
     story: dict[str, Any],
@@ -156,7 +157,8 @@ def finish(
             points.append(assemble(point, settings, sampled, means, readout))
         tables = keeper.tables()
     job = job_of(experiment, done.jobs)
-    story = {**story, "calibration": _calibration(done.jobs)}
+    calibrations = (dict(one.calibration) for one in done.jobs.values() if one.calibration)
+    story = {**story, "calibration": next(calibrations, None)}
     result = {**report(session, experiment, points, allowed.stopped, job, story), **tables}
     note = (
         f"{experiment.capabilities.provider} tells only how often each bitstring came: `samples` are "
@@ -189,10 +191,6 @@ def job_of(experiment: Experiment, states: Mapping[str, JobState]) -> dict[str, 
 def _sum(values: Sequence[float | None]) -> float | None:
     told = [value for value in values if value is not None]
     return sum(told) if told else None
-
-
-def _calibration(states: Mapping[str, JobState]) -> JsonMap | None:
-    return next((dict(one.calibration) for one in states.values() if one.calibration), None)
 
 
 def status_of(states: Mapping[str, JobState]) -> str:

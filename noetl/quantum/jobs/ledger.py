@@ -7,21 +7,20 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import cirq
 import numpy
+from pydantic import TypeAdapter
 
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.readout import readout
+from noetl.quantum.circuits.measurements import readout
 from noetl.quantum.model import CircuitRun, JobState, Samples
 
 #: Of a job that has not ended.
 LIVE: Final = frozenset({"queued", "running"})
 #: Of a job that counts no more.
 DEAD: Final = frozenset({"failed", "cancelled"})
-#: Fields of a ledger that are lists in JSON.
-_TUPLES: Final = ("sending", "doubted", "surplus", "resent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +63,19 @@ class JobLedger:
 
     def as_json(self) -> JsonMap:
         """Without what is as it is by default, so that it is short in the log."""
-        said = {name: getattr(self, name) for name in self.__slots__}
-        said["jobs"] = {name: short(job) for name, job in self.jobs.items()}
-        said |= {name: list(said[name]) for name in _TUPLES}
-        needed = {"orders", "attempt", "since", "changed_at"}
-        return {"phase": self._phase} | {k: v for k, v in said.items() if k in needed or v}
+        phase = "submit" if self.sending or self.doubted or not self.jobs else "wait"
+        said = {"phase": phase, **_LEDGERS.dump_python(self, mode="json", exclude_defaults=True)}
+        return {**said, "jobs": {name: short(job) for name, job in self.jobs.items()}} if self.jobs else said
 
-    @property
-    def _phase(self) -> str:
-        return "submit" if self.sending or self.doubted or not self.jobs else "wait"
+
+_LEDGERS: Final = TypeAdapter(JobLedger)
 
 
 def read_ledger(checkpoint: Json) -> JobLedger | None:
     """What `as_json` wrote; None where there is nothing yet."""
     if not isinstance(checkpoint, Mapping):
         return None
-    said: dict[str, Any] = {name: value for name, value in checkpoint.items() if name != "phase"}
-    said["jobs"] = {name: JobState(**job) for name, job in said.get("jobs", {}).items()}
-    said |= {name: tuple(said.get(name, ())) for name in _TUPLES}
-    return JobLedger(**said)
+    return _LEDGERS.validate_python({name: value for name, value in checkpoint.items() if name != "phase"})
 
 
 def short(job: JobState) -> JsonMap:

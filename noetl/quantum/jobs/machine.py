@@ -1,9 +1,8 @@
 """The jobs of a task, from one call to the next.
 
 Nothing is sent before the log holds the intent, nothing is waited for before it holds the job's id,
-and what may have been sent without our hearing of it is looked for before it is sent again
-(`sending`). Then jobs are looked after (`tending`), and what they measured is fetched
-(`collecting`)."""
+and what may have been sent without our hearing of it is looked for before it is sent again. See
+`docs/decisions/0032-jobs-are-sent-by-ticket.md`."""
 
 from __future__ import annotations
 
@@ -16,10 +15,8 @@ from typing import Final
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
-from noetl.quantum.jobs import collecting, sending, tending
 from noetl.quantum.jobs import errors as job_errors
-from noetl.quantum.jobs.collecting import JobResults
-from noetl.quantum.jobs.job_pass import Goal, JobContext, JobPass
+from noetl.quantum.jobs.job_pass import Goal, JobContext, JobPass, JobResults
 from noetl.quantum.jobs.ledger import DEAD, LIVE, JobLedger, hash_of, read_ledger
 from noetl.quantum.model import CircuitRun, JobState
 
@@ -102,28 +99,28 @@ class JobMachine:
     def _step(self) -> Later | JobResults:
         job_pass = self._pass
         if job_pass.ledger.sending:
-            sending.send(job_pass)
-        if job_pass.ledger.doubted and (wait := sending.search(job_pass)) > 0.0:
+            job_pass.send()
+        if job_pass.ledger.doubted and (wait := job_pass.search()) > 0.0:
             return self._later(wait)
-        tending.drop(job_pass)
+        job_pass.drop()
         if job_pass.missing:
             return self._announce()
         self._look_after()
-        wait = sending.settle(job_pass)
-        tending.drop(job_pass)
+        wait = job_pass.settle()
+        job_pass.drop()
         job_pass.note(troubled_at="")
         is_over = self._is_done and wait == 0.0 and not job_pass.ledger.surplus
-        return collecting.done(job_pass) if is_over else self._later(self._pause(wait))
+        return job_pass.results() if is_over else self._later(self._pause(wait))
 
     def _look_after(self) -> None:
         job_pass = self._pass
         if job_pass.goal == "cancelled":
-            tending.cancel(job_pass)
+            job_pass.cancel()
         elif job_pass.goal != "submitted":
             # What has ended comes first: with many jobs there may be no time left behind the look.
-            collecting.fetch(job_pass)
-            tending.look(job_pass)
-            collecting.fetch(job_pass)
+            job_pass.fetch()
+            job_pass.look()
+            job_pass.fetch()
 
     @property
     def _is_done(self) -> bool:
@@ -137,7 +134,7 @@ class JobMachine:
                 return all(name in job_pass.ledger.samples for name in job_pass.orders)
 
     def _announce(self) -> Later:
-        sending.announce(self._pass)
+        self._pass.announce()
         return self._later(0.0)
 
     # --- time ------------------------------------------------------------------------------------
@@ -145,7 +142,7 @@ class JobMachine:
     def _pause(self, wait: float) -> float:
         """Seconds until the next call; `wait` is what a last look asks for."""
         job_pass = self._pass
-        if collecting.jobs_to_fetch(job_pass):
+        if job_pass.jobs_to_fetch():
             return 0.0
         if self._is_done:
             return wait
@@ -191,7 +188,7 @@ class JobMachine:
         return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, job_pass.next_pause(since, _TROUBLE_S))
 
     def _leave(self, recorded: JobLedger | None) -> Later:
-        """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there
+        """Fails, once the jobs are cancelled that will not be fetched, and the log knows what there
         is to know."""
         job_pass = self._pass
         again, why = self._withdraw() if job_pass.ledger.leaving_at else (0.0, None)
@@ -203,8 +200,8 @@ class JobMachine:
         raise job_errors.with_fate(error, live, why)
 
     def _abandon(self) -> Later:
-        """Cancels the jobs of a task that nobody waits for any more. Raises ToolError: `cancelled`
-        once none is left."""
+        """Cancels the jobs of a task whose result is not waited for any more. Raises ToolError:
+        `cancelled` once none is left."""
         job_pass = self._pass
         if not job_pass.owns:
             raise job_errors.task_abandoned()
@@ -231,7 +228,7 @@ class JobMachine:
         all), and why not all were cancelled."""
         again, why = _AGAIN_S, None
         try:
-            if tending.withdraw(self._pass):
+            if self._pass.withdraw():
                 return 0.0, None
         except ToolError as error:
             if error.kind == "cancelled":
@@ -247,3 +244,32 @@ class JobMachine:
         left = _WITHDRAWAL_S - self._pass.age(self._pass.ledger.leaving_at)
         given = self._context.call.deadline_s
         return min(left, math.inf if given is None else given - 1.0)
+
+
+def run(context: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
+    """One call of a task that submits, waits and fetches. Raises ToolError, as all of these do."""
+    return JobMachine(context, orders, "fetched").advance()
+
+
+def submit(context: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
+    """One call of a task that leaves its jobs behind: `jobs` of what it is done with is what the
+    others take."""
+    return JobMachine(context, orders, "submitted").advance()
+
+
+def poll(context: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
+    """One call of a task that waits for the jobs of another one, however they end."""
+    return JobMachine(context, (), "ended", jobs).advance()
+
+
+def fetch(
+    context: JobContext, orders: Sequence[CircuitRun], jobs: Mapping[str, JobState]
+) -> Later | JobResults:
+    """One call of a task that waits for the jobs of another one, and fetches what they measured."""
+    return JobMachine(context, orders, "fetched", jobs).advance()
+
+
+def cancel(context: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
+    """One call of a task that cancels the jobs of another one. Those that ended stay as they
+    are."""
+    return JobMachine(context, (), "cancelled", jobs).advance()

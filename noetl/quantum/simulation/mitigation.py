@@ -105,28 +105,24 @@ def _schema(value: Json) -> str | None:
 def _readout(value: Json) -> ConfusionMatrices | Calibrate:
     keys = set(value) if isinstance(value, Mapping) else set()
     if keys == {"calibrate"}:
-        return Calibrate(_repetitions(value["calibrate"]))
+        repetitions = value["calibrate"]
+        if not is_count(repetitions):
+            raise _wrong(
+                "readout.calibrate", f"is a number of repetitions, from 1 on, not {show(repetitions)}."
+            )
+        return Calibrate(repetitions)
     if keys == {"matrix"}:
-        return _read_matrices(value["matrix"])
+        matrix = value["matrix"]
+        if not isinstance(matrix, Mapping) or not matrix:
+            return ConfusionMatrices(_matrix(matrix, "readout.matrix"))
+        by_qubit = {qubit: _matrix(one, f"readout.matrix.{qubit}") for qubit, one in matrix.items()}
+        return ConfusionMatrices(by_qubit=by_qubit)
     if keys and keys <= {"p01", "p10"}:
         p01, p10 = (_probability(f"readout.{key}", value.get(key, 0)) for key in ("p01", "p10"))
         return ConfusionMatrices(_check(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
     raise _wrong(
         "readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {show(value)}."
     )
-
-
-def _repetitions(value: Json) -> int:
-    if not is_count(value):
-        raise _wrong("readout.calibrate", f"is a number of repetitions, from 1 on, not {show(value)}.")
-    return value
-
-
-def _read_matrices(value: Json) -> ConfusionMatrices:
-    if isinstance(value, Mapping) and value:
-        by_qubit = {qubit: _matrix(one, f"readout.matrix.{qubit}") for qubit, one in value.items()}
-        return ConfusionMatrices(by_qubit=by_qubit)
-    return ConfusionMatrices(_matrix(value, "readout.matrix"))
 
 
 def _matrix(value: Json, place: str) -> Matrix:

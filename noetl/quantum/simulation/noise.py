@@ -59,18 +59,15 @@ class NoiseChannel:
         if self.width == 1:
             yield from (self.gate(1).on(qubit) for qubit in qubits)
         elif self.width == 0:
-            self._refuse_large(op)
+            if len(qubits) > _MOST_QUBITS:
+                raise _wrong(
+                    self.name,
+                    f"the gate {op} has {len(qubits)} qubits, and at most {_MOST_QUBITS} are "
+                    "depolarized together; name a gateset under `compile`.",
+                )
             yield self.gate(len(qubits)).on(*qubits)
         elif self.width == len(qubits):
             yield self.gate(self.width).on(*qubits)
-
-    def _refuse_large(self, op: cirq.Operation) -> None:
-        if len(op.qubits) > _MOST_QUBITS:
-            raise _wrong(
-                self.name,
-                f"the gate {op} has {len(op.qubits)} qubits, and at most {_MOST_QUBITS} are "
-                "depolarized together; name a gateset under `compile`.",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,11 @@ def add_noise(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
         moments.append(cirq.Moment(ops))
         gates = [op for op in moment if _is_gate(op)]
         for channel in noise.channels:
-            behind = [one for op in gates for one in _behind(channel, op)]
+            behind = [
+                one.with_classical_controls(*op.classical_controls) if op.classical_controls else one
+                for op in gates
+                for one in channel.behind(op)
+            ]
             moments += [cirq.Moment(behind)] if behind else []
     return cirq.Circuit(moments)
 
@@ -101,12 +102,6 @@ def add_noise(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
 def _is_gate(op: cirq.Operation) -> bool:
     bare = op.without_classical_controls()
     return not cirq.is_measurement(bare) and (cirq.is_parameterized(bare) or cirq.has_unitary(bare))
-
-
-def _behind(channel: NoiseChannel, op: cirq.Operation) -> Iterator[cirq.Operation]:
-    controls = tuple(op.classical_controls)
-    for one in channel.behind(op):
-        yield one.with_classical_controls(*controls) if controls else one
 
 
 def _misread(op: cirq.Operation, readout: tuple[float, float]) -> cirq.Operation:

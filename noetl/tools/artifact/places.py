@@ -1,11 +1,16 @@
-"""Where tools read and write files: below roots on this machine, and in stores that fsspec knows.
+"""Where artifacts are kept, below roots on this machine and in stores that fsspec knows, and their
+content as bytes.
 
-A name never leads out of its root, whatever it is spelled like and whatever links lie below.
-"""
+A name never leads out of its root, whatever it is spelled like and whatever links lie below."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import json
+import mimetypes
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +28,8 @@ from noetl.tools.kit.http.addresses import AddressGuard, check_host
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its
-#: own, with its guard.
+#: Schemes of object stores → the package that brings the driver. Not http: that is another
+#: tool, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
 
@@ -69,7 +74,7 @@ class ArtifactObject:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
-        """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
+        """Replaces it by a local file, as a whole. Raises ToolError."""
         with _explain_errors(self.uri):
             if self.is_local:
                 with replace_file(Path(self.path)) as draft:
@@ -181,3 +186,66 @@ def _explain_errors(uri: str) -> Iterator[None]:
 
 def _why(error: Any) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")
+
+
+JSON: Final = "application/json"
+#: Python's own, without the files of the system.
+_TYPES: Final = mimetypes.MimeTypes()
+_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
+_TYPES.add_type("application/x-ndjson", ".ndjson")
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
+
+
+def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
+    """Bytes and content type. Raises ToolError where `data` is not in that encoding."""
+    if encoding is not None:
+        try:
+            return base64.b64decode(data, validate=True), "application/octet-stream"
+        except ValueError as error:
+            raise ToolError("client_error", f"`data` is not base64: {error}.") from error
+    if isinstance(data, str):
+        return data.encode("utf-8", "replace"), "text/plain"
+    return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), JSON
+
+
+def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
+    """`{data, content_type}`, and `encoding` where it is not text. Raises ToolError where the bytes
+    are not of that type."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        if path:
+            raise ToolError("client_error", "`path` needs a value; this artifact is no text.") from None
+        found = content_type or "application/octet-stream"
+        return {"data": base64.b64encode(content).decode(), "content_type": found, "encoding": "base64"}
+    if path or content_type.partition(";")[0] == JSON or content_type.endswith("+json"):
+        try:
+            return {"data": part(json.loads(text), path), "content_type": content_type or JSON}
+        except (ValueError, RecursionError) as error:
+            raise ToolError("client_error", f"The artifact is not JSON: {error}.", type="NotJson") from error
+    return {"data": text, "content_type": content_type or "text/plain"}
+
+
+def part(value: Json, path: str | None) -> Json:
+    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without
+    a path."""
+    for name in path.split(".") if path else ():
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and _INDEX.fullmatch(name) and -len(value) <= int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def guess_type(name: str) -> str | None:
+    """The content type that the end of a name stands for: on every machine the same."""
+    found, packed = _TYPES.guess_type(name)
+    return found if packed is None else "application/octet-stream"
+
+
+def measure(path: Path) -> dict[str, Json]:
+    """`{bytes, sha256}` of a file."""
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

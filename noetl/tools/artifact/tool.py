@@ -18,8 +18,18 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.artifact.content import JSON, decode, encode, guess_type, measure, part
-from noetl.tools.artifact.places import ArtifactObject, artifact_place, key_parts, place_of
+from noetl.tools.artifact.places import (
+    JSON,
+    ArtifactObject,
+    artifact_place,
+    decode,
+    encode,
+    guess_type,
+    key_parts,
+    measure,
+    part,
+    place_of,
+)
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
@@ -164,23 +174,13 @@ class Artifact(Tool):
         return (f"{action} artifact {name}".rstrip(), *to)
 
     def run(self, call: Call, config: ArtifactConfig) -> Outcome:
+        actions = {"put": self._put, "get": self._get, "list": self._list, "resolve": self._resolve}
         try:
-            return succeeded(self._done(call, config))
+            return succeeded(actions[config.action](call, config))
         except (NotFound, BadRequest) as error:
             raise ToolError("client_error", error.message, type=type(error).__name__) from error
         except Unavailable as error:
             raise ToolError("connection", error.message, retryable=True, type="Unavailable") from error
-
-    def _done(self, call: Call, config: ArtifactConfig) -> Json:
-        match config.action:
-            case "put":
-                return self._put(call, config)
-            case "get":
-                return self._get(call, config)
-            case "list":
-                return self._list(call, config)
-            case "resolve":
-                return self._resolve(call, config)
 
     def _put(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
@@ -212,10 +212,8 @@ class Artifact(Tool):
 
     def _get(self, call: Call, config: ArtifactConfig) -> Json:
         if config.ref is not None:
-            return {
-                "ref": _ref(config.ref)["ref"],
-                "data": part(self._open_reference(_ref(config.ref)), config.path),
-            }
+            reference = _ref(config.ref)
+            return {"ref": reference["ref"], "data": part(self._open_reference(reference), config.path)}
         place = self._place(call, config)
         size = self._size(call, config, place)
         if config.to is not None:
@@ -242,12 +240,11 @@ class Artifact(Tool):
     def _resolve(self, call: Call, config: ArtifactConfig) -> Json:
         if config.ref is not None:
             reference = _ref(config.ref)
-            told = {
-                name: reference[name] for name in ("ref", "meta", "preview", "extracted") if name in reference
-            }
+            names = ("ref", "meta", "preview", "extracted")
+            shown = {name: reference[name] for name in names if name in reference}
             if config.path:
-                told["data"] = part(self._open_reference(reference), config.path)
-            return {"exists": True, **told}
+                shown["data"] = part(self._open_reference(reference), config.path)
+            return {"exists": True, **shown}
         place = self._place(call, config)
         size = place.size()
         about = {"exists": size is not None, **_describe(config, place), "bytes": size}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field, JsonValue, WithJsonSchema, model_validator
 
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed, succeeded
-from noetl.pipeline.failures import described
+from noetl.pipeline.failures import CannotGoOn
 from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import CODE, Frames, PythonRequest, RunnerReply
-from noetl.tools.code.tables import InputUnavailable, ResultTables, inputs
+from noetl.tools.code.tables import ResultTables, inputs
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
@@ -154,27 +153,36 @@ class Python(Tool):
         self._scripts = Scripts(services)
 
     def run(self, call: Call, config: PythonConfig) -> Outcome:
-        source = self._source(call, config)
+        services, inline = self.services, call.result.inline_bytes
+        files, source = services.files_of(call), ScriptText(config.code or "", CODE)
+        if config.script is not None:
+            source = self._scripts.source(config.script, files, self.deadline(call))
+        # Scripts have their inputs alone: what a playbook's tasks need of the context is found
+        # before any is read.
+        context = user_code.context(call, source.text) if source.name == CODE else None
+        tables = ResultTables(
+            services.results, services.inline_bytes if inline is None else inline, retention_of(call)
+        )
         try:
-            with inputs(call.args, self.services, config.frames) as given:
+            with inputs(call.args, services, config.frames) as (values, input_files):
                 request = PythonRequest(
                     code=source.text,
-                    inputs=given.values,
-                    context=_context(call, source),
+                    inputs=values,
+                    context=context,
                     libs=config.libs or (),
                     owner=call.where.owner,
-                    limits=user_code.limits(self.services, call.spec),
+                    limits=user_code.limits(services, call.spec),
                     env=user_code.environment(config.env),
-                    files=given.files,
+                    files=input_files,
                     frames=config.frames,
-                    keep=self._keeper(call),
+                    keep=tables,
                     name=source.name,
                     file=source.file,
-                    cwd=_text(self.services.files_of(call).start),
+                    cwd=None if files.start is None else str(files.start),
                 )
-                reply = user_code.ask_python(self._runners, self.services, call, request, self.deadline(call))
-        except InputUnavailable as gone:
-            return failed(described(gone.cause, f"The input '{gone.name}'"))
+                reply = user_code.ask_python(self._runners, services, call, request, self.deadline(call))
+        except CannotGoOn as fault:
+            return failed(fault.error)
         return _outcome(reply, source)
 
     @classmethod
@@ -184,19 +192,6 @@ class Python(Tool):
             script = effects.first(script, "file", "path", "url", "uri", "ref")
         return ("code",) if script is None else (f"code of {effects.address(script)}",)
 
-    def _source(self, call: Call, config: PythonConfig) -> ScriptText:
-        if config.script is None:
-            return ScriptText(config.code or "", CODE)
-        return self._scripts.source(config.script, self.services.files_of(call), self.deadline(call))
-
-    def _keeper(self, call: Call) -> ResultTables:
-        inline = call.result.inline_bytes
-        return ResultTables(
-            self.services.results,
-            self.services.inline_bytes if inline is None else inline,
-            retention_of(call),
-        )
-
     def interrupt(self, call: Call) -> None:
         self._runners.interrupt(call)
 
@@ -205,33 +200,14 @@ class Python(Tool):
         self._scripts.close()
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _context(call: Call, source: ScriptText) -> Mapping[str, Json] | None:
-    """Scripts have their inputs alone: what a playbook's tasks need of the context is found before
-    any is read."""
-    return user_code.context(call, source.text) if source.name == CODE else None
-
-
 def _outcome(reply: RunnerReply, source: ScriptText) -> Outcome:
     if reply.status == "ok":
         return succeeded(reply.value, user_code.printed_text(reply))
-    outcome = user_code.failure(reply, "python", "The code")
+    error = user_code.error(reply, "python", "The code")
     raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
     if source.name != CODE:
-        outcome, raised = (
-            _in_script(outcome, source),
-            {**raised, "script": source.name, "line": reply.error.get("line")},
-        )
-    return replace(outcome, extras={"py": raised}) if reply.error else outcome
-
-
-def _in_script(outcome: Outcome, source: ScriptText) -> Outcome:
-    """The script's line goes into the message: that of the error is one of the playbook."""
-    error = outcome.error
-    if error is None:
-        return outcome
-    place = source.name if error.line is None else f"{source.name}:{error.line}"
-    return replace(outcome, error=replace(error, message=f"{place}: {error.message}", line=None))
+        # The script's line goes into the message: that of the error is one of the playbook.
+        raised |= {"script": source.name, "line": reply.error.get("line")}
+        place = source.name if error.line is None else f"{source.name}:{error.line}"
+        error = replace(error, message=f"{place}: {error.message}", line=None)
+    return failed(error, user_code.printed_text(reply), **({"py": raised} if reply.error else {}))

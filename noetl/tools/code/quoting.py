@@ -9,13 +9,12 @@ if no shell could read anything into them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from shlex import quote
 from typing import Final, Literal, TypeAlias
 
 from noetl.expressions import Broken
-from noetl.tools.code.here_documents import HereDocument, begin_here_document
 
 #: What a place is within. `(` is as good as outside of everything, but for the `)` that ends it.
 Mode: TypeAlias = Literal["", "(", "'", '"', "$'", "#", "<<", "((", "${", "`"]
@@ -28,11 +27,51 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9_@%+:./-]+")
 _BEFORE_WORD: Final = frozenset("\n \t;&|()<>")
 #: A `)` that opens nothing may follow.
 _UNPAIRED: Final = re.compile(r"case\b|\[\[")
-#: What is expanded in a here-document and may hold quotes of its own.
+#: What is expanded in a here-document and may hold quotes.
 _NESTED: Final = re.compile(r"\$\(|`|\$\{\w*[^\w}]|\$\[")
 _PAIR: Final = re.compile(r"\\.")
 _SPECIAL: Final = re.compile(r"([\\$\"`])")
-_QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`"}
+_QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`", "(": "(("}
+#: What ends each of the modes that know few characters, which of these mean something there, and
+#: which cannot be followed: a quote in `${…}` depends on what is around, `((` may be two subshells.
+_ENDS: Final[Mapping[Mode, str]] = {"'": "'", '"': '"', "$'": "'", "`": "`", "${": "}", "((": ")"}
+_MEANING: Final[Mapping[Mode, str]] = {"'": "", '"': "\\$`", "$'": "\\", "`": "\\", "${": '\\$"`', "((": "$("}
+_UNCLEAR: Final[Mapping[Mode, str]] = {"${": "'", "((": "'\"`\\#"}
+_BEGIN_DOCUMENT: Final = re.compile(
+    r"<<(?P<tabs>-?)[ \t]*(?:'(?P<one>[^'\n]*)'|\"(?P<two>[^\"\n]*)\"|(?P<bare>\\?[\w.+-]+))(?=[\s;&|<>()])"
+)
+_SPECIAL_IN_DOCUMENT: Final = re.compile(r"([\\$`])")
+
+
+@dataclass(frozen=True, slots=True)
+class HereDocument:
+    """What ends it, whether nothing in it is expanded, whether tabs before its lines go."""
+
+    end: str
+    raw: bool
+    tabs: bool
+
+    def quote(self, text: str) -> str:
+        """How `text` is written into it."""
+        return text if self.raw else _SPECIAL_IN_DOCUMENT.sub(r"\\\1", text)
+
+    def is_ended_by(self, line: str) -> bool:
+        return (line.lstrip("\t") if self.tabs else line) == self.end
+
+    def end_error(self) -> Broken:
+        """What is wrong where a value makes the line that ends it."""
+        return Broken(f"puts a value into a here-document that would end it: a line {self.end!r}")
+
+
+def _begin_document(text: str, at: int) -> tuple[HereDocument, int] | None:
+    """The document that `<<` at `at` begins, and the place behind its name; None where it cannot be
+    read."""
+    found = _BEGIN_DOCUMENT.match(text, at)
+    if found is None:
+        return None
+    bare = found["bare"]
+    end = bare.removeprefix("\\") if bare else found["one"] or found["two"] or ""
+    return HereDocument(end, bare is None or bare != end, bool(found["tabs"])), found.end()
 
 
 class CommandLine:
@@ -52,18 +91,6 @@ class CommandLine:
         self._documents: list[HereDocument] = []
         self._line = ""
         self._line_is_given = True
-        self._readers: Final[Mapping[Mode, Callable[[str, int], int]]] = {
-            "": self._plain,
-            "(": self._plain,
-            "'": partial(self._until, "'"),
-            '"': self._double,
-            "$'": self._ansi,
-            "#": self._comment,
-            "<<": self._document,
-            "((": self._arithmetic,
-            "${": self._parameter,
-            "`": self._backticks,
-        }
 
     @property
     def _mode(self) -> Mode:
@@ -74,7 +101,15 @@ class CommandLine:
         """Goes on with what the template says; returns how it is written."""
         at = 0
         while at < len(text):
-            at = self._readers[self._mode](text, at)
+            match self._mode:
+                case "" | "(":
+                    at = self._read_plain(text, at)
+                case "#":
+                    at = self._read_comment(text, at)
+                case "<<":
+                    at = self._read_document(text, at)
+                case mode:
+                    at = self._read_inside(mode, text, at)
         # Without the blank a number would be that of the file which is redirected.
         written = f" {text}" if self._number and text[:1] in ("<", ">") else text
         self._number = self._number and not text
@@ -83,11 +118,11 @@ class CommandLine:
     def value(self, text: str) -> str:
         """How `text` is written here. Raises Broken where it could be read as something else."""
         self._number = self._mode in ("", "(") and text.isascii() and text.isdigit()
-        written = self._written(text)
+        written = self._write(text)
         self._last, self._escaped = "", False
         return written
 
-    def _written(self, text: str) -> str:
+    def _write(self, text: str) -> str:
         if self._lost or self._escaped or self._last == "$" or not _UNSURE.isdisjoint(self._modes):
             fits = _NUMBER if "((" in self._modes else _HARMLESS
             if fits.fullmatch(text) is None:
@@ -105,17 +140,17 @@ class CommandLine:
             case "#":
                 return " ".join(text.split())
             case "<<":
-                return self._in_document(text)
+                return self._write_in_document(text)
             case _:
                 return text if _NUMBER.fullmatch(text) else quote(text)
 
-    def _in_document(self, text: str) -> str:
+    def _write_in_document(self, text: str) -> str:
         document = self._documents[0]
         written = document.quote(text)
         first, *others = written.split("\n")
         lines = [self._line + first, *others]
         if any(map(document.is_ended_by, lines[:-1])):
-            raise document.ended()
+            raise document.end_error()
         self._line, self._line_is_given = lines[-1], False
         return written
 
@@ -127,7 +162,7 @@ class CommandLine:
         self._modes.pop()
         self._last = ""
 
-    def _plain(self, text: str, at: int) -> int:
+    def _read_plain(self, text: str, at: int) -> int:
         char = text[at]
         match char:
             case "\\":
@@ -190,7 +225,7 @@ class CommandLine:
             return at + 1
         if text.startswith("<<<", at):
             return at + 3
-        found = begin_here_document(text, at)
+        found = _begin_document(text, at)
         if found is None:
             self._lost = True
             return at + 2
@@ -205,76 +240,29 @@ class CommandLine:
             self._last = ""
         return at + 2
 
-    def _double(self, text: str, at: int) -> int:
-        match text[at]:
-            case "\\":
-                return self._backslash(text, at)
-            case "$":
-                return self._dollar(text, at)
-            case '"':
-                self._leave()
-            case "`":
-                self._enter("`")
-            case _:
-                self._last = ""
-        return at + 1
-
-    def _ansi(self, text: str, at: int) -> int:
-        if text[at] == "\\":
+    def _read_inside(self, mode: Mode, text: str, at: int) -> int:
+        char = text[at]
+        if char == "\\" and char in _MEANING[mode]:
             return self._backslash(text, at)
-        if text[at] == "'":
+        if char == "$" and char in _MEANING[mode]:
+            return self._dollar(text, at)
+        if char == _ENDS[mode]:
             self._leave()
+        elif char in _MEANING[mode]:
+            self._enter(_QUOTES[char])
+        else:
+            self._lost = self._lost or char in _UNCLEAR.get(mode, "")
+            self._last = ""
         return at + 1
 
-    def _comment(self, text: str, at: int) -> int:
+    def _read_comment(self, text: str, at: int) -> int:
         end = text.find("\n", at)
         if end < 0:
             return len(text)
         self._modes.pop()
         return end
 
-    def _backticks(self, text: str, at: int) -> int:
-        if text[at] == "\\":
-            return self._backslash(text, at)
-        return self._until("`", text, at)
-
-    def _until(self, end: str, text: str, at: int) -> int:
-        if text[at] == end:
-            self._leave()
-        return at + 1
-
-    def _arithmetic(self, text: str, at: int) -> int:
-        match text[at]:
-            case "$":
-                return self._dollar(text, at)
-            case "(":
-                self._enter("((")
-            case ")":
-                self._leave()
-            case "'" | '"' | "`" | "\\" | "#":
-                # No arithmetic, it seems: `((` may also be two subshells.
-                self._lost = True
-        return at + 1
-
-    def _parameter(self, text: str, at: int) -> int:
-        match text[at]:
-            case "\\":
-                return self._backslash(text, at)
-            case "$":
-                return self._dollar(text, at)
-            case "}":
-                self._leave()
-            case '"' | "`" as quotes:
-                self._enter(_QUOTES[quotes])
-            case "'":
-                # A quote, or a letter like others: that depends on what is around, and on the
-                # operator.
-                self._lost = True
-            case _:
-                self._last = ""
-        return at + 1
-
-    def _document(self, text: str, at: int) -> int:
+    def _read_document(self, text: str, at: int) -> int:
         end = text.find("\n", at)
         said = text[at:] if end < 0 else text[at:end]
         self._line += said
@@ -290,7 +278,7 @@ class CommandLine:
             return len(text)
         if document.is_ended_by(self._line):
             if not self._line_is_given:
-                raise document.ended()
+                raise document.end_error()
             self._documents.pop(0)
             if not self._documents:
                 self._leave()

@@ -136,10 +136,12 @@ class Shell(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         program = effects.first(config, "argv")
-        commands = (
-            effects.as_list(effects.first(config, "command", "commands")) if program is None else [program]
+        lines = effects.as_list(effects.first(config, "command", "commands"))
+        commands = lines if program is None else [program]
+        return tuple(
+            effects.one_line(" ".join(map(str, one)) if isinstance(one, list | tuple) else one)
+            for one in commands
         )
-        return tuple(_command(one) for one in commands)
 
     def _directory(self, call: Call, cwd: str | None) -> str | None:
         start = self.services.files_of(call).start
@@ -166,11 +168,8 @@ def _commands(config: ShellConfig) -> list[list[str]]:
             raise ToolError("client_error", f"Command {number} of the shell task is empty.")
         if any("\0" in argument for argument in one):
             raise ToolError("client_error", f"Command {number} of the shell task contains a NUL character.")
-    return [[_shell(), "-c", one] if isinstance(one, str) else one for one in given]
-
-
-def _shell() -> str:
-    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+    shell = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+    return [[shell, "-c", one] if isinstance(one, str) else one for one in given]
 
 
 def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
@@ -185,7 +184,9 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     if status == 0:
         return succeeded(result, meta)
     which = f"Command {reply.value['command'] + 1}" if several else "The command"
-    message = f"{which} {_ending(status)}{_last_line(reply.stderr.text)}"
+    lines = reply.stderr.text.strip().splitlines()
+    last = f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
+    message = f"{which} {_ending(status)}{last}"
     # Killed from outside, mostly because the machine's memory ran out: another attempt may help.
     killed = status == 128 + signal.SIGKILL
     error = ErrorInfo("shell", message, type="ExitStatus", status=status, retryable=killed)
@@ -197,15 +198,5 @@ def _ending(status: int) -> str:
         try:
             return f"ended with exit status {status} ({signal.Signals(status - 128).name})"
         except ValueError:
-            pass  # a status of its own choice, and no signal's
+            pass  # a status that it chose, and no signal's
     return f"ended with exit status {status}"
-
-
-def _last_line(stderr: str) -> str:
-    lines = stderr.strip().splitlines()
-    return f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
-
-
-def _command(value: Json) -> str:
-    """A line for a shell, or a program with its arguments."""
-    return effects.one_line(" ".join(map(str, value)) if isinstance(value, list | tuple) else value)

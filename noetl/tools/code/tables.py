@@ -4,14 +4,13 @@ memory."""
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from tempfile import TemporaryDirectory
+from typing import Final, TextIO
 
-from noetl.errors import NoetlError
 from noetl.facts.json import Json
 from noetl.facts.reference import (
     RESULT_REF,
@@ -24,11 +23,12 @@ from noetl.facts.reference import (
     plain,
 )
 from noetl.facts.values import as_dicts
+from noetl.pipeline.failures import blame
 from noetl.tools.code.runner.requests import FrameFile, Frames, InputFile
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.large import PARQUET
 from noetl.usecases.ports import Results
 
-PARQUET: Final = "application/vnd.apache.parquet"
 #: References to more bytes than this reach the code in a file, written a part at a time.
 SPILL_BYTES: Final = 1024 * 1024
 #: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it
@@ -36,27 +36,12 @@ SPILL_BYTES: Final = 1024 * 1024
 _CELL_BYTES: Final = 6
 
 
-class InputUnavailable(Exception):
-    """An input stands for a result that cannot be had; `cause` says why."""
-
-    def __init__(self, name: str, cause: NoetlError) -> None:
-        super().__init__(cause.message)
-        self.name = name
-        self.cause = cause
-
-
-@dataclass(frozen=True, slots=True)
-class CodeInputs:
-    """The inputs of a call: `values` travel with it, in their order; the code reads those of
-    `files` by itself."""
-
-    values: Mapping[str, Json]
-    files: Mapping[str, InputFile]
-
-
 @contextmanager
-def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[CodeInputs]:
-    """`args` without references; the files are there while the block runs. Raises InputGone.
+def inputs(
+    args: Mapping[str, Json], services: Services, frames: Frames | None
+) -> Iterator[tuple[Mapping[str, Json], Mapping[str, InputFile]]]:
+    """`args` without references: values that travel with the call, in their order, and the files of
+    those that the code reads by itself, which are there while the block runs. Raises CannotGoOn.
 
     A reference to a Parquet file is handed over as that file where the code is to get a frame.
     """
@@ -66,53 +51,33 @@ def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) 
         for name, value in args.items():
             if results is None or not (isinstance(value, Lazy) or holds_reference(value)):
                 continue
-            try:
-                if frames is not None and _is_parquet(value):
+            with blame(f"The input '{name}'"):
+                meta = value.get("meta", {}) if is_reference(value) else {}
+                if frames is not None and meta.get("content_type") == PARQUET:
                     files[name] = InputFile(stack.enter_context(results.file(value)), "parquet")
-                elif _bytes(value) > SPILL_BYTES:
-                    folder = stack.enter_context(_folder(services))
-                    files[name] = InputFile(_spilt(value, results.load, folder), "json")
+                elif _count_bytes(value) > SPILL_BYTES:
+                    services.scratch.mkdir(parents=True, exist_ok=True)
+                    folder = TemporaryDirectory(prefix="noetl-input-", dir=services.scratch)
+                    path = Path(stack.enter_context(folder), "input.json")
+                    with path.open("w", encoding="utf-8") as file:
+                        _write(value, results.load, file)
+                    files[name] = InputFile(path, "json")
                 else:
                     values[name] = opened(plain(value), results.load)
-            except NoetlError as error:
-                raise InputUnavailable(name, error) from error
-        yield CodeInputs({name: None if name in files else value for name, value in values.items()}, files)
+        yield {name: None if name in files else value for name, value in values.items()}, files
 
 
-def _folder(services: Services) -> tempfile.TemporaryDirectory[str]:
-    services.scratch.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(prefix="noetl-input-", dir=services.scratch)
-
-
-def _is_parquet(value: Json) -> bool:
-    return is_reference(value) and value.get("meta", {}).get("content_type") == PARQUET
-
-
-def _bytes(value: Json) -> int:
-    """About how large that is which `value` stands for: a list that is read lazily counts as
-    large."""
+def _count_bytes(value: Json) -> int:
+    """About how large that is which `value` stands for. A list that is read lazily, a manifest, and
+    a reference without its size count as large."""
     if isinstance(value, Lazy):
         return SPILL_BYTES + 1
     if isinstance(value, Mapping):
         if is_reference(value):
-            return _size(value)
-        return sum(map(_bytes, value.values()))
-    return sum(map(_bytes, value)) if isinstance(value, list) else 0
-
-
-def _size(reference: Mapping[str, Any]) -> int:
-    """Of a manifest or a reference without its size only that it may be large is known."""
-    if reference["kind"] != RESULT_REF:
-        return SPILL_BYTES + 1
-    size = reference.get("meta", {}).get("bytes")
-    return size if isinstance(size, int) else SPILL_BYTES + 1
-
-
-def _spilt(value: Json, load: Load, folder: str) -> Path:
-    path = Path(folder, "input.json")
-    with path.open("w", encoding="utf-8") as file:
-        _write(value, load, file)
-    return path
+            size = value.get("meta", {}).get("bytes") if value["kind"] == RESULT_REF else None
+            return size if isinstance(size, int) else SPILL_BYTES + 1
+        return sum(map(_count_bytes, value.values()))
+    return sum(map(_count_bytes, value)) if isinstance(value, list) else 0
 
 
 def _write(value: Json, load: Load, file: TextIO) -> None:

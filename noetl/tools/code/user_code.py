@@ -3,23 +3,27 @@ outcomes."""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.pipeline.model import Call
-from noetl.tools.code import inline
-from noetl.tools.code.listening import listener
-from noetl.tools.code.runner.client import Request, Runner, shared_runner
+from noetl.tools.code.listening import listener, tee
+from noetl.tools.code.runner import python_code
+from noetl.tools.code.runner.client import Request, Runner, encode_request, put_tables, shared_runner
 from noetl.tools.code.runner.control import RunnerGone, RunnerSettings
-from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply
+from noetl.tools.code.runner.exchange import Listen
+from noetl.tools.code.runner.requests import CodeLimits, PrintedText, PythonRequest, RunnerReply
 from noetl.tools.code.runner.sandbox import NoSandbox
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -29,6 +33,9 @@ Isolation: TypeAlias = Literal["inline", "process", "sandbox"]
 _ISOLATIONS: tuple[Isolation, ...] = ("inline", "process", "sandbox")
 #: Environment variables: what a playbook may write as the value of one.
 EnvValue: TypeAlias = str | int | float | bool
+#: The code is registered as a module while it runs, and there is one such name in a process.
+_one_at_a_time = threading.Lock()
+_SAID_ELSEWHERE = PrintedText("", 0, False)
 _NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
@@ -141,8 +148,36 @@ def ask_python(
     ToolError."""
     where = isolation(services, call.spec)
     if where == "inline":
-        return inline.run(request, services.scratch, listener(call))
+        return _run_inline(request, services.scratch, listener(call))
     return ask(runners.of(where, services.files_of(call)), request, deadline_s, token=call)
+
+
+def _run_inline(request: PythonRequest, scratch: Path, listen: Listen) -> RunnerReply:
+    """Runs one call in this thread: for trusted notebooks and for debuggers. Raises ToolError where
+    it needs a process, and what `keep` raises.
+
+    What a child gives is missing: no deadline, no bound on memory, nothing between the code and the
+    worker's environment and secrets, and a crash of the code is one of the worker. What it prints
+    goes where the worker's own output goes, and to the log of its call."""
+    if request.env:
+        raise ToolError(
+            "client_error", "env needs a process of its own; leave spec.isolation: inline or env away."
+        )
+    # Through JSON, as in a child: the code must not get hold of what the engine holds.
+    message = json.loads(encode_request(request, lambda path: path))
+    # Of a process there is one such directory, which other threads start from, too.
+    message["cwd"] = None
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
+        with _one_at_a_time, tee(listen):
+            text, _ = python_code.run(message, folder)
+        answer: dict[str, Any] = json.loads(b"{%s}" % text)
+        value = answer.get("value")
+        if request.keep is not None and (written := answer.get("tables")):
+            files = [Path(folder, f"{number}.parquet") for number in range(len(written["sizes"]))]
+            value = put_tables(value, written, files, request.keep)
+    error = answer.get("error")
+    return RunnerReply("error" if error else "ok", _SAID_ELSEWHERE, _SAID_ELSEWHERE, value, error or {})
 
 
 def context(call: Call, code: str) -> Mapping[str, Json] | None:
@@ -179,7 +214,10 @@ def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         case "limit":
             return ErrorInfo("limit", f"{what} was ended: {reply.reason}.", type="LimitExceeded")
         case "died":
-            return _death(reply, kind, what)
+            # Killed from outside, mostly because the machine's memory ran out, another attempt may
+            # help. One that ends itself or crashes does so again.
+            killed, message = signal.SIGKILL.name in reply.reason, f"{what} gave no result: {reply.reason}."
+            return ErrorInfo(kind, message, type="NoResult", retryable=killed)
     raised = reply.error
     return ErrorInfo(
         str(raised.get("kind", kind)),
@@ -188,10 +226,3 @@ def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         line=raised.get("line"),
         traceback=raised.get("traceback"),
     )
-
-
-def _death(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
-    """A process that is killed was killed from outside, mostly because the machine's memory ran
-    out: another attempt may help. One that ends itself or crashes does so again."""
-    killed = signal.SIGKILL.name in reply.reason
-    return ErrorInfo(kind, f"{what} gave no result: {reply.reason}.", type="NoResult", retryable=killed)

@@ -6,19 +6,28 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.duckdb.open import first_line
-from noetl.tools.duckdb.write import write_rows
+from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.calls import ROWS, SqlCall, SqlErrors, refuse_interrupted
+from noetl.tools.sql.calls import (
+    ROWS,
+    RowCollector,
+    SqlCall,
+    SqlErrors,
+    StatementResult,
+    refuse_interrupted,
+    refuse_too_large,
+    result_of,
+)
 from noetl.tools.sql.rows import quote
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import RowCollector, StatementResult, refuse_too_large, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -73,8 +82,8 @@ class DuckDbErrors(SqlErrors):
 
 class DuckDbAttempt:
     """The statements of one call, and their results. Files of large answers lie in `folder`.
-    `confine`, where it is given, runs before statement `free`: until then the connection is not
-    confined."""
+    `confine`, where it is given, runs before statement `free`, or before rows are written: until
+    then the connection is not confined."""
 
     def __init__(
         self,
@@ -89,7 +98,7 @@ class DuckDbAttempt:
         self._order = order
         self._stop = stop
         self._folder = folder
-        self._confine_now = confine
+        self._confine = confine
         self._free = free
         self._errors = DuckDbErrors(order.bound, order.has_lines)
 
@@ -107,21 +116,16 @@ class DuckDbAttempt:
         if self._order.write is None:
             return result_of([self._answer(*each) for each in enumerate(self._order.bound)])
         with self._errors.explain():
-            self._confine(0)
-            return write_rows(self._connection, self._order.write, self._go_on)
-
-    def _go_on(self) -> None:
-        refuse_interrupted(self._stop)
+            if self._confine is not None:
+                self._confine()
+            return write_rows(self._connection, self._order.write, partial(refuse_interrupted, self._stop))
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
-        self._go_on()
+        refuse_interrupted(self._stop)
         with self._errors.explain(index):
-            self._confine(index)
+            if self._confine is not None and index == self._free:
+                self._confine()
             return self._run(bound, index)
-
-    def _confine(self, index: int) -> None:
-        if self._confine_now is not None and index == self._free:
-            self._confine_now()
 
     def _run(self, bound: BoundStatement, index: int) -> StatementResult:
         # From the first word on: DuckDB counts lines of errors in two ways where a comment stands
@@ -139,7 +143,7 @@ class DuckDbAttempt:
         with contextlib.closing(rows):
             while block:
                 rows.add(parse_json_columns(block, types))
-                self._go_on()
+                refuse_interrupted(self._stop)
                 if rows.is_large and kind == "SELECT" and is_exact(types):
                     return self._keep(with_parquet_columns(text, names, types), bound, names, index)
                 block = cursor.fetchmany(_FETCH)
@@ -172,12 +176,8 @@ class DuckDbAttempt:
 def is_exact(types: Sequence[str]) -> bool:
     """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
     decimals)."""
-    return all(kind == "HUGEINT" or not _INEXACT.search(_outside_of_json(kind)) for kind in types)
-
-
-def _outside_of_json(kind: str) -> str:
     # JSON in a list or a structure is text to the driver, and would be a value behind Parquet.
-    return kind if kind == "JSON" else kind.replace("JSON", "UNION")
+    return all(kind in ("HUGEINT", "JSON") or not (_INEXACT.search(kind) or "JSON" in kind) for kind in types)
 
 
 def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.duckdb.attach import attach
 from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.outward import attach
 from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -80,8 +80,8 @@ class DatabaseSetup:
     @contextlib.contextmanager
     def connect(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
         """A connection that is confined to what the configuration names; with `allow_external`
-        whoever uses it calls `confine`. Raises ToolError, and Busy where somebody without a lease
-        has the file."""
+        the caller calls `confine`. Raises ToolError, and DatabaseBusy where a program without a
+        lease has the file."""
         import duckdb  # see `_connect`
 
         connection = self._connect(wait)
@@ -111,11 +111,14 @@ class DatabaseSetup:
         while True:
             try:
                 return duckdb.connect(str(path or MEMORY), read_only=read_only, config=settings)
-            except duckdb.IOException as error:
-                if path is None or "lock" not in str(error).lower():
-                    raise _not_opened(path, error) from error
             except duckdb.Error as error:
-                raise _not_opened(path, error) from error
+                is_locked = isinstance(error, duckdb.IOException) and "lock" in str(error).lower()
+                if path is None or not is_locked:
+                    raise ToolError(
+                        "sql",
+                        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
+                        type=type(error).__name__,
+                    ) from error
             time.sleep(wait.step(path, "another program", _PAUSE_S))
 
     def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
@@ -125,7 +128,7 @@ class DatabaseSetup:
             "temp_directory": str(self.services.scratch / "duckdb"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach`
+            # No secrets are found there, and none stay. Forbidding them altogether breaks `attach`
             # of PostgreSQL.
             "secret_directory": str(self.folder / "secrets"),
             # Otherwise SQL can name Python variables of the worker.
@@ -163,11 +166,3 @@ class DatabaseSetup:
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
         connection.execute(f"SET {setting} = [{', '.join(quote_text(path) for path in paths)}]")
-
-
-def _not_opened(path: Path | None, error: Exception) -> ToolError:
-    return ToolError(
-        "sql",
-        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
-        type=type(error).__name__,
-    )

@@ -1,12 +1,12 @@
-"""Rows that a playbook hands to DuckDB: temporary tables with types that follow the values, and
-views of results."""
+"""Rows into DuckDB: temporary tables and views of what a playbook passes, and rows written to a
+table."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
 from noetl.tools.kit.references import rows_in, rows_of
-from noetl.tools.sql.rows import quote, quote_text
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_rows, plan, quote, quote_text
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
@@ -57,9 +57,15 @@ def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator
             found = rows_in(given)
             reader = _READERS.get(_content_type(found))
             if reader is None or results is None:
-                rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), _columns(given))
+                rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), given)
             else:
-                files[name] = (reader, _enter(stack, results.file(found), name))
+                try:
+                    path = stack.enter_context(results.file(found)).resolve()
+                except (BadRequest, NotFound) as error:
+                    raise ToolError(
+                        "client_error", f"Table '{name}' cannot be read: {error}", type="BadReference"
+                    ) from error
+                files[name] = (reader, path)
         yield InputTables(rows, files)
 
 
@@ -67,19 +73,6 @@ def _content_type(found: Json) -> str:
     meta = found.get("meta") if isinstance(found, Mapping) and is_reference(found) else None
     named = meta.get("content_type") if isinstance(meta, Mapping) else None
     return str(named or "").partition(";")[0].strip().lower()
-
-
-def _enter(stack: contextlib.ExitStack, file: AbstractContextManager[Path], name: str) -> Path:
-    try:
-        return stack.enter_context(file).resolve()
-    except (BadRequest, NotFound) as error:
-        raise ToolError(
-            "client_error", f"Table '{name}' cannot be read: {error}", type="BadReference"
-        ) from error
-
-
-def _columns(given: Json) -> Sequence[str]:
-    return (given.get("columns") or ()) if isinstance(given, Mapping) and not is_reference(given) else ()
 
 
 def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
@@ -99,16 +92,15 @@ def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
             connection.execute(f"{verb} {source}", {"rows": text, "shape": shape})
 
 
-def _rows(
-    name: str, rows: Json, columns: Sequence[str]
-) -> tuple[Sequence[Mapping[str, Json]], Sequence[str]]:
+def _rows(name: str, rows: Json, given: Json) -> tuple[Sequence[Mapping[str, Json]], Sequence[str]]:
     rows = [] if rows is None else plain(rows)
     if not isinstance(rows, list):
         raise ToolError(
             "sql", f"Table '{name}' must be a list of rows, or a mapping with `rows`.", type="BadTable"
         )
     if all(isinstance(row, Mapping) for row in rows):
-        return rows, [str(column) for column in columns] or ([] if any(rows) else ["value"])
+        columns = given.get("columns") if isinstance(given, Mapping) and not is_reference(given) else None
+        return rows, [str(column) for column in columns or ()] or ([] if any(rows) else ["value"])
     return [{"value": row} for row in rows], ["value"]
 
 
@@ -140,3 +132,59 @@ def _scalar_shape(kinds: set[type], present: Sequence[Any]) -> str:
     if kinds == {int} and all(-_INT128 < value < _INT128 for value in present):
         return "HUGEINT"
     return "DOUBLE" if kinds <= {int, float} else "JSON"
+
+
+#: Types that JSON is read into directly; all others are read as text and cast.
+_DIRECT: Final = re.compile(
+    r"JSON|BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|VARCHAR|STRUCT\(.*|MAP\(.*|.*\[\d*\]"
+)
+
+
+def write_rows(
+    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
+) -> dict[str, Json]:
+    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError,
+    and what DuckDB raises."""
+    planned = plan(write, *describe_table(connection, write), fold=True)
+    if "BLOB" in planned.types:
+        # DuckDB does not say which row holds what is not base64.
+        for _ in decode_rows(planned, ("BLOB",)):
+            pass
+    if write.mode == "replace":
+        connection.execute(write.delete)
+    text, shape = _insert(planned)
+    for batch in batches(write):
+        go_on()
+        connection.execute(text, {"rows": batch, "shape": shape})
+    return write.result()
+
+
+def describe_table(connection: DuckDBPyConnection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
+    """Columns of the table and their types; where there is none, the tables that there are."""
+    import duckdb  # see `DatabaseSetup`
+
+    try:
+        described = connection.execute(f"DESCRIBE {write.target}").fetchall()
+    except duckdb.CatalogException:
+        # The failed statement took the transaction with it, where there was one.
+        with contextlib.suppress(duckdb.TransactionException):
+            connection.execute("ROLLBACK")
+        tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        return {}, [str(row[0]) for row in tables]
+    return {str(row[0]): str(row[1]) for row in described}, []
+
+
+def _insert(planned: WritePlan) -> tuple[str, str]:
+    """The statement, and the types that it reads JSON into."""
+    kinds = {f"c{index}": kind for index, kind in enumerate(planned.types)}
+    shape = {name: kind if _DIRECT.fullmatch(kind) else "VARCHAR" for name, kind in kinds.items()}
+    values = ", ".join(_value(name, kind, shape[name]) for name, kind in kinds.items())
+    source = "SELECT unnest(from_json_strict($rows, $shape), max_depth := 2)"
+    text = f"INSERT INTO {planned.into} SELECT {values} FROM ({source}) AS r{planned.extra}"  # noqa: S608
+    return text, json.dumps([shape])
+
+
+def _value(name: str, kind: str, read_as: str) -> str:
+    if kind == "BLOB":
+        return f"from_base64(r.{name})"
+    return f"r.{name}" if read_as == kind else f"CAST(r.{name} AS {kind})"

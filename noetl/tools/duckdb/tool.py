@@ -22,9 +22,8 @@ from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder
-from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.calls import SqlCall, SqlTool
-from noetl.tools.sql.config import NAMES, WORK, WrittenSql
+from noetl.tools.sql.config import NAMES, WORK, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
 from noetl.tools.sql.syntax import duckdb_fault
 
@@ -109,7 +108,7 @@ class DuckDb(SqlTool):
             waited_s += PATIENCE_S + pause_s
             if waited_s >= order.deadline_s:
                 raise database_in_use(busy.path, busy.who) from None
-            # Whoever waits longer holds no worker.
+            # A call that waits longer holds no worker.
             return Later(pause_s, {"waited_s": waited_s})
 
     def _run(self, order: SqlCall, config: DuckDbConfig, ends: float) -> Outcome:
@@ -143,7 +142,7 @@ class DuckDb(SqlTool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
-        place = "DuckDB in memory" if database == MEMORY else sql_effects.file("DuckDB", database, config)
+        place = "DuckDB in memory" if database == MEMORY else describe_file("DuckDB", database, config)
         files = [f"files below {effects.one_line(name)}" for name in effects.as_list(config.get("files"))]
         attached = config.get("attach")
         others = (
@@ -151,4 +150,4 @@ class DuckDb(SqlTool):
             if isinstance(attached, Mapping)
             else []
         )
-        return (*sql_effects.sql(config, place), *files, *others)
+        return (*describe_sql(config, place), *files, *others)

@@ -6,8 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,12 +18,9 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
-from noetl.tools.kit.http.auth import RequestCredentials, login_of, open_credential
-from noetl.tools.kit.http.text import header_fields, pairs, text_of
+from noetl.tools.kit.http.auth import login_of, open_credential
+from noetl.tools.kit.http.messages import HttpRequest, RequestLimits, header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
-
-if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import HttpRequest, RequestLimits
 
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
@@ -102,10 +98,6 @@ class HttpConfig(ToolConfig):
 
 def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimits:
     """The tighter of `timeout` and `spec.timeout` bounds the whole call."""
-    # Imported here as in `http`: it brings `requests`, and the compiler needs only the
-    # configuration.
-    from noetl.tools.kit.http.transport import RequestLimits
-
     match config.timeout:
         case Timeouts(connect=connect, read=read, total=whole):
             longest = call.deadline_s or max(DEADLINE_S, connect + read)
@@ -121,8 +113,6 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimi
 def order_of(config: HttpConfig, call: Call, services: Services) -> HttpRequest:
     """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error
     | auth)."""
-    from noetl.tools.kit.http.transport import HttpRequest  # see `limits_of`
-
     url = (config.url or config.endpoint or "").strip()
     if not url:
         raise ToolError("client_error", "`url` is empty; give the address to call.")
@@ -204,11 +194,6 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
         content,
         str(part.get("content_type") or "application/octet-stream"),
     )
-
-
-def add_credentials(order: HttpRequest, grant: RequestCredentials) -> HttpRequest:
-    """The same request with what the credential adds."""
-    return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 
 
 def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:

@@ -16,18 +16,19 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.http.request import HttpConfig, add_credentials, limits_of, order_of
+from noetl.tools.http.request import HttpConfig, limits_of, order_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.call_secrets import current_mask, hide
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
-from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
+from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, TokenRoute, grant_of
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, same_origin
 from noetl.tools.kit.large import retention_of
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
-    from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits
+    from noetl.tools.kit.http.transport import HttpClient
 
 
 class Http(Tool):
@@ -103,7 +104,7 @@ class Http(Tool):
         self._wire: tuple[HttpClient, AccessTokens] | None = None
 
     def run(self, call: Call, config: HttpConfig) -> Outcome:
-        limits = _running(limits_of(config, call, self.services))
+        limits = _share_time(limits_of(config, call, self.services))
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
         hide(grant.secrets, (name for name, _ in grant.params))
@@ -129,17 +130,15 @@ class Http(Tool):
     def _exchange(
         self, order: HttpRequest, grant: RequestCredentials, limits: Callable[[], RequestLimits]
     ) -> HttpResponse:
-        client, _ = self._connect()
-        if grant.client is None:
-            return client.exchange(add_credentials(order, grant), limits())
-        return self._with_token(order, grant.client, limits)
+        if grant.client is not None:
+            return self._exchange_with_token(order, grant.client, limits)
+        headers, params = {**order.headers, **grant.headers}, [*order.params, *grant.params]
+        return self._connect()[0].exchange(replace(order, headers=headers, params=params), limits())
 
-    def _with_token(
+    def _exchange_with_token(
         self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits]
     ) -> HttpResponse:
         """A token may end before its time: one that is refused is replaced, once."""
-        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connect`
-        from noetl.tools.kit.http.transport import same_origin
 
         client, tokens = self._connect()
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
@@ -170,15 +169,15 @@ class Http(Tool):
             return self._wire
 
 
-def _running(limits: RequestLimits) -> Callable[[], RequestLimits]:
+def _share_time(limits: RequestLimits) -> Callable[[], RequestLimits]:
     """What is left of `limits` whenever it is asked for: all exchanges of a call share its time."""
     ends = time.monotonic() + limits.total
 
-    def left() -> RequestLimits:
+    def remaining() -> RequestLimits:
         total = max(ends - time.monotonic(), 0.001)
         return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
 
-    return left
+    return remaining
 
 
 def _outcome(

@@ -21,8 +21,7 @@ from noetl.facts.outcome import Outcome
 from noetl.facts.secret import Seal, unsealed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
-from noetl.tools.kit.declaration import ToolDeclaration, declaration_of
-from noetl.tools.kit.faults import faults
+from noetl.tools.kit.declaration import ToolDeclaration, declaration_of, faults
 from noetl.tools.kit.files import FilePolicy
 from noetl.usecases.ports import Results
 from noetl.usecases.secrets import Safe
@@ -73,7 +72,7 @@ class Services:
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     #: Which files tools may name.
     files: FilePolicy = field(default_factory=FilePolicy)
-    #: Where relative names of an execution's files start, as whoever started it said.
+    #: Where relative names of an execution's files start, as it was started.
     directories: Callable[[str], tuple[Path, ...]] = no_directories
     #: Where artifacts are kept, as an fsspec URL; empty: there is no such place.
     artifacts_url: str = ""
@@ -155,7 +154,7 @@ class Tool(ABC):
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:  # noqa: ARG003 - see `touches`
         """Where and why `text` is not SQL that the kind could run, as its parser says; None where
-        it is, or nobody knows.
+        it is, or where that is unknown.
 
         `with_params`: `:name` in it is bound.
         """

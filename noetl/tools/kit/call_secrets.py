@@ -178,5 +178,5 @@ class MaskedLogRecord(logging.LogRecord):
 
 
 def mask_log() -> None:
-    """Keeps opened secrets out of everything that is logged in this process, whoever handles it."""
+    """Keeps opened secrets out of everything that is logged in this process, by any handler."""
     logging.setLogRecordFactory(MaskedLogRecord)

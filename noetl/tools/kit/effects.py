@@ -10,7 +10,7 @@ from typing import Final
 from noetl.facts.json import Json
 from noetl.tools.kit.masking import MASK
 
-#: Characters of a command or an address that are told.
+#: Characters of a command or an address that are shown.
 _SHOWN: Final = 120
 _USER_INFO: Final = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*(?=@)")
 

@@ -1,12 +1,11 @@
 """The one rule for files: which of them a task may name, and where relative names start.
 
 What this machine's user starts reaches files as that user. Everything else reaches what lies below
-the roots of `NOETL_FILE_ROOTS`. Nobody reaches what the engine keeps to itself: its home, the files
+the roots of `NOETL_FILE_ROOTS`. Not reached is what the engine keeps to itself: its home, the files
 of its keys, and `/proc`. Names are judged by where they lead, links resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,7 +70,7 @@ class FilePolicy:
         candidates = self.candidates(name, what)
         found = next((path for path in candidates if path.exists()), None)
         if found is None:
-            for path in candidates:  # whether there is a file is told of those alone that may be named
+            for path in candidates:  # whether there is a file is said of those alone that may be named
                 self.check(path, name, what)
             places = "" if Path(name).is_absolute() else f" in {' or '.join(map(str, self.places))}"
             raise bad_path(f"{what} '{_show(name)}' cannot be read: there is no such file{places}.", "NoFile")
@@ -83,9 +82,8 @@ class FilePolicy:
             raise bad_path(
                 f"{what} '{_show(name)}' leads to what the engine keeps to itself; put the file elsewhere."
             )
-        if self.is_bound and not any(
-            path.is_relative_to(root) and path != root for root in self._real_roots()
-        ):
+        roots = [root.resolve() for root in self.roots]
+        if self.is_bound and not any(path.is_relative_to(root) and path != root for root in roots):
             raise bad_path(f"{what} '{_show(name)}' {self._outside()}")
         return path
 
@@ -96,9 +94,6 @@ class FilePolicy:
     def holds_private(self, directory: Path) -> bool:
         """Whether something that the engine keeps to itself lies in or below `directory`."""
         return any(own.resolve().is_relative_to(directory) for own in self.private)
-
-    def _real_roots(self) -> Iterator[Path]:
-        return (root.resolve() for root in self.roots)
 
     def _outside(self) -> str:
         if not self.roots:

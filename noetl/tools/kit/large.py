@@ -64,14 +64,14 @@ class TableStore:
         try:
             return self.results.put_table(path, form, columns, self.keep)
         except Unavailable as error:
-            raise _not_kept(error) from error
+            raise _store_failure(error) from error
 
     def put_parquet(self, path: Path) -> JsonMap:
         """The reference to a Parquet file. Raises ToolError."""
         try:
             return self.results.put_file(path, PARQUET, self.keep)
         except Unavailable as error:
-            raise _not_kept(error) from error
+            raise _store_failure(error) from error
 
 
 def scratch_folder(shelf: TableStore | None) -> tempfile.TemporaryDirectory[str]:
@@ -95,7 +95,7 @@ def retention_of(call: Call) -> Retention:
     return call.result.keep(call.where.execution_id, datetime.now(UTC))
 
 
-def _not_kept(error: Exception) -> ToolError:
+def _store_failure(error: Exception) -> ToolError:
     return ToolError("internal", f"The rows cannot be kept: {error}", retryable=True, type="StoreUnavailable")
 
 
@@ -159,10 +159,11 @@ class RowSpool:
             self._folder.cleanup()
 
     def _columns(self, types: Mapping[str, str]) -> list[Column]:
-        return [
-            Column(name, types.get(name) or _type(seen))
-            for name, seen in zip(self._names, self._seen, strict=True)
-        ]
+        columns = []
+        for name, seen in zip(self._names, self._seen, strict=True):
+            alike = _ALIKE.get(next(iter(seen)), "JSON") if len(seen) == 1 else "JSON"
+            columns.append(Column(name, types.get(name) or (alike if seen else "VARCHAR")))
+        return columns
 
 
 def _kind(value: object) -> type:
@@ -170,9 +171,3 @@ def _kind(value: object) -> type:
     if kind is int and not -_INT64 <= value < _INT64:  # type: ignore[operator]  # it is an int
         return Decimal
     return bytes if kind in (bytearray, memoryview) else kind
-
-
-def _type(seen: set[type]) -> str:
-    if not seen:
-        return "VARCHAR"
-    return _ALIKE.get(next(iter(seen)), "JSON") if len(seen) == 1 else "JSON"

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from pydantic.fields import FieldInfo
-
 from noetl.facts.json import Json, JsonMap
 from noetl.net.kinds import of_kind
 from noetl.net.model import Effects
@@ -27,7 +25,7 @@ _TYPES: Final = {
     "object": "mapping",
     "null": "null",
 }
-#: Mappings inside of each other whose keys are told: a model may have a field of its own type.
+#: Mappings inside of each other whose keys are shown: a model may have a field of its own type.
 _DEEPEST: Final = 3
 _EFFECTS: Final[Mapping[Effects, str]] = {
     "none": "changes nothing",
@@ -39,8 +37,7 @@ _EFFECTS: Final[Mapping[Effects, str]] = {
 @dataclass(frozen=True, slots=True)
 class ManualKey:
     """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`.
-    `default` means nothing where the key is `required`, and nothing is told of it where the keys of
-    its mapping follow."""
+    `default` means nothing where the key is `required`, or where the keys of its mapping follow."""
 
     name: str
     type: str
@@ -81,18 +78,19 @@ def manual_of(tool: type[Tool]) -> Manual:
     needed = {group[0] for group in info.required if len(group) == 1}
     properties = info.schema.get("properties", {})
     definitions = info.schema.get("$defs", {})
-    fields = {field.alias or name: field for name, field in declared.config_model.model_fields.items()}
+    keys: list[ManualKey] = []
+    for field_name, field in declared.config_model.model_fields.items():
+        name = field.alias or field_name
+        default = _as_data(field.get_default(call_default_factory=True, validated_data={}))
+        required = name in needed or field.is_required()
+        keys += _find_keys(name, properties[name], definitions, required, default)
     return Manual(
         kind=info.kind,
         queue=info.queue,
         effects=info.effects,
         description=info.description,
         about=_text(tool.__doc__) or info.description,
-        keys=tuple(
-            key
-            for name, field in fields.items()
-            for key in _keys(name, field, properties.get(name, {}), definitions, name in needed)
-        ),
+        keys=tuple(keys),
         one_of=tuple(group for group in info.required if len(group) > 1),
         spellings={key.replace("/", "."): one.meaning for key, one in of_kind(info).items()},
         result=_text(declared.result),
@@ -105,7 +103,10 @@ def page(manual: Manual) -> str:
     """The page of a kind, as Markdown."""
     parts = [f"# {manual.kind}", manual.about, queue_and_effects(manual), "## Keys", _table(manual)]
     parts += [f"{_join(group)}: one of them is needed." for group in manual.one_of]
-    parts += [_spellings(manual)] if manual.spellings else []
+    if manual.spellings:
+        rows = [f"| `{key}` | {_cell(meaning)} |" for key, meaning in manual.spellings.items()]
+        head = ["Also accepted, here and under `spec`:", "", "| written | meaning |", "|---|---|"]
+        parts.append("\n".join([*head, *rows]))
     for title, text in (("Result", manual.result), ("Errors", manual.errors)):
         if text:
             parts += [f"## {title}", text]
@@ -146,26 +147,25 @@ def default_of(key: ManualKey) -> str:
     return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
 
 
-def _keys(
-    name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool
+def _find_keys(
+    name: str, schema: JsonMap, definitions: JsonMap, required: bool, default: Json
 ) -> Iterator[ManualKey]:
-    """A key of the configuration itself, and behind it those of the mapping that it takes."""
-    inside = _inside(name, schema, definitions)
-    required = needed or field.is_required()
-    unknown = required or inside
-    default = None if unknown else field.get_default(call_default_factory=True, validated_data={})
-    yield ManualKey(name, _type(schema, definitions), required, _plain(default), _line(field.description))
+    """The key `name`, and behind it those of the mapping that it takes."""
+    inside = _find_inner_keys(name, schema, definitions)
+    description = " ".join(schema.get("description", "").split())
+    shown = None if required or inside else default
+    yield ManualKey(name, _type(schema, definitions), required, shown, description)
     yield from inside
 
 
-def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]:
+def _find_inner_keys(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]:
     """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart,
     each key says which ones have it."""
     kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
     found: list[tuple[ManualKey, list[str]]] = []
     for kind in kinds:
         _, of = _constant(kind)
-        for key in _of_mapping(name, kind, definitions):
+        for key in _find_mapping_keys(name, kind, definitions):
             same = next((some for known, some in found if known == key), None)
             if same is None:
                 found.append((key, [of]))
@@ -175,15 +175,14 @@ def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]
         return [key for key, _ in found]
     telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
     which = ManualKey(f"{name}.{telling}", _join(values, "or"), True, None, "Which of them it is.")
-    return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
-
-
-def _only_of(key: ManualKey, kinds: list[str], of: int) -> ManualKey:
-    return key if len(kinds) == of else replace(key, description=f"Of {_join(kinds)}: {key.description}")
+    for number, (key, some) in enumerate(found):
+        if len(some) < len(kinds):
+            found[number] = replace(key, description=f"Of {_join(some)}: {key.description}"), some
+    return [which, *(key for key, _ in found)]
 
 
 def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
-    """Each schema with keys of its own that a value of `schema`, or one in a list, may have."""
+    """Each schema with keys that a value of `schema`, or one in a list, may have."""
     whole = _resolve(schema, definitions)
     found = [whole] if "properties" in whole else []
     # A list may be defined as one of such lists.
@@ -194,17 +193,11 @@ def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
     return found
 
 
-def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[ManualKey]:
+def _find_mapping_keys(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[ManualKey]:
     for own, schema in mapping["properties"].items():
-        if "const" in schema:
-            continue
-        place, required = f"{name}.{own}", own in mapping.get("required", ())
-        inside = _inside(place, schema, definitions)
-        default = None if required or inside else schema.get("default")
-        yield ManualKey(
-            place, _type(schema, definitions), required, default, _line(schema.get("description"))
-        )
-        yield from inside
+        if "const" not in schema:
+            required = own in mapping.get("required", ())
+            yield from _find_keys(f"{name}.{own}", schema, definitions, required, schema.get("default"))
 
 
 def _constant(mapping: JsonMap) -> tuple[str, str]:
@@ -213,12 +206,8 @@ def _constant(mapping: JsonMap) -> tuple[str, str]:
     return next(constants, ("", ""))
 
 
-def _line(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
-def _plain(value: Any) -> Json:
-    """A default as JSON; a model by its fields, what is no data by its text."""
+def _as_data(value: Any) -> Json:
+    """A default as JSON; a model by its fields, anything that is not data by its text."""
     dumped = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
     data: Json = json.loads(json.dumps(dumped, default=str))
     return data
@@ -247,22 +236,12 @@ def _resolve(schema: JsonMap, definitions: JsonMap) -> JsonMap:
 def _table(manual: Manual) -> str:
     if not manual.keys:
         return "It has none: what it works with are its inputs."
-    rows = [
-        f"| `{key.name}` | {key.type} | {_code(default_of(key))} | {_cell(key.description)} |"
-        for key in manual.keys
-    ]
+    rows = []
+    for key in manual.keys:
+        default = default_of(key)
+        shown = default if default in ("-", "required") else f"`{default}`"
+        rows.append(f"| `{key.name}` | {key.type} | {shown} | {_cell(key.description)} |")
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
-
-
-def _spellings(manual: Manual) -> str:
-    """The keys that authors write in the place of others."""
-    rows = [f"| `{key}` | {_cell(meaning)} |" for key, meaning in manual.spellings.items()]
-    head = ["Also accepted, here and under `spec`:", "", "| written | meaning |", "|---|---|"]
-    return "\n".join([*head, *rows])
-
-
-def _code(default: str) -> str:
-    return default if default in ("-", "required") else f"`{default}`"
 
 
 def _cell(text: str) -> str:

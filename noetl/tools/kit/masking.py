@@ -1,5 +1,5 @@
-"""Takes secrets out of what may be seen: the second net, behind references that are opened only in
-a call."""
+"""Takes secrets out of what may be seen: a second safeguard, behind references that are opened only
+in a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from noetl.facts.json import Json
-from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.outcome import Outcome
 from noetl.usecases.credential_types import PUBLIC
 
 MASK: Final = "***"
@@ -41,7 +41,7 @@ class SecretMask:
         self._ordered: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Blackout({len(self._texts)} texts)"
+        return f"SecretMask({len(self._texts)} texts)"
 
     def __bool__(self) -> bool:
         return bool(self._ordered or self._params)
@@ -107,51 +107,48 @@ class SecretMask:
         secret is divided, and none may have begun."""
         border = len(text)
         for secret in self._ordered:
-            border = min(border, _beginning(text, secret, border))
-        while any((at := _around(text, secret, border)) >= 0 for secret in self._ordered):
+            border = min(border, _find_beginning(text, secret, border))
+        # Where a secret begins that ends behind the border, the border is before it.
+        while any(
+            (at := text.find(one, max(0, border - len(one) + 1), border + len(one) - 1)) >= 0
+            for one in self._ordered
+        ):
             border = at
         return border
 
     def value(self, value: Json) -> Json:
-        """`value` without secrets, itself where there are none in it."""
-        return self._mask(value) if self._is_in(value) else value
+        """`value` without secrets; the very object where there are none in it."""
+        # One look for each spelling into joined texts costs less than many into each text.
+        return self._mask(value) if any(self.text(one) != one for one in _chunks(value)) else value
 
     def outcome(self, outcome: Outcome) -> Outcome:
         """`outcome` without secrets."""
         if not self:
             return outcome
+        error = outcome.error
+        if error is not None:
+            traceback = None if error.traceback is None else self.cut(error.traceback)
+            status = self.value(error.status)
+            error = replace(error, message=self.cut(error.message), traceback=traceback, status=status)
         return replace(
             outcome,
             result=self.value(outcome.result),
-            error=None if outcome.error is None else self._error(outcome.error),
-            meta=self._brief(outcome.meta),
-            extras=self._brief(outcome.extras),
+            error=error,
+            meta=self._cut_texts(outcome.meta),
+            extras=self._cut_texts(outcome.extras),
         )
 
-    def _error(self, error: ErrorInfo) -> ErrorInfo:
-        return replace(
-            error,
-            message=self.cut(error.message),
-            traceback=None if error.traceback is None else self.cut(error.traceback),
-            status=self.value(error.status),
-        )
-
-    def _brief(self, value: Json) -> Json:
+    def _cut_texts(self, value: Json) -> Json:
         """What tools say besides is short, and may have been cut."""
         match value:
             case str():
                 return self.cut(value)
             case Mapping():
-                return {self.text(key): self._brief(inner) for key, inner in value.items()}
+                return {self.text(key): self._cut_texts(inner) for key, inner in value.items()}
             case list():
-                return [self._brief(inner) for inner in value]
+                return [self._cut_texts(inner) for inner in value]
             case _:
                 return value
-
-    def _is_in(self, value: Json) -> bool:
-        """Looks through joined texts: one look for each spelling costs less than many into each
-        text."""
-        return any(self.text(chunk) != chunk for chunk in _chunks(value))
 
     def _mask(self, value: Json) -> Json:
         match value:
@@ -167,7 +164,7 @@ class SecretMask:
                 return value
 
 
-def _beginning(text: str, secret: str, before: int) -> int:
+def _find_beginning(text: str, secret: str, before: int) -> int:
     """Where `text` ends with the beginning of `secret`, the earliest such place; else `before`."""
     at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while 0 <= at < before:
@@ -175,11 +172,6 @@ def _beginning(text: str, secret: str, before: int) -> int:
             return at
         at = text.find(secret[0], at + 1)
     return before
-
-
-def _around(text: str, secret: str, place: int) -> int:
-    """Where a `secret` begins that ends behind `place`; -1 where there is none."""
-    return text.find(secret, max(0, place - len(secret) + 1), place + len(secret) - 1)
 
 
 def _chunks(value: Json) -> Iterator[str]:

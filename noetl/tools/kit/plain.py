@@ -16,7 +16,7 @@ import math
 import pathlib
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 #: Deepest nesting of lists and mappings in a result.
@@ -58,12 +58,9 @@ def _too_deep(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         if not level:
             return False
-        level = [item for one in level for item in _items(one) if isinstance(item, _CONTAINERS)]
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [item for items in inside for item in items if isinstance(item, _CONTAINERS)]
     return bool(level)
-
-
-def _items(container: Any) -> Iterable[Any]:
-    return container.values() if isinstance(container, dict) else container
 
 
 def convert(value: Any) -> Any:
@@ -72,7 +69,8 @@ def convert(value: Any) -> Any:
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
         case decimal.Decimal():
-            return _number(value)
+            whole = value.is_finite() and value == value.to_integral_value()
+            return int(value) if whole and value.adjusted() < MAX_DIGITS else float(value)
         case uuid.UUID() | pathlib.PurePath():
             return str(value)
         case enum.Enum():
@@ -97,12 +95,6 @@ def _cirq_json(value: Any) -> str:
         raise NotConverted(f"is a {type(value).__name__}, which Cirq cannot write as JSON: {error}") from None
 
 
-def _number(value: decimal.Decimal) -> int | float:
-    if value.is_finite() and value == value.to_integral_value() and value.adjusted() < MAX_DIGITS:
-        return int(value)
-    return float(value)
-
-
 def fault(value: Any, change: Convert, path: str = "result", depth: int = 0) -> str:
     """The first value inside of `value` that has no JSON form, as a sentence; empty where all have
     one."""
@@ -111,14 +103,11 @@ def fault(value: Any, change: Convert, path: str = "result", depth: int = 0) -> 
     if isinstance(value, dict):
         return _fault_in_dict(value, change, path, depth)
     if isinstance(value, list | tuple):
-        return _first(fault(item, change, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
+        faults = (fault(item, change, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
+        return next(filter(None, faults), "")
     if value is None or isinstance(value, bool):
         return ""
     return _fault_of_scalar(value, change, path, depth)
-
-
-def _first(faults: Iterable[str]) -> str:
-    return next(filter(None, faults), "")
 
 
 def _fault_in_dict(value: dict[Any, Any], change: Convert, path: str, depth: int) -> str:
@@ -138,13 +127,15 @@ def _fault_in_dict(value: dict[Any, Any], change: Convert, path: str, depth: int
 def _fault_of_scalar(value: Any, change: Convert, path: str, depth: int) -> str:
     match value:
         case str():
-            return "" if encodable(value) else f"{path} is text with a lone surrogate, which is no Unicode."
+            lone = any("\ud800" <= char <= "\udfff" for char in value)
+            return f"{path} is text with a lone surrogate, which is no Unicode." if lone else ""
         case int():
             # log10(2) digits for each bit
             long = value.bit_length() * 0.30103 > MAX_DIGITS
             return f"{path} is an integer with more than {MAX_DIGITS} digits." if long else ""
         case float():
-            return "" if math.isfinite(value) else f"{path} is {_name(value)}, which JSON cannot express."
+            name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return "" if math.isfinite(value) else f"{path} is {name}, which JSON cannot express."
         case set() | frozenset():
             return f"{path} is a set, which JSON cannot express; make it a list."
         case bytes() | bytearray() | memoryview():
@@ -164,20 +155,6 @@ def _fault_of_object(value: Any, change: Convert, path: str, depth: int) -> str:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         return f"{path} is of type {kind}, which has no JSON form."
     return fault(converted, change, path, depth + 1)
-
-
-def encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _name(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def _show(key: Any) -> str:

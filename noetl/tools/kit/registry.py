@@ -4,6 +4,7 @@ raises."""
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import sys
 import threading
 import time
@@ -13,19 +14,16 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.nearest import did_you_mean, nearest
+from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
+from noetl.tools.kit import plain
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.call_secrets import CallSecrets, open_secrets
-from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
-from noetl.tools.kit.faults import known_keys, unknown_keys, validate_config
-from noetl.tools.kit.results import ResultRefused, check_result
+from noetl.tools.kit.declaration import ToolDeclaration, configure, lacking, unknown_keys
 
 GROUP = "noetl.tools"
 
@@ -135,7 +133,7 @@ def _info(kind: str) -> KindInfo:
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a call with `config` reaches outside of NoETL, as its kind tells it (see
+    """What a call with `config` reaches outside of NoETL, as its kind says (see
     `Tool.touches`)."""
     try:
         return load(kind).touches(config)
@@ -150,8 +148,8 @@ class Registry:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._tools: dict[str, Tool] = {}
-        #: Calls that run with secrets in them, by the id of the call as it came.
-        self._opened: dict[int, Call] = {}
+        #: Calls that run with secrets in them, by the id of the call without.
+        self._with_secrets: dict[int, Call] = {}
         self._lock = threading.Lock()
 
     def kinds(self) -> Mapping[str, KindInfo]:
@@ -162,15 +160,12 @@ class Registry:
         """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a
         wait."""
         started = time.perf_counter()
-        outcome = self._outcome(call)
+        with open_secrets(call, self.services.safe) as secrets:
+            outcome = secrets.mask_outcome(self._try(call, secrets))
         if not isinstance(outcome, Outcome):
             return outcome
         elapsed = round((time.perf_counter() - started) * 1000, 3)
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
-
-    def _outcome(self, call: Call) -> Outcome | Suspension:
-        with open_secrets(call, self.services.safe) as secrets:
-            return secrets.mask_outcome(self._try(call, secrets))
 
     def _try(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         try:
@@ -178,11 +173,9 @@ class Registry:
             outcome = self._run_tool(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
-            return self._check(
-                tool, _add_warnings(outcome, tool.declaration, unknown_keys(tool.declaration, call.config))
-            )
+            return self._check_result(tool, _warn_of_unknown_keys(outcome, tool.declaration, call.config))
         except ToolError as error:
-            return _failure(error)
+            return _describe(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
         # reported as failures of their task and must never end the worker's pipeline halfway.
         except Exception as error:  # noqa: BLE001
@@ -199,11 +192,11 @@ class Registry:
         opened = call if tool.declaration.hands_on else secrets.open_call(call)
         if opened is call:
             return tool.run(call, configure(tool.declaration, call.config))
-        self._opened[id(call)] = opened
+        self._with_secrets[id(call)] = opened
         try:
             return tool.run(opened, configure(tool.declaration, opened.config))
         finally:
-            del self._opened[id(call)]
+            del self._with_secrets[id(call)]
 
     def _tool(self, kind: str) -> Tool:
         tool = self._tools.get(kind)
@@ -214,23 +207,27 @@ class Registry:
                 tool = self._tools[kind]
         return tool
 
-    def _check(self, tool: Tool, outcome: Outcome) -> Outcome:
+    def _check_result(self, tool: Tool, outcome: Outcome) -> Outcome:
+        """`outcome` with its result as plain JSON data, or the failure that it has none, or is too
+        large."""
         if not outcome.ok:
             return outcome
+        kind, limit = tool.declaration.error_kind, self.services.result_limit
         try:
-            return replace(outcome, result=check_result(outcome.result, self.services.result_limit))
-        except ResultRefused as error:
-            kind = "limit" if error.too_large else tool.declaration.error_kind
-            return failed(
-                ErrorInfo(kind, error.message, type="ResultRefused"), outcome.meta, **outcome.extras
-            )
+            text = plain.dumps(outcome.result)
+            if len(text) <= limit:
+                return replace(outcome, result=json.loads(text))
+            kind, message = "limit", f"The result is larger than the {limit:,} bytes that are allowed."
+        except plain.NotJson as error:
+            message = str(error)
+        return failed(ErrorInfo(kind, message, type="ResultRefused"), outcome.meta, **outcome.extras)
 
     def interrupt(self, call: Call) -> None:
         """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run
         on."""
         tool = self._tools.get(call.kind)
         if tool is not None:
-            tool.interrupt(self._opened.get(id(call), call))
+            tool.interrupt(self._with_secrets.get(id(call), call))
 
     def close(self) -> None:
         """Gives back what the tools hold."""
@@ -245,11 +242,10 @@ def _place(error: BaseException) -> str:
     importing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = [one for one in frames if not one.filename.startswith((_OURS, "<frozen"))]
-    near = (foreign or frames)[-1:]
-    return "".join(f" ({one.filename}:{one.lineno})" for one in near)
+    return "".join(f" ({one.filename}:{one.lineno})" for one in (foreign or frames)[-1:])
 
 
-def _failure(error: ToolError) -> Outcome:
+def _describe(error: ToolError) -> Outcome:
     extras = dict(error.extras)
     info = ErrorInfo(
         error.kind,
@@ -264,7 +260,8 @@ def _failure(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def _add_warnings(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -> Outcome:
+def _warn_of_unknown_keys(outcome: Outcome, tool: ToolDeclaration, config: Mapping[str, Json]) -> Outcome:
+    unknown = unknown_keys(tool, config)
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
@@ -272,51 +269,6 @@ def _add_warnings(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -
         f"The key '{key}' means nothing to the {tool.kind} tool{_suggestion(key, fields)}" for key in unknown
     ]
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
-
-
-def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
-    """The configuration as the tool's own class, without keys that mean nothing to it. Raises
-    ToolError with one sentence naming the field."""
-    for group in tool.required:
-        if all(config.get(key) in (None, "", [], {}) for key in group):
-            names = " or ".join(f"'{key}'" for key in group)
-            raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
-    try:
-        return validate_config(tool, config)
-    except ValidationError as error:
-        raise ToolError("client_error", _explain(tool, error, config), type="ValidationError") from None
-
-
-def _explain(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
-    # Of the value itself only its type is told: it may be a secret.
-    fault = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(_path(fault["loc"], config))
-    if fault["type"] == "missing":
-        where = ".".join(filter(None, (where, str(fault["loc"][-1]))))
-    if fault["type"] == "extra_forbidden":
-        # Of a mapping inside of the configuration; at its top they are only warned of.
-        key, known = str(fault["loc"][-1]), known_keys(tool.config_model, fault["loc"][:-1])
-        return f"The {tool.kind} task has no key '{where}'.{did_you_mean(key, known)}"
-    if fault["type"] == "missing":
-        return f"The {tool.kind} task needs '{where}', which is missing."
-    reason = fault["msg"].removeprefix("Value error, ")
-    if not where:
-        return f"The {tool.kind} task cannot be run: {reason}."
-    return (
-        f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type "
-        f"{type(fault['input']).__name__})."
-    )
-
-
-def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
-    """`loc` without what names no part of `value`: pydantic puts the branches of unions in."""
-    for part in loc:
-        inside = (isinstance(value, Mapping) and part in value) or (
-            isinstance(value, list) and isinstance(part, int) and part < len(value)
-        )
-        if inside:
-            yield str(part)
-            value = value[part]
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:

@@ -7,19 +7,19 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from noetl.errors import NoetlError, ToolError, Unavailable
+from noetl.errors import ToolError
 from noetl.facts.reference import RESULT_REF
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.kit.http.answer import refusal
+from noetl.tools.kit.http.messages import HttpRequest, RequestLimits
+from noetl.tools.kit.references import load_reference
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.transport import HttpClient
@@ -121,8 +121,13 @@ class Scripts:
             # What a template yields for a result that is small enough to stand in the log.
             return _check(place.encode("utf-8", "replace"), RESULT, sha256)
         if not isinstance(place, str) or _scheme(place) == "noetl":
-            name = place if isinstance(place, str) else str(place.get("ref"))
-            return _check(self._load_reference(place, name), name, sha256)
+            reference = {"kind": RESULT_REF, "ref": place} if isinstance(place, str) else place
+            name = str(reference.get("ref"))
+            text = load_reference(reference, self._services.results, f"The script {name}")
+            if not isinstance(text, str):
+                message = f"The script {name} is a {type(text).__name__}, and no text."
+                raise ToolError("client_error", message)
+            return _check(text.encode("utf-8", "replace"), name, sha256)
         return _check(self._fetch(place, sha256, deadline_s), place.partition("?")[0], sha256)
 
     def close(self) -> None:
@@ -131,22 +136,6 @@ class Scripts:
             if self._client is not None:
                 self._client.close()
                 self._client = None
-
-    def _load_reference(self, place: str | Mapping[str, Any], name: str) -> bytes:
-        results = self._services.results
-        if results is None:
-            raise ToolError(
-                "client_error", f"The script {name} is a result, and this worker has no result store."
-            )
-        try:
-            value = results.load({"kind": RESULT_REF, "ref": place} if isinstance(place, str) else place)
-        except NoetlError as error:
-            away = isinstance(error, Unavailable)
-            kind = "connection" if away else "client_error"
-            raise ToolError(kind, f"The script cannot be had: {error.message}", retryable=away) from error
-        if not isinstance(value, str):
-            raise ToolError("client_error", f"The script {name} is a {type(value).__name__}, and no text.")
-        return value.encode("utf-8", "replace")
 
     def _fetch(self, url: str, sha256: str, deadline_s: float) -> bytes:
         if _scheme(url) not in ("http", "https"):
@@ -168,21 +157,13 @@ class Scripts:
         if found is None:
             found = self._download(url, deadline_s)
             if hashlib.sha256(found).hexdigest() == sha256:
-                self._remember(sha256, found)
+                with self._lock:
+                    self._downloaded[sha256] = found
+                    if len(self._downloaded) > _KEPT:
+                        self._downloaded.popitem(last=False)
         return found
 
-    def _remember(self, sha256: str, content: bytes) -> None:
-        with self._lock:
-            self._downloaded[sha256] = content
-            if len(self._downloaded) > _KEPT:
-                self._downloaded.popitem(last=False)
-
     def _download(self, url: str, deadline_s: float) -> bytes:
-        from noetl.tools.kit.http.transport import (  # `requests` takes 90 ms, and few scripts need it
-            HttpRequest,
-            RequestLimits,
-        )
-
         seconds = min(deadline_s, _PATIENCE_S)
         answer = self._connect().exchange(
             HttpRequest("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
@@ -192,7 +173,9 @@ class Scripts:
         return answer.body
 
     def _connect(self) -> HttpClient:
-        from noetl.tools.kit.http.transport import HttpClient  # see `_download`
+        from noetl.tools.kit.http.transport import (
+            HttpClient,  # `requests` takes 90 ms, and few scripts need it
+        )
 
         with self._lock:
             if self._client is None:
@@ -210,15 +193,11 @@ def _scheme(place: str) -> str:
 def source_file(name: str, policy: FilePolicy, sha256: str = "") -> ScriptText:
     """The script in a file. Raises ToolError that names it."""
     path = policy.existing(name, "The script")
-    return _check(_read(path, name), name, sha256, str(path))
-
-
-def _read(path: Path, name: str) -> bytes:
     try:
         if not path.is_file():
             raise bad_path(f"The script '{name[:200]}' cannot be read: it is no file.", "NoFile")
         with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            return _check(file.read(MAX_BYTES + 1), name, sha256, str(path))
     except OSError as error:
         raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 

@@ -1,10 +1,11 @@
 """One call on its connection to PostgreSQL: it runs statements or writes rows, once where that is
-wanted."""
+wanted, and refuses statements that run programs."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,8 @@ from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.read import QueryReader, is_read
 from noetl.tools.postgres.write import write_rows
-from noetl.tools.sql.calls import SqlCall
-from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import RowCollector, StatementResult, result_of
+from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
+from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -113,8 +113,60 @@ class PostgresAttempt:
 
 def cancel(connection: extensions.connection) -> None:
     """Ends what runs on the connection."""
-    import psycopg2  # see `Postgres.run`
+    import psycopg2  # see `Postgres`
 
     # A connection that is gone needs no cancelling.
     with contextlib.suppress(psycopg2.Error):
         connection.cancel()
+
+
+#: Statements whose body, in quotes, holds further statements.
+_WITH_BODY = frozenset({"do", "create"})
+
+
+def refuse_programs(bound: Iterable[BoundStatement]) -> None:
+    """Raises ToolError(sql) at the first `COPY ... PROGRAM`, also in the body of a routine.
+
+    What a routine puts together while it runs is the server's to refuse: see
+    docs/tools/postgres.md."""
+    for one in bound:
+        if _runs_program(one.statement):
+            raise ToolError(
+                "sql",
+                "COPY ... PROGRAM runs a program on the database server and is refused; "
+                "fetch the data in another task and insert it.",
+                line=one.statement.line,
+                type="ProgramRefused",
+            )
+
+
+def _runs_program(statement: Statement) -> bool:
+    tokens = statement.tokens
+    first = tokens[0].text.lower()
+    if first == "copy":
+        return _names_program(tokens)
+    # A body begins behind a word in capitals or not: DO $$ BEGIN COPY ... END $$
+    bodies = (_unquote(token.text) for token in tokens if token.kind == "quoted")
+    return first in _WITH_BODY and any(
+        # Behind BEGIN, THEN or LOOP a statement is not the first word of what semicolons part.
+        "copy" in inner.words and _names_program(inner.tokens)
+        for body in bodies
+        for inner in split(body)
+    )
+
+
+def _names_program(tokens: Sequence[SqlToken]) -> bool:
+    """`FROM PROGRAM '...'` or `TO PROGRAM '...'`: a table called program is followed by no text."""
+    return any(
+        one.text.lower() in ("from", "to")
+        and (two.kind, two.text.lower()) == ("word", "program")
+        and three.kind == "quoted"
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
+    )
+
+
+def _unquote(text: str) -> str:
+    if text.startswith("$"):
+        mark = text[: text.index("$", 1) + 1]
+        return text.removeprefix(mark).removesuffix(mark)
+    return text.strip("'").replace("''", "'")

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
@@ -42,7 +43,7 @@ class PostgresErrors(SqlErrors):
     ) -> Iterator[None]:
         """`place`: see `SqlErrors.failure`; `before`: characters that were sent before the
         statement. Raises ToolError for what the server, or the driver, raises in the block."""
-        import psycopg2  # see `Postgres.run`
+        import psycopg2  # see `Postgres`
 
         try:
             yield
@@ -56,6 +57,8 @@ class PostgresErrors(SqlErrors):
     def _of_server(
         self, error: Any, place: int | str, cursor: extensions.cursor | None, before: int
     ) -> ToolError:
+        import psycopg2  # see `Postgres`
+
         state, line = error.pgcode or "", None
         about: dict[str, Json] = {
             "sqlstate": state,
@@ -68,7 +71,9 @@ class PostgresErrors(SqlErrors):
             offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
             line = None if offset is None else bound.statement.line_at(offset)
             about["position"] = None if offset is None else offset + 1
-        kind, retryable = meaning(state, lost=not state and _is_lost(error))
+        # Without a SQLSTATE it came from the connection, or from what the driver was given.
+        given = isinstance(error, psycopg2.ProgrammingError | psycopg2.DataError | psycopg2.NotSupportedError)
+        kind, retryable = meaning(state, lost=not state and not given)
         cause = self._scrub(error.diag.message_primary or str(error))
         return self.failure(place, error, cause, about, kind=kind, retryable=retryable, line=line)
 
@@ -104,19 +109,10 @@ class PostgresErrors(SqlErrors):
         return text.replace(self._password, "***") if len(self._password) > 3 else text
 
 
-def _is_lost(error: Exception) -> bool:
-    """Whether an error without a SQLSTATE came from the connection, not from what the driver was
-    given."""
-    import psycopg2  # see `Postgres.run`
-
-    mine = (psycopg2.ProgrammingError, psycopg2.DataError, psycopg2.NotSupportedError)
-    return not isinstance(error, mine)
-
-
 def adapt_values(bound: BoundStatement) -> dict[str, Any]:
     """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to
     JSON."""
-    from psycopg2.extras import Json as AsJson  # see `Postgres.run`
+    from psycopg2.extras import Json as AsJson  # see `Postgres`
 
     as_json = {piece.key for piece in bound.pieces if isinstance(piece, Placeholder) and piece.is_json}
 
@@ -124,14 +120,10 @@ def adapt_values(bound: BoundStatement) -> dict[str, Any]:
         cast = key in as_json and value is not None and not isinstance(value, str)
         nested = isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value)
         if cast or nested or isinstance(value, Mapping):
-            return AsJson(value, dumps=_dumps)
+            return AsJson(value, dumps=partial(json.dumps, ensure_ascii=False))
         return value
 
     return {key: adapt(key, value) for key, value in bound.values.items()}
-
-
-def _dumps(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:

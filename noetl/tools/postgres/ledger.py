@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from psycopg2 import extensions
 
 TABLE: Final = "noetl_ledger"
-#: Any number does: whoever makes the table waits for others that do.
+#: Any number does: a call that makes the table waits for others that do.
 _LOCK: Final = 7_018_462_035
 _MAKE: Final = f"""
     BEGIN;

@@ -16,14 +16,14 @@ from noetl.facts.values import unique_names
 from noetl.tools.kit.large import CSV, TableStore, scratch_folder
 from noetl.tools.postgres.csv_text import decimals, records
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import (
+from noetl.tools.sql.calls import (
     ResultBounds,
     RowCollector,
     StatementResult,
     refuse_too_large,
     refuse_too_many,
 )
+from noetl.tools.sql.text import BoundStatement
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -93,7 +93,10 @@ class QueryReader:
     def read(self, bound: BoundStatement, index: int) -> StatementResult | None:
         """The answer; None where the query has no columns. The query runs once. Raises
         ToolError."""
-        text = self._text(bound, index)
+        text = bound.statement.text
+        if bound.has_values:
+            with self._faults.explain(index):
+                text = self._cursor.mogrify(bound.pyformat(), adapt_values(bound)).decode()
         columns = self._describe(text, index)
         if not columns:
             return None
@@ -101,13 +104,6 @@ class QueryReader:
             path = Path(folder, "rows.csv")
             sink = self._copy(text, index, path)
             return self._answer(_Table(path, columns, sink), index)
-
-    def _text(self, bound: BoundStatement, index: int) -> str:
-        if not bound.has_values:
-            return bound.statement.text
-        with self._faults.explain(index):
-            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapt_values(bound))
-            return sent.decode()
 
     def _describe(self, text: str, index: int) -> Sequence[extensions.Column]:
         """Names and types of the columns, without a row being asked for."""
@@ -127,7 +123,7 @@ class QueryReader:
                     self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", buffered)
                     buffered.flush()
             except ToolError:
-                # Otherwise whoever takes the connection next reads what was left to its end.
+                # Otherwise the next call on the connection reads what was left to its end.
                 self._cursor.connection.close()
                 raise
             finally:
@@ -145,15 +141,12 @@ class QueryReader:
                     return StatementResult(
                         table.names, shelf.put(table.path, CSV, types), table.count, status
                     )
-        return self._gather(table, index, status)
-
-    def _gather(self, table: _Table, index: int, status: str) -> StatementResult:
-        gathered = RowCollector(self._faults.place(index), table.names, self._bounds, table.known)
-        with contextlib.closing(gathered):
-            for rows in table.rows(self._cursor):
+        rows = RowCollector(self._faults.place(index), table.names, self._bounds, table.known)
+        with contextlib.closing(rows):
+            for block in table.rows(self._cursor):
                 self._go_on()
-                gathered.add(rows)
-            return gathered.answer(status)
+                rows.add(block)
+            return rows.answer(status)
 
 
 class _Table:
@@ -186,9 +179,8 @@ class _Table:
         if open_ended:
             found = decimals(self.path, len(self.names), open_ended, shelf.scratch)
             known |= {self.names[at]: kind for at, kind in found.items()}
-        if len(known) < len(self.names):
-            return None
-        return [Column(name, known[name]) for name in self.names]
+        is_complete = len(known) == len(self.names)
+        return [Column(name, known[name]) for name in self.names] if is_complete else None
 
     def rows(self, cursor: extensions.cursor) -> Iterator[list[tuple[object, ...]]]:
         """The rows as the driver would have read them."""
@@ -208,7 +200,7 @@ def _type(column: extensions.Column) -> str | None:
         digits, scale = column.precision, column.scale
         fits = digits is not None and scale is not None and 0 < digits <= _DIGITS and 0 <= scale <= digits
         return f"DECIMAL({digits},{scale})" if fits else None
-    from psycopg2 import extensions  # see `Postgres.run`
+    from psycopg2 import extensions  # see `Postgres`
 
     found = _TYPES.get(column.type_code)
     # What the driver has no reader for is text: enumerations, network addresses, XML.

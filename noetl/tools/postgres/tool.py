@@ -19,13 +19,11 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.postgres.attempt import PostgresAttempt
+from noetl.tools.postgres.attempt import PostgresAttempt, refuse_programs
 from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.postgres.ledger import refuse_endings
-from noetl.tools.postgres.programs import refuse_programs
-from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.calls import SqlTool
-from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_sql
 from noetl.tools.sql.dsn import postgres_dsn
 from noetl.tools.sql.syntax import postgres_fault
 from noetl.tools.sql.text import BoundStatement
@@ -182,7 +180,7 @@ class Postgres(SqlTool):
             at = effects.first(config, "dsn", "url", "host")
             database = effects.first(config, "database", "db")
             place = effects.address("/".join(str(part) for part in (at, database) if part is not None))
-        return sql_effects.sql(config, place or "a PostgreSQL server")
+        return describe_sql(config, place or "a PostgreSQL server")
 
     def lend(
         self, auth: str | dict[str, Json], seconds: float
@@ -246,4 +244,4 @@ def settings_of(config: PostgresConfig, credential: Callable[[str], Mapping[str,
             "The postgres task says nowhere to connect to; name a credential in `auth`, or give "
             "`dsn` or `host`.",
         )
-    return {name: str(value) for name, value in postgres_dsn({**data, **explicit}).items()}
+    return postgres_dsn({**data, **explicit})

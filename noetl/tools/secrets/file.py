@@ -30,7 +30,9 @@ class Files:
         cannot, be read."""
         if version is not None:
             raise ToolError("client_error", "The provider file keeps no versions; leave `version` out.")
-        path = self._path(name)
+        path = self._find(name)
+        if path is None:
+            raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR")
         try:
             with path.open("rb") as file:
                 mode = stat.S_IMODE(path.stat().st_mode)
@@ -50,15 +52,9 @@ class Files:
             raise _unusable(name, "it is no text") from None
 
     def has(self, name: str) -> bool:
-        return self._inside(name) is not None
+        return self._find(name) is not None
 
-    def _path(self, name: str) -> Path:
-        path = self._inside(name)
-        if path is None:
-            raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR")
-        return path
-
-    def _inside(self, name: str) -> Path | None:
+    def _find(self, name: str) -> Path | None:
         """The file, below the directory, links followed; None where there is none."""
         if self._root is None:
             raise ToolError(

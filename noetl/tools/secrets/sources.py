@@ -1,22 +1,30 @@
-"""Where secrets are kept besides the encrypted credentials: providers, found through the
-entry-point group `noetl.secrets`.
+"""Where secrets come from besides the encrypted credentials: access tokens, and providers, found
+through the entry-point group `noetl.secrets`.
 
 A provider is a class that is made with a `SourceSettings` and has `keep_s` and `read(name,
-version)` (see `noetl.usecases.secrets.Provider`). NoETL's own are registered like anybody
-else's."""
+version)` (see `noetl.usecases.secrets.Provider`). NoETL's providers are registered like those of
+other packages."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
-from noetl.usecases.secrets import STORE, Provider
+from noetl.tools.kit.call_secrets import hide, open_data
+from noetl.tools.kit.http.auth import TokenRoute, client_of
+from noetl.tools.kit.http.messages import RequestLimits
+from noetl.usecases.secrets import STORE, Provider, TokenOrder
+
+if TYPE_CHECKING:
+    from noetl.tools.kit.http.tokens import AccessTokens
 
 GROUP = "noetl.secrets"
 
@@ -88,3 +96,43 @@ class Providers:
                 type=type(error).__name__,
             ) from error
         return made
+
+
+#: Seconds that fetching a token may take.
+_FETCH_S: Final = 30.0
+
+
+class TokenSource:
+    """One for each process. Thread-safe: those that need a token at once wait for one fetch."""
+
+    def __init__(self, *, allow_private: bool, networks: tuple[IPv4Network | IPv6Network, ...]) -> None:
+        self._allow_private = allow_private
+        self._networks = networks
+        self._lock = threading.Lock()
+        self._tokens: AccessTokens | None = None
+
+    def __call__(self, order: TokenOrder) -> str:
+        """Raises ToolError(auth | rate_limit | server_error | timeout | connection |
+        client_error)."""
+        who = client_of(order.place, open_data(order.auth))
+        hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
+        if not order.renew:
+            if not order.execution_id:
+                raise ToolError("client_error", f"{order.place}: `auto_renew: false` needs an execution.")
+            who = replace(who, holder=order.execution_id)
+        limits = RequestLimits(10.0, _FETCH_S, _FETCH_S, 1_048_576)
+        token = self._open().token(who, TokenRoute(), lambda: limits, ttl=order.ttl, renew=order.renew)
+        hide([token])
+        return token
+
+    def _open(self) -> AccessTokens:
+        # Imported here: `requests` takes 90 ms, and most workers fetch no token.
+        from noetl.tools.kit.http.tokens import AccessTokens
+        from noetl.tools.kit.http.transport import HttpClient
+
+        with self._lock:
+            if self._tokens is None:
+                self._tokens = AccessTokens(
+                    HttpClient(allow_private=self._allow_private, networks=self._networks)
+                )
+            return self._tokens

@@ -44,7 +44,7 @@ class FernetVault:
         from cryptography.fernet import MultiFernet
 
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
-        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a
+        # Other keys, made from those that encrypt: what a seal reveals is of no use against a
         # credential.
         self._seals = [
             hmac.digest(text.encode(), b"noetl: references to secrets", "sha256") for text in texts
@@ -211,8 +211,7 @@ def _read(path: Path) -> str:
 
 
 def _create(path: Path, key: str) -> None:
-    """Written under another name and linked: nobody ever sees half a key, and the first one
-    wins."""
+    """Written under another name and linked: half a key is never seen, and the first one wins."""
     draft = _draft(path, key)
     try:
         try:

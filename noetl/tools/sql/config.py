@@ -1,15 +1,18 @@
-"""What the configurations of SQL tools share: the command under each of its names, parameters, and
-rows."""
+"""What the configurations of SQL tools share: the command under each of its names, parameters,
+rows, and what a call has effects on."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.declaration import ToolConfig
+from noetl.tools.kit.effects import address, as_list, first, one_line
 from noetl.tools.kit.scripts import Script
 from noetl.tools.sql.text import BoundStatement, Statement, bind, split
 
@@ -81,7 +84,7 @@ class SqlConfig(ToolConfig):
 
     @property
     def texts(self) -> list[str]:
-        value = next((v for name in NAMES if (v := getattr(self, name)) is not None), None)
+        value = next((text for name in NAMES if (text := getattr(self, name)) is not None), None)
         if isinstance(value, Script):
             raise ToolError("internal", "The text of the script was not read.")
         return [value] if isinstance(value, str) else list(value or [])
@@ -124,7 +127,8 @@ class WrittenSql(BaseModel):
     def _binds(cls, command: Any, info: ValidationInfo) -> Any:
         params = info.data["params"]
         texts = [command] if isinstance(command, str) else command
-        if isinstance(params, dict | list) and _are_texts(texts):
+        are_texts = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+        if isinstance(params, dict | list) and are_texts:
             try:
                 bind([statement for text in texts for statement in split(text)], params)
             except ToolError as error:
@@ -132,5 +136,40 @@ class WrittenSql(BaseModel):
         return command
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+#: Verbs that are shown with the word behind them: `create table`.
+_WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
+#: Words between such a verb and what it is about.
+_BETWEEN: Final = frozenset({"or", "replace", "temp", "temporary", "unique", "unlogged", "global", "local"})
+_WRITES: Final = ("insert", "update", "delete", "merge")
+
+
+def describe_file(what: str, name: Json, config: Mapping[str, Json]) -> str:
+    """A database that is a file."""
+    return f"{what} file {one_line(name)}{' (read only)' if config.get('read_only') is True else ''}"
+
+
+def describe_sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
+    """What a SQL task does at `place`: the kinds of its statements, or the rows that it writes.
+
+    A look at the first words, no parser: a `select` may call a function that writes.
+    """
+    if (table := config.get("table")) is not None:
+        return (f"SQL on {place}: {config.get('mode', 'insert')} rows, table {one_line(table)}",)
+    if isinstance(script := config.get("script"), Mapping):
+        return (f"SQL of {address(first(script, 'file', 'path', 'url', 'uri', 'ref'))} on {place}",)
+    texts = as_list(first(config, *NAMES))
+    verbs = Counter(_verb(statement) for text in texts for statement in split(str(text)))
+    shown = [verb if count == 1 else f"{verb} ×{count}" for verb, count in verbs.items()]
+    return (f"SQL on {place}: {', '.join(shown) or 'no statement'}",)
+
+
+def _verb(statement: Statement) -> str:
+    if statement.text[statement.lead :].startswith("{"):
+        return "what a template yields"
+    words = statement.words
+    verb = words[0] if words else "?"
+    if verb == "with":
+        return next((word for word in words if word in _WRITES), "select")
+    if verb in _WITH_OBJECT:
+        return f"{verb} {next((word for word in words[1:] if word not in _BETWEEN), '')}".strip()
+    return verb

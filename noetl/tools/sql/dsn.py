@@ -36,7 +36,7 @@ POSTGRES_FIELDS = {
 }
 
 
-def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
+def postgres_dsn(data: Mapping[str, Json]) -> dict[str, str]:
     """Keyword arguments of `psycopg2.connect` from a credential of type postgres.
 
     `data` holds host, port, user, password, database, or `dsn` (`url`) as a URL or `key=value`

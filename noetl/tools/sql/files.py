@@ -25,7 +25,7 @@ _ENGINE: Final = ("event", "command", "execution", "loop_run", "dead_letter")
 
 def refuse_engine_file(path: Path) -> None:
     """Raises ToolError(client_error) where `path` is the engine's own database."""
-    # What cannot be read here is for whoever opens it to explain.
+    # What cannot be read here is explained where it is opened.
     with (
         contextlib.suppress(sqlite3.Error),
         contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,

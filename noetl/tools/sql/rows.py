@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
@@ -93,7 +93,7 @@ class WritePlan:
     write: TableWrite
     names: tuple[str, ...]
     types: tuple[str, ...]
-    extra: str = field(default="")
+    extra: str = ""
 
     @property
     def into(self) -> str:

@@ -22,7 +22,7 @@ _NO_SQLITE: Final = re.compile(
 _NOT_EXPLAINED: Final = frozenset({"pragma", "attach", "detach", "vacuum", "explain"})
 
 
-def bound_text(text: str, with_params: bool) -> str:
+def replace_names(text: str, with_params: bool) -> str:
     """`text` with `$1` in the place of each `:name`, of the same length: characters stay where they
     are."""
     if not with_params:
@@ -38,7 +38,7 @@ def duckdb_fault(text: str, with_params: bool) -> SyntaxFault | None:
     """What DuckDB's own parser says."""
     import duckdb  # it takes 90 ms, and most processes never need it
 
-    sql = bound_text(text, with_params)
+    sql = replace_names(text, with_params)
     try:
         duckdb.extract_statements(sql)
     except duckdb.ParserException as error:
@@ -67,7 +67,7 @@ def postgres_fault(text: str, with_params: bool) -> SyntaxFault | None:
     # PostgreSQL.
     import postgast
 
-    sql = bound_text(text, with_params)
+    sql = replace_names(text, with_params)
     try:
         postgast.parse(sql)
     except postgast.PgQueryError as error:

@@ -40,12 +40,12 @@ class LockWaits:
     ends: float
     each_s: float
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until the call must end."""
         return max(self.ends - time.monotonic(), 0.0)
 
     def set(self, connection: sqlite3.Connection) -> None:
-        seconds = max(min(self.each_s, self.left()), _SHORTEST_S)
+        seconds = max(min(self.each_s, self.remaining()), _SHORTEST_S)
         connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
 
 
@@ -56,7 +56,7 @@ def connect(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sq
     try:
         connection = _connect(path, read_only, waits)
     except (sqlite3.Error, OSError) as error:
-        raise _not_opened(path, read_only, error) from error
+        raise _explain_opening(path, read_only, error) from error
     try:
         yield connection
     finally:
@@ -97,7 +97,7 @@ def _authorize(
     return sqlite3.SQLITE_OK
 
 
-def _not_opened(path: Path | None, read_only: bool, error: Exception) -> ToolError:
+def _explain_opening(path: Path | None, read_only: bool, error: Exception) -> ToolError:
     name = _name_of(error)
     if path is not None and name.startswith(_PASSING):
         return database_in_use(path, "another connection")

@@ -17,13 +17,18 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.sql import effects as sql_effects
-from noetl.tools.sql.calls import SqlCall, SqlTool, refuse_interrupted
-from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.calls import (
+    RowCollector,
+    SqlCall,
+    SqlTool,
+    StatementResult,
+    refuse_interrupted,
+    result_of,
+)
+from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, database_path
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
-from noetl.tools.sql.values import RowCollector, StatementResult, result_of
 from noetl.tools.sqlite.driver import LockWaits, SqliteErrors, bindable, connect, write_rows
 
 _FETCH = 5_000
@@ -85,7 +90,7 @@ class Sqlite(SqlTool):
         waits = LockWaits(time.monotonic() + order.deadline_s, config.busy_timeout)
         with self.running.enter(call) as stop, connect(path, config.read_only, waits) as connection:
             run = _Run(connection, order, waits, stop)
-            with stop.watch(waits.left(), connection.interrupt):
+            with stop.watch(waits.remaining(), connection.interrupt):
                 try:
                     result = run.run()
                 except ToolError as error:
@@ -99,8 +104,8 @@ class Sqlite(SqlTool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
-        place = "SQLite in memory" if database == MEMORY else sql_effects.file("SQLite", database, config)
-        return sql_effects.sql(config, place)
+        place = "SQLite in memory" if database == MEMORY else describe_file("SQLite", database, config)
+        return describe_sql(config, place)
 
 
 class _Run:

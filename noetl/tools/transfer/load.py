@@ -122,14 +122,14 @@ class TransferDeadline:
         self._seconds = seconds
         self._ends = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         return max(self._ends - time.monotonic(), 0.001)
 
     @contextlib.contextmanager
     def watch(self, interrupt: Callable[[], None]) -> Iterator[None]:
         """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
         cancelled)."""
-        with self.stop.watch(self.left(), interrupt):
+        with self.stop.watch(self.remaining(), interrupt):
             try:
                 yield
             except ToolError as error:

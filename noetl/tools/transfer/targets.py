@@ -14,7 +14,7 @@ from noetl.atomic import replace_file
 from noetl.errors import ToolError
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
-from noetl.tools.duckdb import write as duckdb_write
+from noetl.tools.duckdb import tables as duckdb_tables
 from noetl.tools.duckdb.attempt import DuckDbErrors, parse_json_columns
 from noetl.tools.duckdb.open import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
@@ -68,7 +68,7 @@ class DuckDbLoader(FileLoader):
         return DuckDbErrors().explain()
 
     def make_plan(self) -> WritePlan:
-        return plan(self.write, *duckdb_write.describe_table(self.connection, self.write), fold=True)
+        return plan(self.write, *duckdb_tables.describe_table(self.connection, self.write), fold=True)
 
     def insert(self, first: int, end: int) -> None:
         rows = self.select(", ".join(quote(column.name) for column in self.staged.columns), first, end)

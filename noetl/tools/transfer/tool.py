@@ -148,7 +148,11 @@ class Transfer(Tool):
         with self._running.enter(call) as stop:
             deadline = TransferDeadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
-            came = json.loads(known) if known else self._stage_rows(call, checkpoint, config, deadline)
+            if known:
+                came = json.loads(known)
+            else:
+                inner = replace(call, checkpoint=checkpoint.get("source"))
+                came = self._stage.table(inner, config.source, stop, deadline.remaining())
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
@@ -159,15 +163,9 @@ class Transfer(Tool):
             try:
                 return self._write(call, config, came, deadline)
             except DatabaseBusy as busy:
-                if deadline.left() <= PATIENCE_S:
+                if deadline.remaining() <= PATIENCE_S:
                     raise database_in_use(busy.path, busy.who) from None
                 return Later(_PAUSE_S, again)
-
-    def _stage_rows(
-        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: TransferDeadline
-    ) -> JsonMap | Later:
-        inner = replace(call, checkpoint=checkpoint.get("source"))
-        return self._stage.table(inner, config.source, deadline.stop, deadline.left())
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
@@ -220,13 +218,13 @@ class Transfer(Tool):
         deadline: TransferDeadline,
     ) -> Iterator[Loader]:
         if isinstance(target, PostgresTarget):
-            with self._stage.postgres.lend(target.auth, deadline.left()) as (connection, faults):
+            with self._stage.postgres.lend(target.auth, deadline.remaining()) as (connection, faults):
                 yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
             return
         policy = self.services.files_of(call)
         path = database_path(target.database, policy)
         if target.kind == "sqlite":
-            waits = LockWaits(time.monotonic() + deadline.left(), _BUSY_S)
+            waits = LockWaits(time.monotonic() + deadline.remaining(), _BUSY_S)
             with connect(path, False, waits) as opened:
                 yield SqliteLoader(opened, reader, waits, call, target, staged)
             return

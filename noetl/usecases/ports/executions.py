@@ -111,11 +111,6 @@ class Executions(Protocol):
     def owing(self, now: datetime, limit: int) -> list[str]:
         """Ids of executions that owe a turn, without locking."""
 
-    def notify(self, execution_id: str) -> None:
-        """Wakes those who watch the execution (`Store.watch`), once this is committed. `append`,
-        `save_turn` and `add_log` do so themselves; what else is shown of an execution is told here,
-        and is part of its mark."""
-
     def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
         """What two moments of an execution differ in where clients can tell them apart; of those
         that there are."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -20,51 +22,28 @@ from noetl.usecases.ports.snapshots import Snapshots
 from noetl.usecases.ports.workers import Workers
 
 
-class Transaction(Protocol):
+@dataclass(frozen=True, slots=True)
+class Transaction:
     """One atomic unit over all tables. Everything read under a lock stays true until its end.
 
     A write that fails raises at once, at the next use, or at the end of the transaction: writes
     whose answer nobody needs may travel together.
     """
 
-    @property
-    def executions(self) -> Executions: ...
-
-    @property
-    def events(self) -> Events: ...
-
-    @property
-    def commands(self) -> Commands: ...
-
-    @property
-    def loops(self) -> Loops: ...
-
-    @property
-    def nets(self) -> Nets: ...
-
-    @property
-    def playbooks(self) -> Playbooks: ...
-
-    @property
-    def snapshots(self) -> Snapshots: ...
-
-    @property
-    def idempotency(self) -> IdempotencyKeys: ...
-
-    @property
-    def credentials(self) -> Credentials: ...
-
-    @property
-    def dead_letters(self) -> DeadLetters: ...
-
-    @property
-    def workers(self) -> Workers: ...
-
-    @property
-    def logs(self) -> Logs: ...
-
-    def now(self) -> datetime | None:
-        """The database's clock, at this moment; None where it has none but this machine's."""
+    executions: Executions
+    events: Events
+    commands: Commands
+    loops: Loops
+    nets: Nets
+    playbooks: Playbooks
+    snapshots: Snapshots
+    idempotency: IdempotencyKeys
+    credentials: Credentials
+    dead_letters: DeadLetters
+    workers: Workers
+    logs: Logs
+    #: The database's clock, at this moment; None where it has none but this machine's.
+    now: Callable[[], datetime | None]
 
 
 class Watch(Protocol):

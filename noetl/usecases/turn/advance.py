@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 
 from noetl.errors import Unavailable
 from noetl.usecases import catalog
-from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Transaction
+from noetl.usecases.ports import ExecutionRow, Owing, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn.deciding import Turn, decide_turns
 from noetl.usecases.turn.writing import write_turn
+from noetl.usecases.wakes import send
 
 log = logging.getLogger(__name__)
 
@@ -97,17 +98,5 @@ def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -
             write_turn(rt, tx, turn, now)
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
-    _send(rt, [command for turn in turns for command in turn.commands], now)
+    send(rt, [command for turn in turns for command in turn.commands if command.sent_at is not None])
     return turns, owing
-
-
-def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
-    ready = [command for command in commands if command.due_at is None or command.due_at <= now]
-    if not ready:
-        return
-    try:
-        rt.dispatcher.send(ready)
-    except Unavailable as error:
-        log.warning("%d commands stay unsent for now: %s", len(ready), error)
-        with rt.store.begin() as tx:
-            tx.commands.mark_sent([command.command_id for command in ready], None)

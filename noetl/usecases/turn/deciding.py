@@ -11,21 +11,20 @@ from datetime import datetime
 from noetl.engine.decide import decide, fail
 from noetl.engine.decision import Decision
 from noetl.engine.evolve import replay
-from noetl.engine.inputs import Inputs
+from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
-from noetl.errors import BadRequest, ConfigError, NotFound, TemplateError, Unavailable
+from noetl.errors import BadRequest, ConfigError, NotFound, PlaybookInvalid, TemplateError, Unavailable
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.facts.secret import Keychain
-from noetl.usecases import snapshots
+from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
 from noetl.usecases.large_values import keep_pages
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn import children
 from noetl.usecases.turn.rows import command_rows
 
 log = logging.getLogger(__name__)
@@ -109,7 +108,7 @@ def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
         return state
     if row.decided_version == 0:
         return initial_state(row.execution_id)
-    return snapshots.stored_state(tx, row.execution_id)
+    return snapshots.load_state(tx, row.execution_id)
 
 
 def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:
@@ -129,10 +128,20 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
         max_generations=rt.limits.max_generations,
-        playbook=lambda path, version: children.find(rt, tx, path, version),
+        playbook=lambda path, version: _find_playbook(rt, tx, path, version),
         max_depth=rt.limits.max_depth,
         keychain=Keychain(plan.net.keychain, state.execution_id, rt.seal),
     )
+
+
+def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
+    """The playbook that a task calls: from the catalog, else from the library."""
+    try:
+        row = catalog.find_to_call(rt, tx, path, version)
+        digest = catalog.net_digest(rt, tx, row)
+    except (NotFound, PlaybookInvalid) as error:
+        return ErrorInfo("client_error", error.message, type=type(error).__name__)
+    return Playbook(row.path, row.version, digest, rt.plan(tx, digest).net.steps)
 
 
 def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:

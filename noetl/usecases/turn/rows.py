@@ -1,4 +1,4 @@
-"""Rows of what a turn decided: its commands, and the loops that they take from."""
+"""The rows of the commands that a turn decided on."""
 
 from __future__ import annotations
 
@@ -7,26 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from noetl.engine.decision import Command, Decision, OpenedLoop, WithdrawnRun
+from noetl.engine.decision import Command, Decision, Notification, WithdrawnRun
 from noetl.engine.plan import Plan
 from noetl.engine.state import Run
-from noetl.engine.status import Notification
-from noetl.net.model import KindInfo
-from noetl.usecases.ports import CommandRow, LoopRow
+from noetl.net.kinds import KindInfo
+from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import PURPOSES
-
-
-def loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
-    return LoopRow(
-        execution_id,
-        loop.run_id,
-        loop.generation,
-        0,
-        loop.count,
-        open=True,
-        items=loop.items,
-        indices=loop.indices,
-    )
 
 
 def command_rows(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from noetl.engine.children import depth_below
+from noetl.engine.decision import NewChild, OpenedLoop, status_of, wake_at
 from noetl.engine.state import STATE_SCHEMA, State
-from noetl.engine.status import status_of, wake_at
+from noetl.facts.children import Parent
+from noetl.facts.executions import Requested
 from noetl.usecases import snapshots
-from noetl.usecases.ports import Snapshot, Transaction
+from noetl.usecases.ports import LoopRow, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn import children
+from noetl.usecases.start import create_execution
 from noetl.usecases.turn.deciding import Turn
-from noetl.usecases.turn.rows import loop_row
 
 
 def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -20,9 +22,9 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     if decision.drafts:
         tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
     for child in decision.children:
-        children.create(tx, decision.after, child, now)
+        create_child(tx, decision.after, child, now)
     for loop in decision.loops:
-        tx.loops.save(loop_row(row.execution_id, loop))
+        tx.loops.save(_loop_row(row.execution_id, loop))
     for credential in turn.kept:
         tx.credentials.save(credential)
     if turn.commands:
@@ -30,6 +32,19 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     _close(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
+
+
+def _loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
+    return LoopRow(
+        execution_id,
+        loop.run_id,
+        loop.generation,
+        0,
+        loop.count,
+        open=True,
+        items=loop.items,
+        indices=loop.indices,
+    )
 
 
 def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -78,3 +93,22 @@ def _keep_snapshot(rt: Runtime, tx: Transaction, turn: Turn) -> None:
     if crossed or (turn.after.ended and turn.after.version > every // 4):
         state = snapshots.to_json(turn.after)
         tx.snapshots.save(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))
+
+
+def create_child(tx: Transaction, caller: State, new: NewChild, now: datetime) -> None:
+    """T8: writes the child's row and its first event, in the transaction that records the call."""
+    fact, child = new.fact, new.call
+    call = child.call
+    parent = Parent(
+        caller.execution_id,
+        child.step,
+        child.run_id,
+        child.iteration,
+        child.task,
+        depth_below(caller),
+        call.return_step,
+        call.detached,
+        call.iter,
+    )
+    request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
+    create_execution(tx, fact.child_id, request, "server", now)

@@ -22,10 +22,9 @@ from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.loop_items import LoopItems
-from noetl.usecases.work.pipelines import pipeline_ports, program
-from noetl.usecases.work.scopes import names
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.pipelines import names, pipeline_ports, program
+from noetl.usecases.work.shares import LoopItems
 
 #: How long a tool may take to end what it began, in seconds.
 _PATIENCE_S: Final = 90.0

@@ -28,9 +28,8 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.pipelines import issued_by, pipeline_ports
-from noetl.usecases.work.scopes import names
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.pipelines import issuing_event, names, pipeline_ports
 
 #: Between two looks at whether the lane is still wanted, in seconds.
 _NAP_S: Final = 0.5
@@ -67,7 +66,7 @@ class Claimer:
         rt, command = self.worker.rt, self.command
         if self.made is None:
             with rt.store.read() as tx:
-                self.made = claims_made(tx, command)
+                self.made = count_claims(tx, command)
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
@@ -126,7 +125,7 @@ class Claimer:
     def _where(self) -> Where:
         command = self.command
         number = f"{command.part}/{command.issue}/{self.made}"
-        digest, event = command.context["digest"], issued_by(command)
+        digest, event = command.context["digest"], issuing_event(command)
         return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
 
     def _names(self, ctx: JsonMap) -> Names:
@@ -143,24 +142,22 @@ class Claimer:
             time.sleep(min(left, _NAP_S))
 
     def _rows(self, outcome: Outcome) -> Claim:
-        rt = self.worker.rt
+        rt, command = self.worker.rt, self.command
+        keep = Retention(command.execution_id)
         try:
             result = loaded(outcome.result, rt.load)
             rows = result.get("rows") if isinstance(result, dict) else None
             items = loaded(rows, rt.load)
             if fault := self._fault(result, items):
                 return Claim(error=fault, meta=outcome.meta)
-            if items and self._whole():
-                return Claim(rt.hold([rows], Retention(self.command.execution_id)), 1, meta=outcome.meta)
-            held = rows if items is not rows else rt.hold(items, Retention(self.command.execution_id))
+            loop = self.plan.step(command.step).loop
+            if items and loop is not None and loop.process == "frame":
+                # An iteration is all that a claim yielded.
+                return Claim(rt.hold([rows], keep), 1, meta=outcome.meta)
+            held = rows if items is not rows else rt.hold(items, keep)
         except NoetlError as error:
             return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
-
-    def _whole(self) -> bool:
-        """Whether an iteration is all that a claim yielded."""
-        loop = self.plan.step(self.command.step).loop
-        return loop is not None and loop.process == "frame"
 
     def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
         """Why this is no answer to a claim."""
@@ -180,7 +177,7 @@ class Claimer:
         return replace(error, step=self.command.step, task=cursor.name, line=line)
 
 
-def claims_made(tx: Transaction, command: CommandRow) -> int:
+def count_claims(tx: Transaction, command: CommandRow) -> int:
     """How many claims of a lane are in the log: they are numbered from 0, without gaps."""
     low, high = 0, 1
     while tx.events.recorded(command.execution_id, _key(command, high - 1)):
@@ -196,23 +193,3 @@ def claims_made(tx: Transaction, command: CommandRow) -> int:
 
 def _key(command: CommandRow, number: int) -> str:
     return f"claim:{command.run_id}/{command.part}/{command.issue}/{number}"
-
-
-@dataclass(slots=True)
-class Frame:
-    """The rows of the claim that a lane runs at the moment; `first` is the index of the first."""
-
-    first: int = 0
-    rows: Sequence[Json] = ()
-
-    def row(self, worker: Worker, command: CommandRow, index: int) -> Json:
-        """The row of that index, from the log where it belongs to another claim. Raises NoetlError
-        where the log holds no such row."""
-        if not self.first <= index < self.first + len(self.rows):
-            with worker.rt.store.read() as tx:
-                event = tx.events.claim_of(command.execution_id, command.run_id, index)
-            if event is None or not isinstance(event.fact, LoopClaimed):
-                raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
-            self.first = event.draft.iteration or 0
-            self.rows = cast("Sequence[Json]", loaded(event.fact.items, worker.rt.load))
-        return self.rows[index - self.first]

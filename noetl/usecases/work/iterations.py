@@ -35,11 +35,11 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.loop_items import LoopItems
-from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.pipelines import pipeline_ports, program, resume_at
+from noetl.usecases.work.reports import ReportBatch
+from noetl.usecases.work.shares import LoopItems
 
 #: Before anything began.
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -54,7 +54,7 @@ class Iterations:
     command: CommandRow
     items: LoopItems
     tools: LeasedTools
-    batch: LaneBatch
+    batch: ReportBatch
     #: What earlier deliveries recorded, by index.
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
     #: Of this delivery: how many iterations failed, why the last one did, and whether one has left
@@ -125,7 +125,7 @@ class Iterations:
         child = move.child
         if child is not None and child.iter is None:
             child = replace(child, iter=self.items.scope(index))
-        fact = IterationSuspended(move.task, move.reason, due_at(self.worker.rt, move), child)
+        fact = IterationSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child)
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.batch.wakes = True
 

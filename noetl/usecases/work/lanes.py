@@ -13,18 +13,15 @@ from dataclasses import dataclass
 
 from noetl.facts.events import Draft
 from noetl.usecases.log_context import set_claim
-from noetl.usecases.ports import CommandRow, Transaction
+from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.work import shares
-from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.iterations import Iterations
-from noetl.usecases.work.lane_policy import LanePolicy
-from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.leases import claim
-from noetl.usecases.work.loop_items import LoopItems
-from noetl.usecases.work.reports import LeaseLost, LockedRows, give_up
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
+from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.reports import ReportBatch, give_up
+from noetl.usecases.work.shares import LanePolicy, LoopItems
 
 
 def run_lane(worker: Worker, command_id: str) -> Delivery:
@@ -59,7 +56,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
 
 
 def _lane(worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTools) -> _Lane:
-    batch = LaneBatch(worker.rt, command, tools)
+    batch = ReportBatch(worker.rt, command, tools)
     cursor = items.loop.cursor
     return _Lane(
         worker,
@@ -80,7 +77,7 @@ class _Lane:
     command: CommandRow
     policy: LanePolicy
     items: LoopItems
-    batch: LaneBatch
+    batch: ReportBatch
     iterations: Iterations
     #: Of a loop over a cursor: what claims more rows.
     claimer: Claimer | None
@@ -96,7 +93,7 @@ class _Lane:
                 if end is not None:
                     return end
             self._run(taken)
-            if self._stopped() or self.iterations.suspended:
+            if self._has_failed() or self.iterations.suspended:
                 return self.batch.commit_with(lambda tx, _: self._close(tx))
             if time.monotonic() >= ends:
                 return self.batch.commit_with(self._yield)
@@ -110,17 +107,14 @@ class _Lane:
             self.iterations.run(index)
             now = time.monotonic()
             self.pace = (self.pace + now - began) / 2 if self.pace < 1 else now - began
-            if self._stopped() or self.iterations.suspended:
+            if self._has_failed() or self.iterations.suspended:
                 return
-            if index != taken[-1] and self._commits(now - committed):
+            due = self.policy.commits_each or now - committed >= self.worker.rt.limits.commit_s
+            if due and index != taken[-1]:
                 self.batch.commit()
                 committed = now
 
-    def _commits(self, waited: float) -> bool:
-        return self.policy.commits_each or waited >= self.worker.rt.limits.commit_s
-
-    def _stopped(self) -> bool:
-        """Whether the loop has failed."""
+    def _has_failed(self) -> bool:
         claim_failed = self.claimer is not None and self.claimer.failed
         return claim_failed or (self.iterations.failures > 0 and self.policy.fails_fast)
 
@@ -130,7 +124,9 @@ class _Lane:
         """The next indices, or how the lane ended. What is pending is committed with it. A cursor
         is asked for rows where none are left."""
         share = self._share()
-        taken, end = self.batch.commit_with(lambda tx, at: self._next(tx, at, share, may_claim=True))
+        taken, end = self.batch.commit_with(
+            lambda tx, execution: self._next(tx, execution, share, may_claim=True)
+        )
         while not taken and end is None:
             taken, end = self._claim()
         return taken, end
@@ -145,7 +141,7 @@ class _Lane:
             raise ValueError(f"step {self.command.step} has no cursor")
         share, claimed = self._share(), self.claimer.claim(self.items.ctx())
         found = self.batch.commit_with(
-            lambda tx, at: self._next(tx, at, share, may_claim=False),
+            lambda tx, execution: self._next(tx, execution, share, may_claim=False),
             lambda tx: self._record(tx, claimed, share),
         )
         self.claimer.recorded()
@@ -160,13 +156,13 @@ class _Lane:
         return draft
 
     def _next(
-        self, tx: Transaction, at: LockedRows, share: int, *, may_claim: bool
+        self, tx: Transaction, execution: ExecutionRow, share: int, *, may_claim: bool
     ) -> tuple[tuple[int, ...], End | None]:
         """The next indices, or the end of the lane where none are left. Neither, where a cursor may
         have more."""
-        if at.execution.halt:
-            return (), self._leave(tx, at)
-        if self._stopped():
+        if execution.halt:
+            return (), self._leave(tx, execution)
+        if self._has_failed():
             return (), self._close(tx)
         taken, self.iterations.recorded = shares.take(tx, self.command, share)
         if taken or (may_claim and self._cursor_is_open(tx)):
@@ -181,22 +177,20 @@ class _Lane:
 
     # --- ending -----------------------------------------------------------------------------------
 
-    def _yield(self, tx: Transaction, at: LockedRows) -> End:
-        """Gives the lease back after a slice."""
-        if at.execution.halt:
-            return self._leave(tx, at)
+    def _yield(self, tx: Transaction, execution: ExecutionRow) -> End:
+        if execution.halt:
+            return self._leave(tx, execution)
         tx.commands.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
         return End.AGAIN
 
-    def _leave(self, tx: Transaction, at: LockedRows) -> End:
+    def _leave(self, tx: Transaction, execution: ExecutionRow) -> End:
         """The lane keeps its place: it is delivered again when the execution goes on."""
         self._close_failed_loop(tx)
         tx.commands.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
         self.batch.ask_for_turn(tx)
-        return End.REFUSED if at.execution.halt == "pause" else End.CANCELLED
+        return End.REFUSED if execution.halt == "pause" else End.CANCELLED
 
     def _close(self, tx: Transaction) -> End:
-        """Ends the lane for good."""
         self._close_failed_loop(tx)
         tx.commands.close([self.command.command_id])
         rows = tx.commands.open_of(self.command.execution_id)
@@ -205,5 +199,5 @@ class _Lane:
         return End.DONE
 
     def _close_failed_loop(self, tx: Transaction) -> None:
-        if self._stopped():
+        if self._has_failed():
             tx.loops.close(self.command.execution_id, self.command.run_id)

@@ -13,7 +13,10 @@ from noetl.usecases.log_bounds import PrintedAttempt
 from noetl.usecases.log_context import at_work
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.reports import LeaseLost
+
+
+class LeaseLost(Exception):
+    """The command is closed or another delivery holds it: what this worker did does not count."""
 
 
 class LeasedTools(ToolPort):
@@ -43,7 +46,9 @@ class LeasedTools(ToolPort):
             at_work.reset(token)
             with self._lock:
                 self._call = None
-            self._end_of_log()
+            if self._printing is not None and self._rt.logs is not None:
+                self._rt.logs.end(self._command, self._printing)
+                self._printing = None
             self.check()
 
     @property
@@ -58,11 +63,6 @@ class LeasedTools(ToolPort):
         if self._printing is None:
             self._printing = logs.begin(self._command, call)
         logs.write(self._command, self._printing, stream, text)
-
-    def _end_of_log(self) -> None:
-        if self._printing is not None and self._rt.logs is not None:
-            self._rt.logs.end(self._command, self._printing)
-            self._printing = None
 
     def announce(self, report: Callable[[Call, Draft], None]) -> None:
         """Once for each call that outlives a heartbeat: `report` may report, because the worker's
@@ -100,6 +100,5 @@ class LeasedTools(ToolPort):
         """Called from the heartbeat's thread."""
         self.cancelled = cancelled
         self._over = True
-        call = self._call
-        if call is not None:
+        if (call := self._call) is not None:
             self._tools.interrupt(call)

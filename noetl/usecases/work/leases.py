@@ -1,4 +1,4 @@
-"""Leases: one thread of a worker process keeps the claims of all its running commands alive."""
+"""Leases (T3, T5): one thread of a worker process keeps the claims of its commands alive."""
 
 from __future__ import annotations
 
@@ -144,3 +144,12 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandR
     now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.commands.claim(command_id, owner, now, until, rt.limits.max_deliveries)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that executes commands: its name in leases, and what keeps them alive."""
+
+    rt: Runtime
+    name: str
+    leases: Leases

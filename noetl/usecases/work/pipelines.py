@@ -1,4 +1,5 @@
-"""The pipeline of a command, placed, and what the interpreter needs to run it."""
+"""The pipeline of a command: what its templates and its code see, and what the interpreter needs to
+run it."""
 
 from __future__ import annotations
 
@@ -6,15 +7,88 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from noetl.engine.names import loop_mode
+from noetl.engine.evolve import replay
+from noetl.engine.names import StepNames, loop_mode
 from noetl.engine.plan import Plan
+from noetl.engine.state import State
+from noetl.expressions.scope import bare_names, layered, of_step
 from noetl.facts.ids import event_id
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
-from noetl.pipeline.model import PipelinePorts, Program, Suspend, ToolPort, Where
+from noetl.facts.reference import loaded
+from noetl.facts.secret import Keychain
+from noetl.pipeline.model import Names, PipelinePorts, Program, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
-from noetl.usecases.ports import CommandRow
+from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.scopes import whole_context
+from noetl.usecases.snapshots import load_state
+
+
+def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:
+    """What the command's templates see, from the context in its row."""
+    context = command.context
+    around = scope_around(rt, context)
+    # Outside of the playbook's loops: the iteration that called it, if one did, as `parent`.
+    caller = {"parent": context["caller"]} if "caller" in context else None
+    steps = {
+        name: of_step(view.get("result"), view.get("results") or {})
+        for name, view in context["steps"].items()
+    }
+    return Names(
+        workload=context["workload"],
+        ctx=context["ctx"],
+        args=context["args"],
+        steps=steps,
+        builtins={
+            **_bare_around(around, iteration),
+            "execution_id": command.execution_id,
+            "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
+            "env": rt.env,
+            "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
+        },
+        iter=iteration or around or caller,
+    )
+
+
+def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
+    """The scope of the iteration, of several steps, that the command's step is a part of."""
+    if "iteration" not in context:
+        return None
+    scope: JsonMap = loaded(context["iteration"], rt.load)
+    return scope
+
+
+def _bare_around(around: JsonMap | None, iteration: JsonMap | None) -> JsonMap:
+    """What an iteration of one step reads bare of the one around it: what it has no name for
+    itself."""
+    if around is None or iteration is None:
+        return {}
+    own = bare_names(iteration)
+    return {name: value for name, value in bare_names(around).items() if name not in own}
+
+
+def whole_context(rt: Runtime, command: CommandRow) -> Mapping[str, Json]:
+    """All that a template could see, as of the version that the command was issued at."""
+    with rt.store.read() as tx:
+        state = _state_at(tx, command.execution_id, int(command.context["everything"]))
+    steps = {name: result.value for name, result in StepNames(state.steps).items()}
+    view = layered(
+        {"workload": state.workload, "ctx": state.ctx, "vars": state.ctx, "args": command.context["args"]},
+        {"execution_id": state.execution_id, "steps": steps},
+        steps,
+        command.context["args"],
+        state.ctx,
+        state.workload,
+    )
+    return dict(view)
+
+
+def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
+    state = load_state(tx, execution_id)
+    if state.version > version:
+        state = State(execution_id)
+    events = tx.events.read(execution_id, after=state.version)
+    return replay(state, (event for event in events if event.version <= version))
 
 
 def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
@@ -26,7 +100,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
         command.step,
         iteration,
         command.context["digest"],
-        event=issued_by(command),
+        event=issuing_event(command),
     )
     parallel = loop_mode(command.context, step) == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
@@ -34,7 +108,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     return Program(step.tasks, where, plan.net.file, parallel, iterator, reducers)
 
 
-def issued_by(command: CommandRow) -> str:
+def issuing_event(command: CommandRow) -> str:
     """The id of the event that issued the command; empty where an earlier version wrote the row."""
     version = command.context.get("issued")
     return "" if version is None else event_id(command.execution_id, version)
@@ -62,6 +136,6 @@ def pipeline_ports(
     )
 
 
-def due_at(rt: Runtime, move: Suspend) -> str | None:
+def resume_at(rt: Runtime, move: Suspend) -> str | None:
     """When a suspended pipeline goes on; None where it waits for something else than time."""
     return None if move.seconds is None else (rt.clock() + timedelta(seconds=move.seconds)).isoformat()

@@ -1,67 +1,32 @@
-"""report: T4. What a worker did goes into the log, under the execution's lock, or not at all."""
+"""Reports (T4): what a worker did goes into the log, under the execution's lock, or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepFailed
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import Retention
+from noetl.usecases.large_values import hold_draft
 from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake_after_report
+from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 
 
-class LeaseLost(Exception):
-    """The command is closed or another delivery holds it: what this worker did does not count."""
-
-
-@dataclass(frozen=True, slots=True)
-class LockedRows:
-    """The rows as they are under the lock."""
-
-    execution: ExecutionRow
-    command: CommandRow
-
-
-def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
+def lock_lease(tx: Transaction, claimed: CommandRow) -> ExecutionRow | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
     rows = tx.commands.lock(claimed.command_id)
     if rows is None:
         return None
     execution, command = rows
-    if (command.state, command.attempt, command.owner) != ("claimed", claimed.attempt, claimed.owner):
-        return None
-    return LockedRows(execution, command)
-
-
-def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]) -> None:
-    """Appends behind the head; the lock makes the expected version match."""
-    if drafts:
-        tx.events.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
-
-
-def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
-    """Appends `drafts` and, if told so, closes the command, in one transaction.
-
-    Raises LeaseLost where the report no longer counts; after the end of the execution that is
-    recorded as `result.discarded`.
-    """
-    with output_of(rt, claimed) as printed, rt.store.begin() as tx:
-        at = lock_lease(tx, claimed)
-        if at is None:
-            discard(rt, tx, claimed, drafts)
-        else:
-            append(rt, tx, at, drafts)
-            printed.into(tx, claimed.execution_id)
-            if close:
-                tx.commands.close([claimed.command_id])
-    if at is None:
-        raise LeaseLost(claimed.command_id)
-    return at.execution
+    ours = (command.state, command.attempt, command.owner) == ("claimed", claimed.attempt, claimed.owner)
+    return execution if ours else None
 
 
 _NOTHING = nullcontext(ReportLog())
@@ -73,7 +38,7 @@ def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Report
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
-def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
+def _discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
     execution = tx.executions.lock(claimed.execution_id)
     if execution is None or execution.status not in ENDED or not drafts:
@@ -110,3 +75,71 @@ def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
 def draft_about(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
     """`fact` about the run, or the iteration, that the command was for."""
     return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ReportBatch:
+    """What a delivery has recorded and not reported yet: drafts that are committed together.
+    `wakes`: the scheduler waits for something that is among them."""
+
+    rt: Runtime
+    command: CommandRow
+    tools: LeasedTools
+    drafts: list[Draft] = field(default_factory=list)
+    wakes: bool = False
+
+    def add(self, draft: Draft) -> None:
+        """Puts `draft` behind the others; what is large in it is kept by reference."""
+        self.drafts.append(hold_draft(self.rt, draft, Retention(self.command.execution_id)))
+
+    def commit(self, *, close: bool = False) -> None:
+        """Appends what is pending, and closes the command if asked to. Raises LeaseLost."""
+
+        def end(tx: Transaction, _: ExecutionRow) -> None:
+            if close:
+                tx.commands.close([self.command.command_id])
+
+        self.commit_with(end)
+
+    def commit_with(
+        self,
+        then: Callable[[Transaction, ExecutionRow], T],
+        claim: Callable[[Transaction], Draft] | None = None,
+    ) -> T:
+        """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the
+        same transaction, with the execution as it was locked, and returns what that yields.
+
+        Raises LeaseLost where the report no longer counts; after the end of the execution that is
+        recorded as `result.discarded`.
+        """
+        rt, command = self.rt, self.command
+        self.tools.check()
+        with output_of(rt, command) as printed, rt.store.begin() as tx:
+            execution = lock_lease(tx, command)
+            if execution is None:
+                _discard(rt, tx, command, self.drafts)
+            else:
+                printed.into(tx, command.execution_id)
+                if claim is not None:
+                    self.drafts.append(claim(tx))
+                if self.drafts:
+                    # The lock makes the expected version match.
+                    tx.events.append(command.execution_id, execution.head_version, self.drafts, rt.clock())
+                found = then(tx, execution)
+        if execution is None:
+            raise LeaseLost(command.command_id)
+        self.drafts.clear()
+        if self.wakes:
+            self.wakes = False
+            wake_after_report(rt)
+        return found
+
+    def ask_for_turn(self, tx: Transaction) -> None:
+        """The scheduler waits for the lane to let go, whether or not there is something to
+        report."""
+        self.wakes = True
+        if not self.drafts:
+            ask_for_turn(tx, self.command.execution_id, self.rt.clock())

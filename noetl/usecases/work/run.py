@@ -10,7 +10,6 @@ from typing import assert_never
 
 from noetl.engine.plan import Plan
 from noetl.facts.events import (
-    ChildCall,
     CtxPatched,
     Draft,
     StepDone,
@@ -20,22 +19,16 @@ from noetl.facts.events import (
     StepSuspended,
 )
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Retention
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Completed, Ending, Failed, Finished, PipelinePorts, Recorded, Sleep, Suspend
-from noetl.usecases.large_values import hold_draft
+from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.runtime import Runtime
-from noetl.usecases.wakes import wake_after_report
 from noetl.usecases.work.deliveries import Delivery, End, refusal
-from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.leases import claim
-from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
-from noetl.usecases.work.reports import LeaseLost, give_up, report
-from noetl.usecases.work.scopes import names, scope_around
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
+from noetl.usecases.work.leases import Worker, claim
+from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
+from noetl.usecases.work.reports import ReportBatch, give_up
 
 
 def run_step(worker: Worker, command_id: str) -> Delivery:
@@ -50,7 +43,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     tools = LeasedTools(rt, command)
-    job = _Job(worker, command, plan, rt.clock(), tools)
+    job = _Job(worker, command, plan, rt.clock(), tools, ReportBatch(rt, command, tools))
     with worker.leases.hold(command, tools.end, job.alive):
         try:
             job.run([event.draft for event in recorded])
@@ -70,20 +63,18 @@ class _Job:
     plan: Plan
     started: datetime
     tools: LeasedTools
+    batch: ReportBatch
     begun: bool = False
     #: Why the step failed.
     error: ErrorInfo | None = None
 
-    @property
-    def rt(self) -> Runtime:
-        return self.worker.rt
-
     def run(self, recorded: list[Draft]) -> None:
-        rt, command = self.rt, self.command
+        rt, command = self.worker.rt, self.command
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        for move in run(prog, names(rt, self.plan, command), progress, self._ports()):
+        ports = pipeline_ports(rt, command, self.tools, self.tools.log)
+        for move in run(prog, names(rt, self.plan, command), progress, ports):
             match move:
                 case Recorded():
                     self._report(move.drafts, close=False)
@@ -96,27 +87,24 @@ class _Job:
                 case _:
                     assert_never(move)
 
-    def _ports(self) -> PipelinePorts:
-        return pipeline_ports(self.rt, self.command, self.tools, self.tools.log)
-
     def alive(self) -> None:
         """Called from the heartbeat's thread: a long task shows in the log while it runs."""
         self.tools.announce(lambda _, draft: self._report([draft], close=False))
 
     def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
-        keep = Retention(self.command.execution_id)
-        batch = [hold_draft(self.rt, draft, keep) for draft in drafts]
         if not self.begun:
-            batch.insert(0, self._begin())
+            self.batch.add(self._begin())
             self.begun = True
-        report(self.rt, self.command, batch, close=close)
-        if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake_after_report(self.rt)
+        for draft in drafts:
+            self.batch.add(draft)
+            self.batch.wakes = self.batch.wakes or isinstance(draft.fact, CtxPatched)
+        self.batch.wakes = self.batch.wakes or close
+        self.batch.commit(close=close)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
     ) -> Draft:
-        spent = (self.rt.clock() - self.started).total_seconds() * 1000
+        spent = (self.worker.rt.clock() - self.started).total_seconds() * 1000
         ends = isinstance(fact, StepDone | StepFailed)
         return Draft(
             fact,
@@ -134,15 +122,12 @@ class _Job:
         fact = StepStarted(self.worker.name, self.started.isoformat())
         return self._draft(fact, f"started:{run_id}")
 
-    def _with_iteration(self, child: ChildCall | None) -> ChildCall | None:
-        """A playbook sees as its caller's iteration that of the task, or the one that the step is a
-        part of."""
-        if child is None or child.iter is not None:
-            return child
-        return replace(child, iter=scope_around(self.rt, self.command.context))
-
     def _suspend(self, move: Suspend) -> Draft:
-        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), self._with_iteration(move.child))
+        child = move.child
+        if child is not None and child.iter is None:
+            # A playbook sees as its caller's iteration the one that the step is a part of.
+            child = replace(child, iter=scope_around(self.worker.rt, self.command.context))
+        fact = StepSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child)
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _end(self, ending: Ending) -> Draft:

@@ -1,17 +1,82 @@
-"""What a lane has of its loop: the indices it runs, and what earlier deliveries left of them in the
-log."""
+"""What a lane has of its loop: how much it takes at a time, the indices it runs, what earlier
+deliveries left of them in the log, and their items."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from noetl.engine.names import loop_mode
 from noetl.engine.plan import Plan
-from noetl.facts.events import CtxPatched, Draft
-from noetl.facts.json import JsonMap
-from noetl.net.model import Task
+from noetl.errors import NoetlError
+from noetl.facts.events import Draft
+from noetl.facts.executions import CtxPatched
+from noetl.facts.json import Json, JsonMap, assign
+from noetl.facts.loops import LoopClaimed
+from noetl.facts.reference import loaded
+from noetl.net.kinds import KindInfo
+from noetl.net.model import Transition
+from noetl.net.tasks import Loop, Task
+from noetl.pipeline.model import Names
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
+from noetl.usecases.runtime import RuntimeLimits
+from noetl.usecases.work.leases import Worker
+from noetl.usecases.work.pipelines import names, scope_around
+
+
+@dataclass(frozen=True, slots=True)
+class LanePolicy:
+    """`commits_each`: the end of each iteration is committed by itself. `may_suspend`: one may
+    leave its worker half-way. `fails_fast`: after a failure nothing new begins."""
+
+    commits_each: bool
+    may_suspend: bool
+    fails_fast: bool
+
+    @staticmethod
+    def of(plan: Plan, command: CommandRow, kinds: Mapping[str, KindInfo]) -> LanePolicy:
+        """The policy of the loop that `command` belongs to."""
+        step, loop = plan.step(command.step), loop_of(plan, command)
+        return LanePolicy(
+            _commits_each(command, step, loop, kinds),
+            _may_suspend(step, kinds),
+            loop.failure.mode == "fail_fast",
+        )
+
+    def share(self, limits: RuntimeLimits, size: int, lanes: int, pace: float) -> int:
+        """How many iterations to take: what one commit interval holds at `pace` seconds each, and
+        never more than a fair part of `size` for each of `lanes`."""
+        if self.commits_each or self.may_suspend:
+            # A lane whose iteration suspends ends: it may hold no others.
+            return 1
+        fair = max(1, size // (4 * lanes))
+        return max(1, min(limits.commit_iterations, fair, int(limits.commit_s / max(pace, 1e-4))))
+
+
+def loop_of(plan: Plan, command: CommandRow) -> Loop:
+    """The loop of the command's step. Raises ValueError where it has none."""
+    loop = plan.step(command.step).loop
+    if loop is None:
+        raise ValueError(f"step {command.step} has no loop")
+    return loop
+
+
+def _commits_each(command: CommandRow, step: Transition, loop: Loop, kinds: Mapping[str, KindInfo]) -> bool:
+    if loop.commit is not None:
+        return loop.commit == "each"
+    if loop_mode(command.context, step) == "sequential":
+        return True
+    return any(kinds[task.kind].effects == "external" for task in step.tasks if task.kind in kinds)
+
+
+def _may_suspend(step: Transition, kinds: Mapping[str, KindInfo]) -> bool:
+    return any(
+        (task.kind in kinds and kinds[task.kind].suspends)
+        or any(rule.then.do == "retry" for rule in task.rules or ())
+        for task in step.tasks
+    )
 
 
 def first(
@@ -24,7 +89,7 @@ def first(
     unfinished: tuple[int, ...] = ()
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
-        unfinished = _handed_out(tx, row)
+        unfinished = _find_unfinished(tx, row)
     elif command.iteration is not None and not _has_ended(tx, row, command.iteration):
         unfinished = (command.iteration,)
     if unfinished:
@@ -47,7 +112,7 @@ def _has_ended(tx: Transaction, row: LoopRow, index: int) -> bool:
     return tx.events.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
 
 
-def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
+def _find_unfinished(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
     """What the only lane of a sequential loop took and did not end."""
     indices = range(row.count) if row.indices is None else row.indices
     position = row.next_index
@@ -78,3 +143,59 @@ def _writes_ctx(tasks: Iterable[Task]) -> bool:
         for one in group
     )
     return any(one.scope == "ctx" for one in assigned)
+
+
+@dataclass(slots=True)
+class LoopItems:
+    """What one lane has of its loop. `row` is as of its last claim; `patches` are the writes of its
+    iterations to ctx."""
+
+    worker: Worker
+    command: CommandRow
+    plan: Plan
+    row: LoopRow
+    patches: JsonMap = field(default_factory=dict)
+    _list: Sequence[Json] | None = None
+    #: Of a loop over a cursor `_list` is the rows of one claim; the index of the first of them.
+    _first: int = 0
+
+    @property
+    def loop(self) -> Loop:
+        """The loop of the command's step."""
+        return loop_of(self.plan, self.command)
+
+    def names(self, index: int) -> Names:
+        """What the templates of an iteration see. Raises NoetlError where its item is gone."""
+        scope = names(self.worker.rt, self.plan, self.command, self.scope(index))
+        return replace(scope, ctx=self.ctx())
+
+    def ctx(self) -> JsonMap:
+        """ctx, with what earlier iterations of this lane wrote to it."""
+        return assign(self.command.context["ctx"], self.patches)
+
+    def scope(self, index: int) -> JsonMap:
+        """`iter`, as the iteration of that index sees it."""
+        context = self.command.context
+        # The iteration of several steps that this one is a part of, or that of the caller.
+        parent = scope_around(self.worker.rt, context) or context.get("caller")
+        return {self.loop.iterator: self._item(index), "index": index, "parent": parent}
+
+    def _item(self, index: int) -> Json:
+        if self.loop.cursor is not None:
+            return self._row(index)
+        if self._list is None:
+            self._list = cast("Sequence[Json]", loaded(self.row.items, self.worker.rt.load))
+        return self._list[index] if self._list else None
+
+    def _row(self, index: int) -> Json:
+        """The row of that index, from the log where it belongs to another claim than the last one
+        did. Raises NoetlError where the log holds no such row."""
+        if not self._first <= index < self._first + len(self._list or ()):
+            command = self.command
+            with self.worker.rt.store.read() as tx:
+                event = tx.events.claim_of(command.execution_id, command.run_id, index)
+            if event is None or not isinstance(event.fact, LoopClaimed):
+                raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
+            self._first = event.draft.iteration or 0
+            self._list = cast("Sequence[Json]", loaded(event.fact.items, self.worker.rt.load))
+        return self._list[index - self._first] if self._list else None

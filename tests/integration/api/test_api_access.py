@@ -8,7 +8,7 @@ import logging
 import pytest
 from flask.testing import FlaskClient
 
-from noetl.api.access import id_of
+from noetl.api.guards import id_of
 from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.naming import format_arguments
 

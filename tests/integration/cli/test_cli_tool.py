@@ -88,7 +88,7 @@ def test_a_call_that_failed_says_so_and_ends_with_1(cli: Cli) -> None:
         (["noop", "--input", "3"], "--input"),
         (["noop", "--timeout", "soon"], "--timeout cannot be used: 'soon' is not a duration"),
         (["noop", "--timeout", "0"], "--timeout is zero"),
-        (["playbook", "--config", "path: a/b"], "asks for an execution of its own; try it with `noetl run`"),
+        (["playbook", "--config", "path: a/b"], "asks for another execution; try it with `noetl run`"),
     ],
 )
 def test_what_cannot_be_called_is_wrong_input(cli: Cli, argv: list[str], said: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl.checks.code_names import find_undefined_names
-from noetl.dsl.read.code_templates import templates_between
-from noetl.dsl.read.python_syntax import Fault, parsed
+from noetl.dsl.read.python_code import Fault, parsed, templates_between
 
 #: Code, and the names in it that nothing defines with the input `given`, each with its line.
 NAMES = {

@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from noetl.dsl import Code, Problem, compile_playbook
 from noetl.net.model import KindInfo
-from noetl.tools.kit.faults import faults
+from noetl.tools.kit.declaration import faults
 from noetl.tools.kit.registry import kinds
 from noetl.tools.noop import Noop, NoopConfig
 

@@ -80,6 +80,6 @@ def test_places_are_found_through_two_rewritings() -> None:
     source = read("b: [{x: 1}]\nc: 3\n", "f.yaml")
     once = source.rewritten(*settle({"a": [Moved({"x": 1}, ("b", 0))]}))
     twice = once.rewritten(*settle({"d": Moved([{"x": 1}], ("a",)), "new": 1}))
-    assert twice.written(("d", 0, "x")) == ("b", 0, "x")
+    assert twice.path_in_text(("d", 0, "x")) == ("b", 0, "x")
     assert twice.mark(("d", 0, "x")) == source.mark(("b", 0, "x"))
-    assert twice.written(("d", 0, "gone", "y")) == ("b", 0)
+    assert twice.path_in_text(("d", 0, "gone", "y")) == ("b", 0)

@@ -10,7 +10,7 @@ import pytest
 from noetl.errors import TemplateLimit
 from noetl.expressions import evaluate, path_of, path_text, selected, truth
 from noetl.expressions.limits import MAX_HELD
-from noetl.expressions.results import of_step, of_task
+from noetl.expressions.scope import of_step, of_task
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 

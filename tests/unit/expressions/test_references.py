@@ -9,7 +9,7 @@ import pytest
 
 from noetl.errors import Unavailable
 from noetl.expressions import evaluate, truth, values_read
-from noetl.expressions.results import of_task
+from noetl.expressions.scope import of_task
 
 REF = {"kind": "result_ref", "ref": "noetl://1/big", "preview": [1]}
 ROWS = {"kind": "result_ref", "ref": "noetl://1/rows"}

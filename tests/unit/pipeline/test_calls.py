@@ -10,8 +10,9 @@ from scripted_pipeline import WHERE, err, ok, otherwise, play, task, when
 
 from noetl.errors import Unavailable
 from noetl.facts.events import PolicyEvaluated, TaskDone, TaskFailed
-from noetl.pipeline.calls import has_template, with_warnings
+from noetl.pipeline.calls import with_warnings
 from noetl.pipeline.model import Completed, Names, Where
+from noetl.pipeline.templates import has_template
 
 REFERENCE = {"kind": "result_ref", "ref": "noetl://blob/1", "meta": {}, "preview": "…"}
 

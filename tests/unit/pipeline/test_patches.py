@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.pipeline.patches import applied, assign, extend
+from noetl.pipeline.patches import apply_patch, assign, extend
 
 
 def test_a_name_takes_in_what_is_assigned_below_it() -> None:
@@ -19,11 +19,11 @@ def test_a_patch_reads_the_same_whatever_order_its_keys_come_back_in() -> None:
     patch = extend(patch, {"a.b.d": 3, "c.e": 4, "a.f": 5})
     backwards = dict(reversed(patch.items()))
     base = {"a": {"z": 0, "b": 9}, "c": {"y": 8}}
-    assert applied(base, patch) == applied(base, backwards)
-    assert applied(base, patch) == {"a": {"z": 0, "b": {"d": 3}, "f": 5}, "c": {"e": 4}}
+    assert apply_patch(base, patch) == apply_patch(base, backwards)
+    assert apply_patch(base, patch) == {"a": {"z": 0, "b": {"d": 3}, "f": 5}, "c": {"e": 4}}
     assert base == {"a": {"z": 0, "b": 9}, "c": {"y": 8}}
 
 
 def test_nothing_to_apply_is_the_base_itself() -> None:
     base = {"a": 1}
-    assert applied(base, {}) is base
+    assert apply_patch(base, {}) is base

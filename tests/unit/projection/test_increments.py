@@ -13,9 +13,9 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.facts.events import Draft
 from noetl.net import codec as nets
-from noetl.projection.tables import TABLES, ProjectionRow
-from noetl.store import codec
-from noetl.store.memory.store import MemoryStore
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
+from noetl.store import codec, open_store
 from noetl.testing import KINDS, Simulation
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.ports import ExecutionRow
@@ -46,7 +46,7 @@ class Log:
         self.execution_id = str(kept["execution_id"])
         self.rt: Runtime = Simulation(
             "{apiVersion: noetl.io/v2, kind: Playbook, metadata: {path: x}, workflow: [{step: start}]}",
-            store=MemoryStore(),
+            store=open_store("memory://"),
         ).rt
         compiled = compile_playbook(kept["playbook"], file="x.yaml", kinds=KINDS)
         assert compiled.net is not None

@@ -11,7 +11,8 @@ from noetl.errors import ToolError
 from noetl.facts.events import Draft, Event, TaskDone
 from noetl.pipeline.model import Call
 from noetl.projection.references import reference_rows
-from noetl.projection.tables import TABLES, ProjectionRow
+from noetl.projection.rows import ProjectionRow
+from noetl.projection.tables import TABLES
 from noetl.testing import START, Simulation
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.export import Known, rows

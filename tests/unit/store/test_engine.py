@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from noetl.store import commands, events, executions, open_store
-from noetl.store.engine import Connections, open_engine
+from noetl.store.connections import Connections
+from noetl.store.engine import open_engine
 from noetl.usecases.ports import ExecutionRow
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

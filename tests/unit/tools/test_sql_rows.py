@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.calls import RunningCalls
+from noetl.tools.sql.calls import ResultBounds, RowCollector
 from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.rows import TableWrite, batches, plan, quote, write_of
 from noetl.tools.sql.text import split
-from noetl.tools.sql.values import ResultBounds, RowCollector
 
 
 def write(**config: Any) -> TableWrite:
@@ -141,7 +141,7 @@ def test_a_key_that_a_row_lacks_is_null() -> None:
 
 
 def test_an_answer_is_refused_when_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 3)
+    monkeypatch.setattr("noetl.tools.sql.calls.MAX_ROWS", 3)
     rows = RowCollector("The statement", ["a"], ResultBounds(20, set()))
     rows.add([[1], [["12345", {"k": "67890"}]]])
     wide = RowCollector("The statement", ["a"], ResultBounds(20, set()))

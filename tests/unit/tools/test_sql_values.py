@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from noetl.facts.values import json_safe, unique_names
-from noetl.tools.sql.values import StatementResult, result_of
+from noetl.tools.sql.calls import StatementResult, result_of
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,12 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import inspect, resolve
+from noetl.usecases import inspect, large_values
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.turn import advance, deciding
-from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.worker import Worker
+from noetl.usecases.work.leases import Leases, Worker
 
 HELLO = playbook("""
     - step: start
@@ -515,7 +514,7 @@ def test_what_is_opened_inside_of_a_result_is_bounded(monkeypatch: pytest.Monkey
     )
     execution_id = sim.start()
     sim.settle()
-    monkeypatch.setattr(resolve, "SHOWN_BYTES", 500)
+    monkeypatch.setattr(large_values, "SHOWN_BYTES", 500)
     first, second = inspect.result(sim.rt, execution_id).value["results"]
     assert first["n"] == 0
     assert is_reference(second)

@@ -13,7 +13,7 @@ from playbooks import lone
 from noetl.errors import Unavailable
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.store.memory.store import MemoryStore
+from noetl.store.sql import SqlStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.ports import CommandRow, Transaction
@@ -21,9 +21,8 @@ from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import claim
+from noetl.usecases.work.leases import Worker, claim
 from noetl.usecases.work.run import run_step
-from noetl.usecases.work.worker import Worker
 
 ONE = lone("tool: {kind: http, url: http://x}")
 
@@ -57,11 +56,11 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     late.__exit__(None, None, None)
 
 
-class Slow(MemoryStore):
+class Slow(SqlStore):
     """Transactions that may commit asynchronously are waited for."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
-        super().__init__()
+        super().__init__("memory://")
         self._wait = wait
 
     def begin_async_commit(self) -> AbstractContextManager[Transaction]:

@@ -16,7 +16,7 @@ from noetl.errors import Unavailable
 from noetl.facts.logs import LogFilter
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.store.memory.store import MemoryStore
+from noetl.store.sql import SqlStore
 from noetl.usecases import log_bounds, logs
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
@@ -25,11 +25,11 @@ from noetl.usecases.runtime import Runtime
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
-class Counting(MemoryStore):
+class Counting(SqlStore):
     """Counts transactions that write; `broken` ones are refused."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("memory://")
         self.commits = 0
         self.broken = False
 

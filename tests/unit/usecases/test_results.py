@@ -15,7 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.reference import MANIFEST, Retention, is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import resolve
+from noetl.usecases import large_values
 from noetl.usecases.inspect import Report
 from noetl.usecases.runtime import RuntimeLimits
 
@@ -362,7 +362,7 @@ def test_what_is_shown_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert [item["n"] for item in whole.steps["each"]["result"]["results"]] == list(range(12))
     assert whole.result["all"] == whole.steps["each"]["result"]["results"]
     watch = Watch(sim, monkeypatch)
-    monkeypatch.setattr(resolve, "SHOWN_BYTES", 1400)
+    monkeypatch.setattr(large_values, "SHOWN_BYTES", 1400)
     shown = sim.report(execution_id)
     assert is_reference(shown.steps["each"]["result"]["results"]) or is_reference(shown.result["all"])
     assert len(watch.loaded) < 12

@@ -1,4 +1,4 @@
-"""Other forms of what is no single key: loops over rows with `mode: cursor` or `row_concurrency`,
+"""Other forms of what takes several keys: loops over rows with `mode: cursor` or `row_concurrency`,
 `script` with `source`, `libs` with `from` and `import`, `scope` of the keychain."""
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class _Results(TextRewriting):
         super().__init__(data, kinds, report)
         self.steps: list[dict[str, Any]] = data.get("workflow") or []
         self._known = self._find_defined()
-        #: Where an arc stands → the names that it hands over.
+        #: Where an arc stands → the names that it passes.
         self._handed: dict[Path, set[str]] = {}
         self._reported: set[tuple[Path, Chain]] = set()
 
@@ -98,7 +98,7 @@ class _Results(TextRewriting):
         for tools in items[1:]:
             # Where a task of the workbook is the first one of another step, its text cannot say
             # `_prev`.
-            if not self._is_after(tools) and not any(map(self.tasks.is_ever_first, tools)):
+            if not self._is_after(tools) and self.tasks.first.isdisjoint(tools):
                 for place, chain in self._find_read_by_task(tools, own, _IN_ENVELOPES):
                     head = _head(chain)
                     self.texts[place] = expressions.renamed(self.text(place), head, "_prev")
@@ -116,7 +116,7 @@ class _Results(TextRewriting):
         groups = [at(self.data, (*tool, group)) or {} for tool in tools for group in ("input", "args")]
         given = own.union(*groups)
         for tool in tools:
-            for part in self.tasks.rendered(tool):
+            for part in self.tasks.rendered_parts(tool):
                 if part[-1] not in _LATER:
                     defined = own if part[-1] in ("input", "args") else given
                     yield from self._find_read([part], defined, envelopes)
@@ -132,7 +132,7 @@ class _Results(TextRewriting):
                     yield from ((path, chain) for chain in _chains(text) if _head(chain) in heads)
 
     def _hand_over(self, step: dict[str, Any], read: list[tuple[Path, Chain]]) -> None:
-        """Arcs to `step` hand over what it reads."""
+        """Arcs to `step` pass what it reads."""
         sources = []
         for index, source in enumerate(self.steps):
             for arc, where in arcs_of(source.get("next"), ("workflow", index, "next")):
@@ -140,7 +140,7 @@ class _Results(TextRewriting):
                     sources.append(str(source.get("step")))
                     self._handed.setdefault(where, set()).update(chain[0] for _, chain in read)
         for place, chain in read if sources else ():
-            is_shared = place[0] == "workbook" and not self.tasks.is_called_once(place[:-1])
+            is_shared = place[0] == "workbook" and self.tasks.calls[place[:-1]] != 1
             whose = sources[0] if len(set(sources)) == 1 and not is_shared else "<step>"
             message = f"`{chain[0]}` is here the result of the step whose arc led to {step.get('step')!r}"
             self._report(place, chain, message, ".".join((whose, *chain[1:])))

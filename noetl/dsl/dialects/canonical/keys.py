@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.dsl.dialects.canonical.shapes import Rewritten, at, callee, replace_key, workbook_of
 from noetl.dsl.document import Cursor, Document, Part, Tool, spellings_of
-from noetl.dsl.document.base import Parts, declared, field_keys, keys_given
+from noetl.dsl.document.base import Parts, declared_keys, field_keys, given_keys
 from noetl.dsl.document.root import VERSION
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
@@ -46,7 +46,7 @@ def rewrite_older(parts: Parts, data: dict[str, Json], report: ProblemReport) ->
     origins: dict[Path, Path] = {}
     for part, key, path in found:
         _OLDER[key](at(written, path), key, path, origins)
-        hint = f"write {declared(type(part))[key].instead}; `noetl migrate` does"
+        hint = f"write {declared_keys(type(part))[key].instead}; `noetl migrate` does"
         report.add(Code.DEPRECATED, (*path, key), f"`{key}` is an older spelling", hint, at_key=True)
     return written, origins
 
@@ -59,7 +59,7 @@ def _older_keys(part: Part) -> list[str]:
 
 @cache
 def _older_fields(model: type[Part]) -> list[tuple[str, str]]:
-    keys = declared(model)
+    keys = declared_keys(model)
     return [(name, key) for name, key in field_keys(model).items() if key in keys and keys[key].instead]
 
 
@@ -153,7 +153,7 @@ def rewrite(
     found: list[_Found] = []
     for part, path in parts:
         if spelled := spellings_of(type(part)):
-            given = set(keys_given(part))
+            given = set(given_keys(part))
             found += [_Found(path, (key,), one) for key, one in spelled.items() if key in given]
         if isinstance(part, Tool | Cursor):
             found += _find_of_kind(kinds, path, at(data, path), book)

@@ -104,7 +104,7 @@ class _Renaming(TextRewriting):
         tools = [
             place
             for place in self.tasks.of_step(step, path)
-            if self.tasks.only_without_loops(place) and at(self.data, (*place, "loop")) is None
+            if place not in self.tasks.looped and at(self.data, (*place, "loop")) is None
         ]
         targets = [(*tool, "set") for tool in tools]
         for place in (*tools, (*path, "spec")):
@@ -116,7 +116,7 @@ class _Renaming(TextRewriting):
         if not renames:
             return
         rest = [(*path, key) for key in step if key not in ("tool", "step", "desc")]
-        for place in [*rest, *(part for tool in tools for part in self.tasks.rendered(tool))]:
+        for place in [*rest, *(part for tool in tools for part in self.tasks.rendered_parts(tool))]:
             self.rename(place, renames, warning)
 
     def _rename_targets(self, path: Path, warning: _Warning) -> Renames:
@@ -150,9 +150,9 @@ class _Renaming(TextRewriting):
         about = f"step {shown(name)} has not ended here: {{old}} is {{new}}, the result that is judged"
         warning = _Warning(Code.UNNAMED_RESULT, about)
         # Those of the tasks are results of an earlier run.
-        earlier = {(name, "results"): ""}
+        earlier: Renames = {(name, "results"): ""}
         rules = list(rules_in(step.get("spec"), (*path, "spec")))
-        for tool in filter(self.tasks.is_called_once, tools):
+        for tool in (tool for tool in tools if self.tasks.calls[tool] == 1):
             rules += rules_in(at(self.data, tool), tool)
             self.rename((*tool, "set"), {(name,): "output", **earlier}, warning)
         for place in rules:

@@ -28,10 +28,10 @@ _RULES: Final = ("spec", "policy", "rules")
 def at(data: Any, path: Path, missing: Any = None) -> Any:
     """What stands at `path`; `missing` where nothing does."""
     for key in path:
-        if (isinstance(data, dict) and key in data) or (isinstance(data, list) and isinstance(key, int)):
-            data = data[key]
-        else:
+        known = key in data if isinstance(data, dict) else isinstance(data, list) and isinstance(key, int)
+        if not known:
             return missing
+        data = data[key]
     return data
 
 
@@ -139,16 +139,18 @@ class Tasks:
         self._data = data
         self._kinds = kinds
         self._book = workbook_of(data)
-        self._calls: Counter[Path] = Counter()
-        self._looped: set[Path] = set()
-        self._first: set[Path] = set()
+        #: How many tasks of steps are said at a place, and the places of those that are the first
+        #: ones of their steps, or have a loop around them.
+        self.calls: Counter[Path] = Counter()
+        self.first: set[Path] = set()
+        self.looped: set[Path] = set()
         for index, step in enumerate(data.get("workflow") or []):
             items = list(self.items(step, ("workflow", index)))
             found = [path for item in items for path in item]
-            self._calls.update(found)
-            self._first.update(items[0] if items else ())
+            self.calls.update(found)
+            self.first.update(items[0] if items else ())
             if step.get("loop") is not None or step.get("iteration") is not None:
-                self._looped.update(found)
+                self.looped.update(found)
 
     def of_step(self, step: dict[str, Any], path: Path) -> list[Path]:
         """Where the tasks of `step`, which stands at `path`, are said: a call, then what it
@@ -173,19 +175,7 @@ class Tasks:
             path = self._book[called]
             tool = at(self._data, path)
 
-    def is_called_once(self, path: Path) -> bool:
-        """Whether one task of one step is said at `path`."""
-        return self._calls[path] == 1
-
-    def is_ever_first(self, path: Path) -> bool:
-        """Whether the first task of some step is said at `path`."""
-        return path in self._first
-
-    def only_without_loops(self, path: Path) -> bool:
-        """Whether no step with a loop has the task at `path`."""
-        return path not in self._looped
-
-    def rendered(self, path: Path) -> Iterator[Path]:
+    def rendered_parts(self, path: Path) -> Iterator[Path]:
         """The parts of the task at `path` that are rendered: all but code, and SQL that comes with
         `params`."""
         tool = at(self._data, path)

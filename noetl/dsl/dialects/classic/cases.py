@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl.dsl.dialects.guards import SUCCEEDED, Guards, asks_how_it_ended, heads
-from noetl.dsl.dialects.parts import Spot
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Spot, asks_how_it_ended, heads
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 from noetl.dsl.read.report import ProblemReport

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, get_args
 
 from noetl.dsl.dialects.classic.sinks import sink_tasks
-from noetl.dsl.dialects.guards import SUCCEEDED, Guards
-from noetl.dsl.dialects.parts import NewNames, Spot
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, NewNames, Spot
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.dsl.read.report import ProblemReport

@@ -10,10 +10,9 @@ from typing import Final
 from noetl.dsl.dialects.classic import cases
 from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
 from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
-from noetl.dsl.dialects.guards import SUCCEEDED, Guards
-from noetl.dsl.dialects.parts import Item, NewNames, Spot, items_of
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, NewNames, Spot, items_of
 from noetl.dsl.document import Classic, Part, Sink, Step, Tool
-from noetl.dsl.document.base import Parts, keys_given
+from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
@@ -60,7 +59,7 @@ def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
             report.add(Code.MISPLACED, (*path, key), f"`{key}` stands inside of a sink", hint, at_key=True)
     if not isinstance(part, Step | Tool):
         return False
-    found = _CANONICAL.keys() & set(keys_given(part))
+    found = _CANONICAL.keys() & set(given_keys(part))
     if ("repeat", "each") in itertools.pairwise(path):
         # What is rewritten are the tasks of steps.
         for key in sorted(found):
@@ -168,7 +167,7 @@ class _Rewriter:
         given: list[Tree] = []
         sinks = list(self._sinks(step, items, found))
         if assigned and sinks and step.get("loop") is None:
-            given.append({labels.new("vars"): _assigning(assigned, step)})
+            given.append({labels.new("vars"): _assign_variables(assigned, step)})
             assigned = {}
         for sink, data, after in sinks:
             given += sink_tasks(sink, labels, data, after)
@@ -217,7 +216,7 @@ def _variables(step: Spot) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
 
 
-def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
+def _assign_variables(assigned: dict[str, Tree], step: Spot) -> Tree:
     """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
     step."""
     names = {target: target.partition(".")[2] for target in assigned}

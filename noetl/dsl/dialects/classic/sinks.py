@@ -1,8 +1,8 @@
 """`sink` of the classic dialect: a task that takes a result as its input `data`.
 
 Those that run once, when a loop is over, get another step. The loop's step evaluates everything
-that its routing says and hands it over; the step behind it runs the sinks, then routes by what it
-was handed.
+that its routing says and passes it; the step behind it runs the sinks, then routes by what it
+received.
 
     fetch       next: {arcs: [{step: fetch.case, args: {data: ..., case: [...]}}]}
     fetch.case  tool: [result, sink, ...]
@@ -16,11 +16,10 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, ClassicRule, behind
-from noetl.dsl.dialects.guards import FAILED, SUCCEEDED, Guards, heads
-from noetl.dsl.dialects.parts import NewNames, Spot
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, NewNames, Spot, heads
 from noetl.dsl.read.origins import Moved, Tree, plain
 from noetl.expressions import names_used
-from noetl.facts.boundaries import BOUNDARY
+from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
 
 _QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
@@ -91,7 +90,7 @@ def _name(sink: Spot) -> str | None:
 
 
 class _Handover:
-    """What the step of the loop evaluates, in the order in which it is handed over."""
+    """What the step of the loop evaluates, in the order in which it is passed."""
 
     def __init__(self, guards: Guards, *, failures: bool) -> None:
         self.values: list[Tree] = []
@@ -142,7 +141,7 @@ def step_behind(
             tool += sink_tasks(sink, labels, "{{ args.data }}", after)
     onwards = behind(handover.router(cases), handover.router(default), guards)
     if of_failures:
-        tool.append({labels.new("unhandled"): _unhandled(onwards, handover, guards)})
+        tool.append({labels.new("unhandled"): _fail_unhandled(onwards, handover, guards)})
     target, path = f"{name}.case", found[0].path
     made: dict[str, Tree] = {"step": target, "tool": tool}
     if onwards.choices:
@@ -164,7 +163,7 @@ def _mentions_failures(when: Spot) -> bool:
     return not named or not named <= _OF_SUCCESSES or _TURNS.search(when.value) is not None
 
 
-def _unhandled(onwards: ClassicRouter, handover: _Handover, guards: Guards) -> Tree:
+def _fail_unhandled(onwards: ClassicRouter, handover: _Handover, guards: Guards) -> Tree:
     """Fails where the loop failed and no route takes that."""
     taken = [route.when for route in onwards.routes if route.step is not None]
     after = guards.every(handover.add(FAILED), guards.no(guards.some(*taken)) if taken else None).value

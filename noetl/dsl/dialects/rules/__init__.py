@@ -2,6 +2,6 @@
 several steps.
 
 `rewrite` is the pass. It parses every `next` into arcs that can be changed (`drafts`,
-`transitions`), puts what rules run behind their step (`sequence`, `choosing`, `pipelines`), and
+`parsing`), puts what rules run behind their step (`sequence`, `choosing`, `pipelines`), and
 writes loops that enclose steps as cycles (`loop_regions`, `cycles`).
 """

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from noetl.dsl.dialects.guards import heads
-from noetl.dsl.dialects.rules.actions import branches, has_rules
+from noetl.dsl.dialects.parts import heads
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
     Choice,
@@ -24,14 +23,15 @@ from noetl.dsl.dialects.rules.drafts import (
     RewriteContext,
     StepDraft,
     Work,
+    entries_at,
     names_of,
 )
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
+from noetl.dsl.dialects.rules.parsing import branches, has_rules, onward, under
 from noetl.dsl.dialects.rules.pipelines import PipelineChoice, pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import Arranger, Course
-from noetl.dsl.dialects.rules.transitions import both, onward
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Tree
 
 _SCOPES: Final = ("ctx.", "vars.", "step.", "iter.")
 
@@ -64,12 +64,15 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
     for rule in rules:
         arranger = Arranger(context, draft, rule.path)
         after = rule.onward if rule.onward is not None else draft.onward
-        rule.course = arranger.arranged(rule.branches, after, parallel=raw.get("parallel") is True)
+        rule.course = arranger.arrange(rule.branches, after, parallel=raw.get("parallel") is True)
         arranger_steps += arranger.added
     if not rules or (draft.body.get("loop") is not None and not _fits_loop(context, rules)):
         return arranger_steps
     if len(rules) == 1 and rules[0].always and not rules[0].assigned:
-        _run_always(draft, rules[0])
+        course = rules[0].course
+        draft.onward = course.tail
+        if course.head:
+            draft.body["tool"] = plain_pipeline(draft, course.head)
     elif all(rule.only_routes for rule in rules):
         _route(draft, rules)
     else:
@@ -88,7 +91,7 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
         return
     key = given[0]
     if key == "run":
-        yield _Rule(None, draft.path, _branches(context, raw["run"], (*draft.path, "run")), None, {})
+        yield _Rule(None, draft.path, branches(context, raw["run"], (*draft.path, "run")), None, {})
         return
     for index, form in enumerate(raw[key]):
         at = (*draft.path, key, index)
@@ -106,14 +109,10 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
 def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> _Rule:
     if form.keys().isdisjoint({"run", "next", "set"}):
         context.report.missing(at, "run", "the rule does not say what to do", "add run:, next: or set:")
-    assigned = {name: Moved(value, (*at, "set", name)) for name, value in names_of(form.get("set")).items()}
-    found = _branches(context, form.get("run"), (*at, "run"))
+    assigned = entries_at(form.get("set"), (*at, "set"))
+    found = branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
     return _Rule(form.get("when"), at, found, after, assigned)
-
-
-def _branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:
-    return branches(run, path, context.steps, context.book, context.tasks, context.report)
 
 
 def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
@@ -134,18 +133,14 @@ def _fits_loop(context: RewriteContext, rules: Sequence[_Rule]) -> bool:
     return True
 
 
-def _run_always(draft: StepDraft, rule: _Rule) -> None:
-    if rule.course.head:
-        draft.body["tool"] = plain_pipeline(draft, rule.course.head)
-    draft.onward = rule.course.tail
-
-
 def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
     made = Onward(draft.path)
     for rule in rules:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
-        routes = [route.guarded(None if rule.always else rule.when, (*rule.path, "when")) for route in choice]
+        routes = [
+            route.with_guard(None if rule.always else rule.when, (*rule.path, "when")) for route in choice
+        ]
         if rule.assigned:
             routes[0].body["set"] = {**rule.assigned, **(routes[0].body.get("set") or {})}
         made.choices.append(routes)
@@ -156,10 +151,13 @@ def _route(draft: StepDraft, rules: Sequence[_Rule]) -> None:
 
 
 def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -> None:
-    _refuse_events(context, rules)
+    for rule in rules:
+        if "event" in heads(rule.when):
+            message = "`event` is not known where rules run actions: the step has not ended"
+            hint = "ask for outcome.status or error"
+            context.report.add(Code.VALUE, (*rule.path, "when"), message, hint)
     looping = draft.body.get("loop") is not None
-    same = all(rule.course.tail is draft.onward for rule in rules)
-    numbered = not looping and not same
+    numbered = not looping and any(rule.course.tail is not draft.onward for rule in rules)
     decisions = [
         PipelineChoice(
             rule.when,
@@ -177,25 +175,15 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[_Rule]) -
     draft.body["tool"] = pipeline(context, draft, decisions, ruled=ruled)
     if not numbered:
         return
-    tails = [rule.course.tail for rule in rules]
-    made = Onward(draft.path, _mode([tail for tail in [*tails, draft.onward] if tail is not None]))
-    for number, (rule, tail) in enumerate(zip(rules, tails, strict=True)):
-        if tail is not None:
-            made.choices += _under(context, f"{{{{ step.rule == {number} }}}}", tail, rule.path)
-    if draft.onward is not None and not rules[-1].always:
-        made.choices += _under(context, "{{ step.rule is not defined }}", draft.onward, draft.onward.path)
+    default = draft.onward
+    tails = [(f"{{{{ step.rule == {n} }}}}", rule.path, rule.course.tail) for n, rule in enumerate(rules)]
+    made = Onward(draft.path, _mode([tail for _, _, tail in tails] + [default]))
+    if default is not None and not rules[-1].always:
+        tails.append(("{{ step.rule is not defined }}", default.path, default))
+    for guard, path, tail in tails:
+        for choice in _choices(tail) if tail is not None else ():
+            made.choices.append(under(guard, path, choice, context.report))
     draft.onward = made
-
-
-def _refuse_events(context: RewriteContext, rules: Sequence[_Rule]) -> None:
-    for rule in rules:
-        if "event" in heads(rule.when):
-            context.report.add(
-                Code.VALUE,
-                (*rule.path, "when"),
-                "`event` is not known where rules run actions: the step has not ended",
-                "ask for outcome.status or error",
-            )
 
 
 def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
@@ -203,24 +191,13 @@ def _in_ctx(assigned: Mapping[str, Tree]) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPES) else f"ctx.{name}": value for name, value in assigned.items()}
 
 
-def _mode(onwards: Sequence[Onward]) -> Mode:
-    return "first" if any(one.mode == "first" for one in onwards) else "exclusive"
+def _mode(onwards: Sequence[Onward | None]) -> Mode:
+    return "first" if any(one is not None and one.mode == "first" for one in onwards) else "exclusive"
 
 
 def _choices(tail: Onward) -> list[Choice]:
     """As choices of which the first counts: where all routes count, they are one."""
-    copies = [[route.guarded(route.when, route.when_path) for route in choice] for choice in tail.choices]
+    copies = tail.copy().choices
     if tail.mode != "inclusive" or not copies:
         return copies
     return [[route for choice in copies for route in choice]]
-
-
-def _under(context: RewriteContext, guard: str, tail: Onward, path: Path) -> list[Choice]:
-    made = _choices(tail)
-    for choice in made:
-        for route in choice:
-            own = route.when
-            at = route.when_path if own is not None else path
-            route.when = both(context.report, at, guard, own)
-            route.when_path = at
-    return made

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.dialects.parts import reach
-from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, names_of
+from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, entries_at
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
-from noetl.dsl.dialects.rules.sequence import copied
 from noetl.dsl.read.origins import Moved, Tree
 
 
@@ -59,14 +58,14 @@ class _Cycle:
         each = StepDraft(
             workflow.names.new(f"{region.begin_name}.each"),
             region.path,
-            {"set": self._item()},
+            {"set": self._set_item()},
             None,
             (*region.path, "step"),
         )
         done = StepDraft(
             workflow.names.new(f"{region.begin_name}.done"),
             region.end_path,
-            {"set": self._kept()},
+            {"set": self._keep_result()},
             None,
             (*region.end_path, "end_loop"),
         )
@@ -90,7 +89,7 @@ class _Cycle:
         the loop leads."""
         region, gates = self.region, self.context.gates
         path = (*region.end_path, "end_loop")
-        first, onward = each, copied(begin.onward) or Onward(region.path)
+        first, onward = each, begin.onward.copy() if begin.onward else Onward(region.path)
         if (
             "tool" in begin.body
             or len(onward.choices) != 1
@@ -101,7 +100,7 @@ class _Cycle:
             if "tool" in begin.body:
                 first.body["tool"] = Moved(begin.body.pop("tool"), region.path)
             onward = Onward(region.path, choices=[[Route(region.path, name, region.path)]])
-        onward.changed()
+        onward.mark_changed()
         onward.choices[0].append(Route(path, done.name, path))
         each.onward = onward
         for number, gate in enumerate(gates):
@@ -138,7 +137,7 @@ class _Cycle:
             ],
         )
 
-    def _item(self) -> dict[str, Tree]:
+    def _set_item(self) -> dict[str, Tree]:
         state, path = self.region.state, (*self.region.path, "loop")
         item = f"{{{{ {state}.items[{state}.index] }}}}"
         index = f"{{{{ {state}.index }}}}"
@@ -159,7 +158,7 @@ class _Cycle:
             around = around.outer
         return found
 
-    def _kept(self) -> dict[str, Tree]:
+    def _keep_result(self) -> dict[str, Tree]:
         region, path = self.region, (*self.region.end_path, "end_loop")
         handed = f"args.{region.key}_result"
         results = f"ctx.{region.key}_results"
@@ -200,23 +199,19 @@ class _Cycle:
         }
 
     def _redirect(self, draft: StepDraft, done: StepDraft) -> None:
-        """Arcs to the end lead to where the iteration ends, and hand over its result; those that
+        """Arcs to the end lead to where the iteration ends, and pass its result; those that
         lead out of the regions end the loop."""
         for route in draft.onward.routes if draft.onward is not None else ():
             if route.step is None or route.step in self.inside or route.step == done.name:
                 continue
             assert draft.onward is not None
-            draft.onward.changed()
+            draft.onward.mark_changed()
             if route.step != self.region.end_name:
-                route.assign({f"{self.region.state}.left": True})
+                route.body["set"] = {**(route.body.get("set") or {}), f"{self.region.state}.left": True}
                 continue
             route.step = done.name
             handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
             own = route.body.get("input")
-            route.body["input"] = {**_entries(own), **handed}
-
-
-def _entries(own: Tree) -> dict[str, Tree]:
-    if isinstance(own, Moved):
-        return {name: Moved(value, (*own.path, name)) for name, value in names_of(own.value).items()}
-    return dict(own or {})
+            if isinstance(own, Moved):
+                own = entries_at(own.value, own.path)
+            route.body["input"] = {**(own or {}), **handed}

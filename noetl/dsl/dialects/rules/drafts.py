@@ -18,7 +18,7 @@ Mode = Literal["exclusive", "inclusive", "first"]
 
 @dataclass(slots=True)
 class Route:
-    """An arc. `body` is the rest of it: what is handed over and assigned."""
+    """An arc. `body` is the rest of it: what is passed and assigned."""
 
     path: Path
     step: str | None = None
@@ -27,14 +27,9 @@ class Route:
     when_path: Path = ()
     body: dict[str, Tree] = field(default_factory=dict)
 
-    def guarded(self, when: Guard, path: Path) -> Route:
+    def with_guard(self, when: Guard, path: Path) -> Route:
         """The same arc under another guard, which comes from `path`."""
         return Route(self.path, self.step, self.step_path, when, path, dict(self.body))
-
-    def assign(self, names: dict[str, Tree]) -> None:
-        """Assigns `names`, after what it assigns itself."""
-        if names:
-            self.body["set"] = {**(self.body.get("set") or {}), **names}
 
     def tree(self) -> Tree:
         made: dict[str, Tree] = {}
@@ -62,7 +57,14 @@ class Onward:
     def routes(self) -> Iterator[Route]:
         return (route for choice in self.choices for route in choice)
 
-    def changed(self) -> None:
+    def copy(self) -> Onward:
+        """The same arcs once more: each copy is changed by itself."""
+        choices = [
+            [route.with_guard(route.when, route.when_path) for route in choice] for choice in self.choices
+        ]
+        return replace(self, choices=choices, spec=dict(self.spec))
+
+    def mark_changed(self) -> None:
         self.written = None
 
     def tree(self) -> Tree:
@@ -98,7 +100,7 @@ class StepDraft:
         if self.onward is None:
             # Arcs that are put in must not make an end of one that has none.
             self.onward = Onward(self.path, spec={"no_next_is_error": False})
-        self.onward.changed()
+        self.onward.mark_changed()
         return self.onward
 
     def tree(self) -> Tree:
@@ -146,12 +148,12 @@ class RuleAction:
     def under(self, name: str) -> RuleAction:
         return replace(self, name=name)
 
-    def moved(self, *keys: str) -> dict[str, Tree]:
+    def entries(self, *keys: str) -> dict[str, Tree]:
         """The entries of the mapping that `keys` lead to; none where there is no such mapping."""
         value: Any = self.body
         for key in keys:
             value = names_of(value).get(key)
-        return {name: Moved(one, (*self.path, *keys, name)) for name, one in names_of(value).items()}
+        return entries_at(value, (*self.path, *keys))
 
     def tree(self) -> Tree:
         """As an item of a tool list."""
@@ -208,6 +210,11 @@ class RewriteContext:
     #: Whether the executor has rules for all tasks.
     ruled: bool = False
     gates: list[Gate] = field(default_factory=list)
+
+
+def entries_at(value: Any, path: Path) -> dict[str, Tree]:
+    """The entries of the mapping `value`, which stands at `path`."""
+    return {name: Moved(one, (*path, name)) for name, one in names_of(value).items()}
 
 
 def names_of(value: Any) -> dict[str, Any]:

@@ -70,7 +70,13 @@ def loop_regions(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> 
     for begin, end in sorted(ends.items()):
         crossed = [one for one in made if one.begin < begin < one.end < end]
         if crossed:
-            _crossing(context, crossed[-1], raws[begin])
+            outer, inner = crossed[-1], raws[begin].get("step")
+            message = (
+                f"the loop of step {shown(outer.begin_name)} ends here, before that of step "
+                f"{shown(inner)}, which began in it"
+            )
+            at = (*outer.end_path, "end_loop")
+            context.report.add(Code.MISPLACED, at, message, f"end the loop of {inner} first")
             continue
         around = [one for one in made if end < one.end]
         name = str(raws[begin].get("step"))
@@ -123,17 +129,6 @@ def repeats_nothing(context: RewriteContext, index: int, raw: Mapping[str, Any])
         f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step "
         "ends the loop",
         f"add end_loop: {raw.get('step')} to the step behind those that repeat, or give the step a tool",
-    )
-
-
-def _crossing(context: RewriteContext, outer: LoopRegion, raw: Mapping[str, Any]) -> None:
-    name = raw.get("step")
-    context.report.add(
-        Code.MISPLACED,
-        (*outer.end_path, "end_loop"),
-        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which "
-        "began in it",
-        f"end the loop of {name} first",
     )
 
 
@@ -194,7 +189,7 @@ def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
                 f"the loop of step {shown(around.begin_name)} around this one has the iterator "
                 f"{shown(name)} too"
             )
-            context.report.add(Code.NAME, at, message, "give each loop an iterator of its own")
+            context.report.add(Code.NAME, at, message, "give each loop another iterator")
             return False
         around = around.outer
     if name in context.steps:

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noetl.dsl.dialects.guards import FAILED, SUCCEEDED, asks_how_it_ended
-from noetl.dsl.dialects.parts import NewNames, Spot
-from noetl.dsl.dialects.rules.actions import action
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, NewNames, asks_how_it_ended
 from noetl.dsl.dialects.rules.drafts import Guard, RewriteContext, RuleAction, StepDraft, names_of
-from noetl.dsl.dialects.rules.transitions import both
+from noetl.dsl.dialects.rules.parsing import actions_of, both
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Moved, Tree
 
@@ -43,7 +41,7 @@ def _name_run(names: NewNames, actions: Sequence[RuleAction], at: int) -> list[R
         another = one.under(name)
         if name != wanted and one.name:
             renamed[wanted] = name
-            known = {wanted: "{{ result }}", **one.moved("set")}
+            known = {wanted: "{{ result }}", **one.entries("set")}
             another = replace(another, body={**one.body, "set": known})
         made.append(another)
     return [_retarget_jumps(one, renamed) for one in made] if renamed else made
@@ -107,23 +105,23 @@ def pipeline(
         decided = _policy(context, decisions, entries, of_tool=True)
         before[-1] = _with_rules(before[-1], decided)
     else:
-        before.append(_chooser(context, draft, decisions, entries, names, behind=bool(before)))
+        result = {"result": "{{ _prev }}"} if before else {}
+        rules = _policy(context, decisions, entries, of_tool=False)
+        body = {"kind": "noop", **result, "spec": {"policy": {"rules": rules}}}
+        before.append(RuleAction(names.new("choose"), decisions[0].path if decisions else draft.path, body))
     return [one.tree() for one in (*before, *actions, *after)]
 
 
 def _tool(draft: StepDraft) -> tuple[list[RuleAction], list[RuleAction]]:
     """The tasks of the step's own tool, those that run behind the end of the pipeline apart."""
-    form = draft.body.get("tool")
-    path = (*draft.path, "tool")
-    items = [] if form is None else Spot(form, path).items()
-    tasks = [action(item.value, item.path) for item in items]
+    tasks = actions_of(draft.body.get("tool"), (*draft.path, "tool"))
     found = [one if one.name else one.under(f"task_{index}") for index, one in enumerate(tasks)]
     proper = [one for one in found if names_of(one.body.get("spec")).get("after") in (None, False)]
     return proper, [one for one in found if one not in proper]
 
 
 def _end(actions: Sequence[RuleAction], names: NewNames, *, ruled: bool) -> Iterator[RuleAction]:
-    """The last of them ends the pipeline; a noop does where it has rules of its own."""
+    """The last of them ends the pipeline; a noop does where it already has rules."""
     if not actions:
         return
     last = actions[-1]
@@ -141,24 +139,9 @@ def _end(actions: Sequence[RuleAction], names: NewNames, *, ruled: bool) -> Iter
     yield RuleAction(name, last.path, stop)
 
 
-def _chooser(
-    context: RewriteContext,
-    draft: StepDraft,
-    decisions: Sequence[PipelineChoice],
-    entries: Sequence[str],
-    names: NewNames,
-    *,
-    behind: bool,
-) -> RuleAction:
-    rules = _policy(context, decisions, entries, of_tool=False)
-    yields = {"result": "{{ _prev }}"} if behind else {}
-    body = {"kind": "noop", **yields, "spec": {"policy": {"rules": rules}}}
-    return RuleAction(names.new("choose"), decisions[0].path if decisions else draft.path, body)
-
-
 def _with_rules(one: RuleAction, rules: list[Tree]) -> RuleAction:
-    policy = {**one.moved("spec", "policy"), "rules": rules}
-    return replace(one, body={**one.body, "spec": {**one.moved("spec"), "policy": policy}})
+    policy = {**one.entries("spec", "policy"), "rules": rules}
+    return replace(one, body={**one.body, "spec": {**one.entries("spec"), "policy": policy}})
 
 
 def _policy(

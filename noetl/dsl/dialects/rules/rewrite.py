@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl.dsl.dialects.parts import NewNames
-from noetl.dsl.dialects.rules.actions import has_rules, tasks_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, names_of
+from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, entries_at, names_of
 from noetl.dsl.dialects.rules.loop_regions import open_loops
+from noetl.dsl.dialects.rules.parsing import has_rules, onward, tasks_of
 from noetl.dsl.dialects.rules.sequence import close_gates
-from noetl.dsl.dialects.rules.transitions import onward
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
-from noetl.dsl.document.base import Parts, keys_given
+from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.origins import Moved, Origins, Tree, settle
@@ -41,6 +40,11 @@ _WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
         "then": "write a list of arcs {step, when} as one item of next.arcs",
         "else": "write a last item of next.arcs without when",
     },
+}
+#: Root key → the older key that it is made of as well, and the canonical one.
+_SCOPES: Final = {
+    **dict.fromkeys(("environment", "workload"), ("environment", "workload")),
+    **dict.fromkeys(("variables", "ctx"), ("variables", "ctx")),
 }
 #: Of a step, what is rewritten.
 _TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
@@ -72,7 +76,7 @@ def _foreign(part: Part) -> list[str]:
     words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), None)
     if words is None:
         return []
-    names = keys_given(part)
+    names = given_keys(part)
     return [key for key in words if key in names]
 
 
@@ -155,27 +159,18 @@ def _pass(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> 
 
 def _roots(data: Mapping[str, Any], workflow: list[Tree]) -> Tree:
     """The other root keys: `environment` goes below `workload`, `variables` are what ctx begins
-    with."""
+    with. What stands in the canonical key wins."""
     made: dict[str, Tree] = {}
     for key, value in data.items():
         match key:
             case "tasks":
                 continue
-            case "environment" | "workload":
-                made["workload"] = _merged(data, "environment", "workload")
-            case "variables" | "ctx":
-                made["ctx"] = _merged(data, "variables", "ctx")
-            case "workflow":
-                made[key] = workflow
+            case "environment" | "workload" | "variables" | "ctx":
+                lower, upper = _SCOPES[key]
+                made[upper] = {
+                    **entries_at(data.get(lower), (lower,)),
+                    **entries_at(data.get(upper), (upper,)),
+                }
             case _:
-                made[key] = value
+                made[key] = workflow if key == "workflow" else value
     return made
-
-
-def _merged(data: Mapping[str, Any], lower: str, upper: str) -> Tree:
-    """Both mappings; what stands in `upper` wins."""
-    below, above = names_of(data.get(lower)), names_of(data.get(upper))
-    return {
-        **{name: Moved(value, (lower, name)) for name, value in below.items()},
-        **{name: Moved(value, (upper, name)) for name, value in above.items()},
-    }

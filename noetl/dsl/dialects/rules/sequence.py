@@ -1,5 +1,5 @@
-"""What one rule runs, in order: a pipeline in the step itself, then steps of its own, then named
-steps, then `next`.
+"""What one rule runs, in order: a pipeline in the step itself, then new steps, then named steps,
+then `next`.
 
 Named steps run one after another: between two of them stands a gate, a step without a tool whose
 `auto` join waits for all that the branch before it can still send.
@@ -8,7 +8,7 @@ Named steps run one after another: between two of them stands a gate, a step wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from noetl.dsl.dialects.parts import reach
@@ -50,7 +50,7 @@ class Arranger:
     path: Path
     added: list[StepDraft] = field(default_factory=list)
 
-    def arranged(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
+    def arrange(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
         """`onward` comes after all of it."""
         if parallel and len(branches) > 1:
             return Course((), self._side_by_side(branches, onward))
@@ -101,9 +101,9 @@ class Arranger:
         return Onward(self.path, choices=[entry])
 
     def _gate(self, name: str, tail: Onward, path: Path) -> StepDraft:
-        return self._add(
-            StepDraft(self.context.workflow.names.new(name), path, {}, copied(tail), name_path=path)
-        )
+        made = self._step(name, path, {}, tail)
+        self.added.append(made)
+        return made
 
     def _waits_for(self, gate: StepDraft, route: Route) -> None:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
@@ -112,11 +112,9 @@ class Arranger:
         """A step that runs `actions` as its pipeline."""
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
-        body: dict[str, Tree] = {**self._shared(), "tool": [one.tree() for one in actions]}
-        made = StepDraft(
-            self.context.workflow.names.new(f"{self.source.name}.{name}"), path, body, copied(tail), path
-        )
-        self._add(made)
+        body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree() for one in actions]}
+        made = self._step(f"{self.source.name}.{name}", path, body, tail)
+        self.added.append(made)
         return Route(path, made.name, path)
 
     def _fork(self, work: Work, tail: Onward | None) -> Choice:
@@ -124,13 +122,7 @@ class Arranger:
         a mapping from the names of the actions to their results."""
         prefix = f"{self.source.name}.{work.name}"
         keep: dict[str, Tree] = {f"ctx.{work.name}": "{{ result }}"} if work.name else {}
-        join = StepDraft(
-            self.context.workflow.names.new(prefix),
-            work.path,
-            {"spec": {"join": "all"}, "set": keep},
-            copied(tail),
-            work.path,
-        )
+        join = self._step(prefix, work.path, {"spec": {"join": "all"}, "set": keep}, tail)
         if join.onward is None:
             join.body["tool"] = {"kind": "noop"}
         entry: Choice = []
@@ -138,13 +130,14 @@ class Arranger:
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
             route = Route(one.path, join.name, one.path, body={"args": args})
             onward = Onward(one.path, choices=[[route]])
-            name = self.context.workflow.names.new(f"{prefix}.{number}")
-            self._add(StepDraft(name, one.path, {**self._shared(), "tool": [one.tree()]}, onward, one.path))
-            entry.append(Route(one.path, name, one.path))
-        self._add(join)
+            body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree()]}
+            made = self._step(f"{prefix}.{number}", one.path, body, onward)
+            self.added.append(made)
+            entry.append(Route(one.path, made.name, one.path))
+        self.added.append(join)
         return entry
 
-    def _shared(self) -> dict[str, Tree]:
+    def _shared_keys(self) -> dict[str, Tree]:
         """What the step says for all that it runs."""
         shared = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
         if isinstance(spec := _plain(shared.get("spec")), dict):
@@ -155,24 +148,16 @@ class Arranger:
             key: Moved(value, (*self.source.path, key)) for key, value in shared.items() if value is not None
         }
 
-    def _add(self, draft: StepDraft) -> StepDraft:
-        draft.place = self.source.place
-        self.added.append(draft)
-        return draft
+    def _step(self, name: str, path: Path, body: dict[str, Tree], onward: Onward | None) -> StepDraft:
+        """A step like those that `source` is made of; `name` where no other one has it."""
+        new = self.context.workflow.names.new(name)
+        return StepDraft(new, path, body, onward and onward.copy(), path, self.source.place)
 
 
 def _plain(value: Tree) -> Tree:
     while isinstance(value, Moved):
         value = value.value
     return value
-
-
-def copied(onward: Onward | None) -> Onward | None:
-    """The same arcs once more: each copy is changed by itself."""
-    if onward is None:
-        return None
-    choices = [[route.guarded(route.when, route.when_path) for route in choice] for choice in onward.choices]
-    return replace(onward, choices=choices, spec=dict(onward.spec))
 
 
 def _segments(works: Sequence[Work]) -> Iterator[tuple[RuleAction, ...] | Work]:

@@ -10,13 +10,15 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import threading  # noqa: F401 - imported ahead, so that its fork hooks stand before user code runs
 from _thread import _count as running_threads
-from typing import Any, NoReturn, TextIO
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from .... import processes
-from . import python_code, shell_command, wire
+from . import python_code, requests
 
 CHANNEL, OUT, ERR = 3, 4, 5
 
@@ -39,30 +41,6 @@ def tables(directory: str) -> str:
     """Where a child with that scratch directory puts tables, which outlive its call until the
     worker has them."""
     return f"{directory}.tables"
-
-
-class CodeOutput(io.TextIOWrapper):
-    """stdout or stderr of user code.
-
-    Lines go out at once as long as they are kept, so that they are seen although the code hangs or
-    dies; later ones are mostly dropped by the worker and travel in blocks.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        raw = io.FileIO(descriptor, "wb", closefd=False)
-        super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace")
-        self.eager = 0
-
-    def begin(self, limit: int) -> None:
-        self.eager = limit
-        self.reconfigure(line_buffering=True)
-
-    def write(self, text: str) -> int:
-        if self.eager > 0:
-            self.eager -= len(text)
-            if self.eager <= 0:
-                self.reconfigure(line_buffering=False)
-        return super().write(text)
 
 
 def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
@@ -106,12 +84,18 @@ def _arrange_descriptors(channel: int, out: int, err: int) -> None:
         high = [os.dup(descriptor) for descriptor in high]
     for descriptor, target in zip(high, (CHANNEL, OUT, ERR), strict=True):
         os.dup2(descriptor, target, inheritable=False)
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(OUT, 1)
     os.dup2(ERR, 2)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(ERR + 1, most if most > 0 else 1 << 20)
+
+
+def _open_output(descriptor: int) -> io.TextIOWrapper:
+    """stdout or stderr of user code: lines go out at once, so that they are seen although the code
+    hangs or dies."""
+    raw = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _lower(limit: int, value: int) -> None:
@@ -127,17 +111,15 @@ class ChildProcess:
         self.environment = dict(os.environ)
         self.recursion = sys.getrecursionlimit()
         self.limited = False
-        self.stdout: CodeOutput = CodeOutput(1)
-        self.stderr: CodeOutput = CodeOutput(2)
+        self.stdout, self.stderr = _open_output(1), _open_output(2)
 
     def serve(self) -> None:
         """Until the worker closes the channel."""
         python_code.rehearse()
-        with contextlib.suppress(wire.ChannelClosed, OSError):
+        with contextlib.suppress(requests.ChannelClosed, OSError):
             while True:
-                request = json.loads(wire.receive(CHANNEL))
-                answer, ok = self.run(request)
-                wire.send(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
+                answer, ok = self.run(json.loads(requests.receive_frame(CHANNEL)))
+                requests.send_frame(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
 
     def run(self, request: dict[str, Any]) -> tuple[bytes, bool]:
         """The answer's members as JSON text, and whether the call went well."""
@@ -145,7 +127,7 @@ class ChildProcess:
         if request["op"] == "python":
             answer, ok = python_code.run(request, tables(self.directory))
         else:
-            answer, ok = shell_command.run(request)
+            answer, ok = run_shell(request)
         if os.getpid() != self.pid:
             # User code forked, and this is its fork that came to the end of the code.
             os._exit(0)
@@ -167,8 +149,9 @@ class ChildProcess:
         os.environ.update(request["env"])
         os.dup2(OUT, 1)
         os.dup2(ERR, 2)
-        self.stdout = self._begin(self.stdout, 1, request["lines_limit"])
-        self.stderr = self._begin(self.stderr, 2, request["lines_limit"])
+        # The same objects for all calls: a logging handler of the call before may still hold them.
+        self.stdout = _open_output(1) if self.stdout.closed else self.stdout
+        self.stderr = _open_output(2) if self.stderr.closed else self.stderr
         sys.stdout, sys.stderr = self.stdout, self.stderr
 
     def _enter_directory(self) -> None:
@@ -179,17 +162,11 @@ class ChildProcess:
             os.mkdir(self.directory, 0o700)
             os.chdir(self.directory)
 
-    @staticmethod
-    def _begin(stream: CodeOutput, descriptor: int, limit: int) -> CodeOutput:
-        # The same object for all calls: a logging handler of the call before may still hold it.
-        if stream.closed:
-            stream = CodeOutput(descriptor)
-        stream.begin(limit)
-        return stream
-
     def _finish(self) -> None:
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
-            _flush(stream)
+            # Whatever user code put in the place of stdout: its failure to flush is not the call's.
+            with contextlib.suppress(Exception):
+                stream.flush()
         signal.alarm(0)
         sys.setrecursionlimit(self.recursion)
         if os.environ != self.environment:
@@ -208,15 +185,48 @@ class ChildProcess:
 
     @staticmethod
     def _advice(ok: bool) -> int:
-        """What should become of this child: one of those of `wire`."""
+        """What should become of this child: one of those of `requests`."""
         if processes.has_children():
-            return wire.KILL
+            return requests.KILL
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
-        return wire.REPLACE if grown or not ok or running_threads() else wire.KEEP
+        return requests.REPLACE if grown or not ok or running_threads() else requests.KEEP
 
 
-def _flush(stream: TextIO | None) -> None:
-    # Whatever user code put in the place of stdout: its failure to flush is not the call's.
-    with contextlib.suppress(Exception):
-        if stream is not None:
-            stream.flush()
+def run_shell(request: Mapping[str, Any]) -> tuple[bytes, bool]:
+    """The answer: `"value": {exit_code, command}`, or `"error"` where a command could not be
+    started.
+
+    `exit_code` is that of the last command that ran, negative for a signal; `command` is its index.
+    What they print goes to the pipes that this process has as stdout and stderr.
+    """
+    ended = {"exit_code": 0, "command": 0}
+    for index, argv in enumerate(request["commands"]):
+        try:
+            ended = {"exit_code": _run_command(argv, request), "command": index}
+        except (OSError, ValueError) as error:
+            return b'"error":' + json.dumps(_report_start(error, argv, request)).encode(), False
+        if ended["exit_code"]:
+            break
+    return b'"value":' + json.dumps(ended).encode(), ended["exit_code"] == 0
+
+
+def _run_command(argv: list[str], request: Mapping[str, Any]) -> int:
+    stdin = request["stdin"]
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        cwd=request["cwd"],
+    ) as process:
+        process.communicate(None if stdin is None else stdin.encode())
+        return process.returncode
+
+
+def _report_start(error: OSError | ValueError, argv: list[str], request: Mapping[str, Any]) -> dict[str, Any]:
+    cwd = request["cwd"]
+    if isinstance(error, ValueError):
+        message = f"The command cannot be started: {error}."
+    elif cwd and error.filename == cwd:
+        message = f"The directory '{cwd}' (cwd) cannot be entered: {error.strerror}."
+    else:
+        message = f"The command '{argv[0]}' cannot be started: {error.strerror}."
+    return {"type": type(error).__name__, "message": message, "kind": "shell"}

@@ -15,10 +15,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...kit import plain
-from . import wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import ChildDied, DeadlinePassed, Exchange, LimitPassed, Listen, ignore_output
-from .requests import CodeLimits, FrameFile, KeepFrame, PythonRequest, RunnerReply, ShellRequest
+from .exchange import Exchange, Listen, NoAnswer, ignore_output
+from .requests import (
+    KEEP,
+    KILL,
+    CodeLimits,
+    FrameFile,
+    KeepFrame,
+    PythonRequest,
+    RunnerReply,
+    ShellRequest,
+)
 from .sandbox import NoSandbox, trouble
 
 Request: TypeAlias = PythonRequest | ShellRequest
@@ -51,7 +59,7 @@ class LeasedChild:
 class Runner:
     """Starts its process with the first call, and again where that process died or this one forked.
 
-    Thread-safe: every call has a child of its own. A child goes on to the next call of the same
+    Thread-safe: every call has a child to itself. A child goes on to the next call of the same
     owner, with fresh globals, until a call fails, it has grown, threads or processes are left, or
     256 calls."""
 
@@ -107,30 +115,21 @@ class Runner:
         exchange = Exchange(child.lease, child.key[2], listen)
         try:
             answer = exchange.run(message, deadline_s)
-        except ChildDied:
-            return self._finish(child, exchange, "died", _describe(self._end(child, kill=False)))
-        except DeadlinePassed:
-            self._end(child, kill=True)
-            return self._finish(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
-        except LimitPassed as error:
-            self._end(child, kill=True)
-            return self._finish(child, exchange, "limit", str(error))
-        if answer["retire"] == wire.KILL:
+        except NoAnswer as error:
+            ended = self._end(child, kill=error.status != "died")
+            stdout, stderr = exchange.finish()
+            child.lease.close()
+            return RunnerReply(error.status, stdout, stderr, reason=str(error) or _describe(ended))
+        if answer["retire"] == KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
         value = answer.get("value")
         if request.keep is not None and (written := answer.get("tables")):
             with child.control.tables(child.lease, len(written["sizes"])) as files:
                 value = put_tables(value, written, files, request.keep)
-        self._put_back(child, retire=answer["retire"] != wire.KEEP)
+        self._put_back(child, retire=answer["retire"] != KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
-
-    @staticmethod
-    def _finish(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
-        stdout, stderr = exchange.finish()
-        child.lease.close()
-        return RunnerReply(status, stdout, stderr, reason=reason)
 
     @staticmethod
     def _end(child: LeasedChild, *, kill: bool) -> int:
@@ -165,17 +164,13 @@ class Runner:
             lease = control.lease()
         except RunnerGone:
             control = self._running(control)
-            lease = self._lease_again(control)
+            try:
+                lease = control.lease()
+            except RunnerGone:
+                if self.settings.sandbox and (why := trouble()):
+                    raise NoSandbox(why) from None
+                raise
         return LeasedChild(control, lease, key)
-
-    def _lease_again(self, control: Control) -> Lease:
-        """A child of a runner that has just started; where that fails too, the reason."""
-        try:
-            return control.lease()
-        except RunnerGone:
-            if self.settings.sandbox and (why := trouble()):
-                raise NoSandbox(why) from None
-            raise
 
     def _running(self, dead: Control | None) -> Control:
         """The runner process; started where there is none yet, or where it is the one that died."""

@@ -110,8 +110,21 @@ class Control:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                command = _command(theirs.fileno(), root, settings)
-                self._process = _start(command, theirs.fileno(), environment(settings.inherited))
+                command = [sys.executable, "-I", "-X", "utf8", str(LAUNCH)]
+                command += [str(theirs.fileno()), root, str(settings.warm)]
+                shown = Path(root, SHOWN)
+                shown.mkdir(mode=0o700)
+                if settings.sandbox:
+                    readable, hidden = settings.readable, settings.hidden
+                    command = sandbox_command(command, root, str(shown), readable, hidden)
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env=environment(settings.inherited),
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -196,26 +209,6 @@ class Control:
         self._finalizer.detach()
         self._socket.close()
         self._process.returncode = 0
-
-
-def _command(control: int, root: str, settings: RunnerSettings) -> list[str]:
-    command = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(settings.warm)]
-    shown = Path(root, SHOWN)
-    shown.mkdir(mode=0o700)
-    if not settings.sandbox:
-        return command
-    return sandbox_command(command, root, str(shown), settings.readable, settings.hidden)
-
-
-def _start(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env=env,
-        pass_fds=(control,),
-        start_new_session=True,
-    )
 
 
 def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, owner: int) -> None:

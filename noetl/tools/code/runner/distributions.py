@@ -1,8 +1,9 @@
-"""Distributions in the place of modules: `python-dateutil` is what is installed, `dateutil` what it
-brings."""
+"""Finds modules by the name of their distribution: `pip install python-dateutil` brings the module
+`dateutil`."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import re
@@ -16,11 +17,17 @@ _SEPARATORS = re.compile(r"[-_.]+")
 def modules(entry: str) -> dict[str, ModuleType] | None:
     """The top-level modules of the installed distribution that `entry` names, by name; None where
     it names a module, or nothing that is installed."""
-    found = _REQUIREMENT.match(entry)
-    if found is None or _is_module(entry):
+    requirement = _REQUIREMENT.match(entry)
+    if requirement is None or _is_module(entry):
         return None
-    named = _top_level(found[1])
-    loaded = {name: one for name in named if (one := _load(name)) is not None}
+    # Takes some tenths of a second, and few tasks need it.
+    from importlib import metadata
+
+    wanted, loaded = _normal(requirement[1]), dict[str, ModuleType]()
+    for name, distributions in sorted(metadata.packages_distributions().items()):
+        if name.isidentifier() and wanted in map(_normal, distributions):
+            with contextlib.suppress(ImportError):
+                loaded[name] = importlib.import_module(name)
     return loaded or None
 
 
@@ -33,33 +40,6 @@ def _is_module(entry: str) -> bool:
         return False
 
 
-def _top_level(name: str) -> list[str]:
-    """The modules that a distribution brings, names compared as PEP 503 says."""
-    # Takes 20 ms, and few tasks need it.
-    from importlib import metadata
-
-    wanted = _normal(name)
-    for distribution in metadata.distributions():
-        if _normal(distribution.metadata["Name"] or "") == wanted:
-            told = (distribution.read_text("top_level.txt") or "").split()
-            return sorted(set(told or map(_first, map(str, distribution.files or ()))) - {""})
-    return []
-
-
 def _normal(name: str) -> str:
+    """A name as PEP 503 compares it."""
     return _SEPARATORS.sub("-", name).lower()
-
-
-def _first(file: str) -> str:
-    """The module that a file of a distribution belongs to; empty where it is none's."""
-    top, _, rest = file.partition("/")
-    name = top if rest else top.removesuffix(".py") if top.endswith(".py") else top.partition(".")[0]
-    is_code = file.endswith((".py", ".so", ".pyd"))
-    return name if is_code and name.isidentifier() else ""
-
-
-def _load(name: str) -> ModuleType | None:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None

@@ -1,5 +1,5 @@
-"""One call of one child, from the worker's side: send, collect output, wait, mind deadline and
-limits."""
+"""One call of one child, from the worker's side: sends it, collects its output and its answer, and
+ends it at its deadline or a limit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .... import processes
-from . import wire
 from .control import Lease
-from .requests import CodeLimits, PrintedText
+from .requests import HEADER, CodeLimits, PrintedText, send_frame
 
 #: Seconds between two looks at the processes below a child.
 TICK_S = 0.1
@@ -24,152 +23,117 @@ _CHUNK = 1 << 16
 #: Reads after the answer: enough to empty a pipe, and an end where something keeps writing.
 _LAST_READS = 32
 
-
+PrintStream: TypeAlias = Literal["stdout", "stderr"]
 #: Takes bytes that were printed, as they come; with `None` the stream has ended.
-Listen: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes | None], None]
+Listen: TypeAlias = Callable[[PrintStream, bytes | None], None]
 
 
 def ignore_output(_stream: str, _data: bytes | None) -> None:
     """Listens to nothing."""
 
 
-class ChildDied(Exception):
-    """The child closed its channel without an answer."""
+class NoAnswer(Exception):
+    """A call has no answer: its child died, or the message says which limit it has passed."""
 
-
-class DeadlinePassed(Exception):
-    """The deadline passed."""
-
-
-class LimitPassed(Exception):
-    """A limit that the worker minds was passed; the message says which."""
+    def __init__(self, status: Literal["died", "timeout", "limit"], reason: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass
 class StreamHead:
     """The head of a stream; the rest is counted and dropped, so memory stays flat."""
 
+    name: PrintStream
     limit: int
     size: int = 0
-    chunks: list[bytes] = field(default_factory=list)
+    head: bytearray = field(default_factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
-        room = self.limit - self.size
-        if room > 0:
-            self.chunks.append(chunk[:room])
+        self.head += chunk[: max(self.limit - self.size, 0)]
         self.size += len(chunk)
 
     def text(self) -> PrintedText:
-        return PrintedText(
-            b"".join(self.chunks).decode("utf-8", "replace"), self.size, self.size > self.limit
-        )
-
-
-@dataclass
-class AnswerBytes:
-    """The bytes of an answer as they come in."""
-
-    limit: int
-    data: bytearray = field(default_factory=bytearray)
-
-    def add(self, chunk: bytes) -> None:
-        """Raises LimitPassed where more comes than may be kept."""
-        self.data += chunk
-        if self._length() > self.limit:
-            raise LimitPassed(f"its answer is {self._length():,} bytes, and {self.limit:,} are allowed")
-
-    def _length(self) -> int:
-        if len(self.data) < wire.HEADER.size:
-            return 0
-        (length,) = wire.HEADER.unpack_from(self.data)
-        return int(length)
-
-    def complete(self) -> bool:
-        return len(self.data) >= wire.HEADER.size and len(self.data) >= wire.HEADER.size + self._length()
-
-    def load(self) -> Mapping[str, Any]:
-        with memoryview(self.data) as view:
-            loaded: Mapping[str, Any] = json.loads(bytes(view[wire.HEADER.size :]))
-        return loaded
+        return PrintedText(self.head.decode("utf-8", "replace"), self.size, self.size > self.limit)
 
 
 class Exchange:
-    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well.
-    `listen` hears all of it, the rest and the end with `finish`."""
+    """Collects what is printed while it waits, also where `run` raises. `listen` hears all of it,
+    the rest and the end with `finish`."""
 
     def __init__(self, lease: Lease, limits: CodeLimits, listen: Listen = ignore_output) -> None:
         self.lease = lease
         self.listen = listen
         self.limits = limits
-        self.out = StreamHead(limits.output)
-        self.err = StreamHead(limits.output)
-        self.answer = AnswerBytes(limits.result + ENVELOPE)
+        self._streams = {
+            lease.out: StreamHead("stdout", limits.output),
+            lease.err: StreamHead("stderr", limits.output),
+        }
+        self._answer = bytearray()
         self._poller = select.poll()
         for descriptor in (lease.channel, lease.out, lease.err):
             self._poller.register(descriptor, select.POLLIN)
 
     def run(self, message: bytes, deadline_s: float) -> Mapping[str, Any]:
-        """The answer. Raises Died, Expired or Exceeded."""
+        """The answer. Raises NoAnswer."""
         started = time.monotonic()
         try:
-            wire.send(self.lease.channel, message)
+            send_frame(self.lease.channel, message)
         except OSError:
-            raise ChildDied from None
+            raise NoAnswer("died") from None
         end, tick = started + deadline_s, started + TICK_S
-        while not self.answer.complete():
+        while not self._is_answered():
             now = time.monotonic()
             if now >= end:
-                raise DeadlinePassed
+                raise NoAnswer("timeout", f"it took longer than {deadline_s:g} s")
             if now >= tick:
-                self._look()
+                self._count_processes()
                 tick = now + TICK_S
             for descriptor, _ in self._poller.poll(max(0.0, min(end, tick) - now) * 1000):
                 self._read(descriptor)
-        return self.answer.load()
+        answer: Mapping[str, Any] = json.loads(self._answer[HEADER.size :])
+        return answer
 
-    def _look(self) -> None:
+    def _is_answered(self) -> bool:
+        """Raises NoAnswer where more comes than may be kept."""
+        if len(self._answer) < HEADER.size:
+            return False
+        length: int = HEADER.unpack_from(self._answer)[0]
+        most = self.limits.result + ENVELOPE
+        if length > most:
+            raise NoAnswer("limit", f"its answer is {length:,} bytes, and {most:,} are allowed")
+        return len(self._answer) >= HEADER.size + length
+
+    def _count_processes(self) -> None:
         most = self.limits.processes
         if len(processes.descendants(self.lease.watched, most + 1)) > most:
-            raise LimitPassed(f"it started more than {most} processes")
+            raise NoAnswer("limit", f"it started more than {most} processes")
 
     def _read(self, descriptor: int) -> None:
-        if descriptor == self.lease.channel:
-            self.answer.add(self._channel())
-        elif not self._pipe(descriptor):
-            # Closed by the code itself; an end of file would be ready for ever.
-            self._poller.unregister(descriptor)
-
-    def _channel(self) -> bytes:
-        try:
-            chunk = os.read(self.lease.channel, _CHUNK)
-        except OSError:
-            raise ChildDied from None
-        if not chunk:
-            raise ChildDied
-        return chunk
-
-    def _pipe(self, descriptor: int) -> bool:
-        """Reads once. False at the end of the stream."""
         try:
             chunk = os.read(descriptor, _CHUNK)
         except BlockingIOError:
-            return True
-        self._add(descriptor, chunk)
-        return bool(chunk)
+            return
+        except OSError:
+            chunk = b""
+        if descriptor == self.lease.channel:
+            if not chunk:
+                raise NoAnswer("died")
+            self._answer += chunk
+        elif chunk:
+            self._add(descriptor, chunk)
+        else:
+            # Closed by the code itself; an end of file would be ready for ever.
+            self._poller.unregister(descriptor)
 
     def _add(self, descriptor: int, chunk: bytes) -> None:
-        if not chunk:
-            return
-        if descriptor == self.lease.out:
-            self.out.add(chunk)
-            self.listen("stdout", chunk)
-        else:
-            self.err.add(chunk)
-            self.listen("stderr", chunk)
+        stream = self._streams[descriptor]
+        stream.add(chunk)
+        self.listen(stream.name, chunk)
 
     def finish(self) -> tuple[PrintedText, PrintedText]:
-        """What was printed, with what still stands in the pipes."""
-        for descriptor in (self.lease.out, self.lease.err):
+        """What was printed, stdout and stderr, with what still stands in the pipes."""
+        for descriptor in self._streams:
             for _ in range(_LAST_READS):
                 try:
                     chunk = os.read(descriptor, _CHUNK)
@@ -178,8 +142,8 @@ class Exchange:
                 if not chunk:
                     break
                 self._add(descriptor, chunk)
-        if self.out.size:
-            self.listen("stdout", None)
-        if self.err.size:
-            self.listen("stderr", None)
-        return self.out.text(), self.err.text()
+        out, err = self._streams.values()
+        for stream in (out, err):
+            if stream.size:
+                self.listen(stream.name, None)
+        return out.text(), err.text()

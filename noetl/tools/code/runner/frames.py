@@ -7,7 +7,8 @@ None of the libraries is imported unless the code has done so, or the task asks 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ...kit import plain
@@ -38,17 +39,46 @@ def to_frame(name: str, value: Any, sort: str) -> Any:
     NoFrame."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return value
-    return _make(name, sort, lambda: _FROM_ROWS[sort](value))
+    with _explaining(name, sort):
+        match sort:
+            case "pandas":
+                import pandas
+
+                return pandas.DataFrame(value)
+            case "polars":
+                import polars
+
+                return polars.from_dicts(value, infer_schema_length=None) if value else polars.DataFrame()
+            case _:
+                import pyarrow
+
+                return pyarrow.Table.from_pylist(value)
 
 
 def read_frame(name: str, path: str, sort: str) -> Any:
     """An input as a frame, from a Parquet file. Raises NoFrame."""
-    return _make(name, sort, lambda: _READERS[sort](path))
+    with _explaining(name, sort):
+        match sort:
+            case "pandas":
+                import pandas
+                import pyarrow  # first: where it is missing, pandas names others that it could use
+
+                return pandas.read_parquet(path, engine="pyarrow")
+            case "polars":
+                import polars
+
+                return polars.read_parquet(path, hive_partitioning=False)
+            case _:
+                import pyarrow.parquet
+
+                return pyarrow.parquet.read_table(path, partitioning=None)
 
 
-def _make(name: str, sort: str, make: Callable[[], Any]) -> Any:
+@contextmanager
+def _explaining(name: str, sort: str) -> Iterator[None]:
+    """Raises NoFrame for what a library raises, but for a lack of memory or of files."""
     try:
-        return make()
+        yield
     except ModuleNotFoundError as error:
         missing = (error.name or _MODULES[sort]).partition(".")[0]
         raise NoFrame(
@@ -58,52 +88,11 @@ def _make(name: str, sort: str, make: Callable[[], Any]) -> Any:
         ) from None
     except (OSError, MemoryError):
         raise
-    # Broad on purpose: each library has exceptions of its own for rows that do not fit together.
+    # Broad on purpose: each library has other exceptions for rows that do not fit together.
     except Exception as error:
         raise NoFrame(
             f"The input '{name}' cannot come as a frame ({sort}): {error}", type(error).__name__
         ) from error
-
-
-def _pandas_rows(rows: list[Any]) -> Any:
-    import pandas
-
-    return pandas.DataFrame(rows)
-
-
-def _polars_rows(rows: list[Any]) -> Any:
-    import polars
-
-    return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
-
-
-def _arrow_rows(rows: list[Any]) -> Any:
-    import pyarrow
-
-    return pyarrow.Table.from_pylist(rows)
-
-
-def _pandas_file(path: str) -> Any:
-    import pandas
-    import pyarrow  # noqa: F401 - pandas names it in a sentence of its own, and others that it could use
-
-    return pandas.read_parquet(path, engine="pyarrow")
-
-
-def _polars_file(path: str) -> Any:
-    import polars
-
-    return polars.read_parquet(path, hive_partitioning=False)
-
-
-def _arrow_file(path: str) -> Any:
-    import pyarrow.parquet
-
-    return pyarrow.parquet.read_table(path, partitioning=None)
-
-
-_FROM_ROWS = {"pandas": _pandas_rows, "polars": _polars_rows, "arrow": _arrow_rows}
-_READERS = {"pandas": _pandas_file, "polars": _polars_file, "arrow": _arrow_file}
 
 
 class FrameFiles:
@@ -131,11 +120,10 @@ class FrameFiles:
             return [{}] * rows
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         try:
-            _WRITERS[sort](frame, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
+            _write_parquet(frame, sort, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
         except (OSError, MemoryError, plain.NotConverted):
             raise
-        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot
-        # hold.
+        # Broad on purpose: each library has other exceptions for values that Parquet cannot hold.
         except Exception as error:
             raise plain.NotConverted(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
         self.sizes.append((rows, columns))
@@ -151,9 +139,23 @@ def sort_of(value: Any) -> str | None:
     return None
 
 
+def _write_parquet(frame: Any, sort: str, path: str) -> None:
+    match sort:
+        case "pandas":
+            _write_pandas(frame, path)
+        case "polars":
+            frame.write_parquet(path)
+        case _:
+            import pyarrow.parquet
+
+            _refuse_twins(frame.schema.names)
+            table = frame if isinstance(frame, pyarrow.Table) else pyarrow.Table.from_batches([frame])
+            pyarrow.parquet.write_table(table, path, **_TIMES)
+
+
 def _write_pandas(frame: Any, path: str) -> None:
     try:
-        import pyarrow  # noqa: F401 - see `_pandas_file`
+        import pyarrow  # noqa: F401 - see `read_frame`
     except ModuleNotFoundError:
         raise plain.NotConverted(
             "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install pyarrow` where "
@@ -166,24 +168,9 @@ def _write_pandas(frame: Any, path: str) -> None:
     frame.set_axis(names, axis=1).to_parquet(path, engine="pyarrow", index=False, **_TIMES)
 
 
-def _write_polars(frame: Any, path: str) -> None:
-    frame.write_parquet(path)
-
-
-def _write_arrow(frame: Any, path: str) -> None:
-    import pyarrow.parquet
-
-    _refuse_twins(frame.schema.names)
-    table = frame if isinstance(frame, pyarrow.Table) else pyarrow.Table.from_batches([frame])
-    pyarrow.parquet.write_table(table, path, **_TIMES)
-
-
 def _refuse_twins(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise plain.NotConverted(f"is a frame with two columns called '{name}'; rename one")
         seen.add(name)
-
-
-_WRITERS = {"pandas": _write_pandas, "polars": _write_polars, "arrow": _write_arrow}

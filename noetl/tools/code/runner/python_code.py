@@ -1,5 +1,4 @@
-"""Runs a python call: the code as a module of its own, its inputs as globals, its result as
-JSON."""
+"""Runs a python call: the code as a module, its inputs as globals, its result as JSON."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
 def rehearse() -> None:
     """Runs a little code. A forked process copies each page when it first writes to it; done before
     the first call, that is not part of its time."""
-    rehearsal = PythonRequest("result = [a]", {"a": 1}).message(lambda path: path)
-    run(rehearsal, "")
+    run(PythonRequest("result = [a]", {"a": 1}).message(lambda path: path), "")
 
 
 def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
@@ -93,8 +91,12 @@ def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
 
 def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
     code, is_function = _code(request["code"], request["name"])
-    inputs = _inputs(request)
-    _start_in(request["cwd"])
+    inputs = _read_inputs(request)
+    if request["cwd"] is not None:
+        # One that is not there, or that a sandbox does not show, is not started in: code starts in
+        # scratch.
+        with contextlib.suppress(OSError):
+            os.chdir(request["cwd"])
     names["__builtins__"] = builtins
     if request["file"] is not None:
         names["__file__"] = request["file"]
@@ -120,15 +122,7 @@ def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], input
     return _await(_result_of(names, inputs))
 
 
-def _start_in(directory: str | None) -> None:
-    """A directory that is not there, or that a sandbox does not show, is not started in: code
-    starts in scratch."""
-    if directory is not None:
-        with contextlib.suppress(OSError):
-            os.chdir(directory)
-
-
-def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
+def _read_inputs(request: Mapping[str, Any]) -> dict[str, Any]:
     """All inputs by name: those that came as files read, and tables as frames where the task asks
     for them."""
     inputs: dict[str, Any] = request["inputs"]
@@ -183,21 +177,17 @@ def _call_main(main: Callable[..., Any], names: Mapping[str, Any], inputs: Mappi
             continue
         value = inputs.get(parameter.name, special.get(parameter.name, _MISSING))
         if value is _MISSING:
-            _refuse_missing(parameter, inputs)
+            if parameter.default is parameter.empty:
+                known = ", ".join(sorted(inputs)) or "none"
+                raise CodeError(
+                    f"main() needs '{parameter.name}', which is not among the inputs of the task ({known}).",
+                    "TypeError",
+                )
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(value)
         else:
             keyword[parameter.name] = value
     return main(*positional, **keyword)
-
-
-def _refuse_missing(parameter: inspect.Parameter, inputs: Mapping[str, Any]) -> None:
-    if parameter.default is parameter.empty:
-        known = ", ".join(sorted(inputs)) or "none"
-        raise CodeError(
-            f"main() needs '{parameter.name}', which is not among the inputs of the task ({known}).",
-            "TypeError",
-        )
 
 
 def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
@@ -208,10 +198,12 @@ def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
         if len(_compiled) >= CACHED:
             _compiled.clear()
         tree = ast.parse(source, name)
-        if returns.has_top_level_return(tree.body):
-            cached = (returns.as_function(tree, name), True)
-        else:
+        try:
             cached = (compile(tree, name, "exec", dont_inherit=True), False)
+        except SyntaxError as error:
+            if error.msg != "'return' outside function":
+                raise
+            cached = (returns.as_function(tree, name), True)
         _compiled[source, name] = cached
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     return cached
@@ -242,23 +234,18 @@ def _library(path: str) -> Any:
         module, _, attribute = path.rpartition(".")
         holder = sys.modules.get(module) if module and error.name == path else None
         if holder is None:
-            raise _not_installed(path, str(error.name)) from None
+            top = str(error.name).partition(".")[0]
+            raise CodeError(
+                f"'{path}' of libs is not installed where this task runs (no module named '{error.name}'): "
+                f"install it for {sys.executable} with `pip install {top}`, or the package that holds it.",
+                "ModuleNotFoundError",
+            ) from None
         if not hasattr(holder, attribute):
             near = difflib.get_close_matches(attribute, dir(holder), 1)
             meant = f"; did you mean '{module}.{near[0]}'?" if near else "."
             message = f"'{path}' of libs does not exist: {module} has no '{attribute}'{meant}"
             raise CodeError(message, "ImportError") from None
         return getattr(holder, attribute)
-
-
-def _not_installed(path: str, module: str) -> CodeError:
-    top = module.partition(".")[0]
-    return CodeError(
-        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): "
-        "install it for "
-        f"{sys.executable} with `pip install {top}`, or the package that holds it.",
-        "ModuleNotFoundError",
-    )
 
 
 # --- reports -----------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
-"""What the worker asks a child to do, and what the child replies."""
+"""What the worker asks a child to do, what the child replies, and how both travel: as frames, four
+bytes of length, then that many bytes."""
 
 from __future__ import annotations
 
+import os
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +22,6 @@ class CodeLimits:
     result: int = 64 * 1024 * 1024
     processes: int = 256
 
-
-#: Bytes that a call may print line by line, so that they are seen although its code hangs or dies.
-LINES = 64 * 1024 * 1024
 
 #: The libraries whose frames code may take and give.
 Frames: TypeAlias = Literal["pandas", "polars", "arrow"]
@@ -125,7 +125,6 @@ def limits_message(limits: CodeLimits) -> dict[str, Any]:
     return {
         "memory_mb": limits.memory_mb,
         "file_mb": limits.file_mb,
-        "lines_limit": LINES,
         "result_limit": limits.result,
     }
 
@@ -153,3 +152,38 @@ class RunnerReply:
     value: Any = None
     error: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+
+
+HEADER = struct.Struct("!I")
+
+#: What a child advises after a call: to keep it, to replace it, to kill it with the processes that
+#: it left.
+KEEP, REPLACE, KILL = range(3)
+
+
+class ChannelClosed(Exception):
+    """The other end is gone."""
+
+
+def send_frame(descriptor: int, payload: bytes) -> None:
+    """Writes one frame. Raises OSError where the other end is gone."""
+    view = memoryview(HEADER.pack(len(payload)) + payload)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def receive_frame(descriptor: int) -> bytes:
+    """Reads one frame. Raises ChannelClosed at the end of the stream."""
+    (length,) = HEADER.unpack(_read_exactly(descriptor, HEADER.size))
+    return _read_exactly(descriptor, length)
+
+
+def _read_exactly(descriptor: int, count: int) -> bytes:
+    chunks = []
+    while count:
+        chunk = os.read(descriptor, min(count, 1 << 20))
+        if not chunk:
+            raise ChannelClosed
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)

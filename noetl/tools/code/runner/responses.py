@@ -1,9 +1,9 @@
-"""Results of http tasks have their body under two names, `data` and `body`: one object, of which
-the result of a call has one name again."""
+"""Gives the body of http results a second name, `body` beside `data`, while code runs: one object,
+of which the result of a call has one name again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 #: What the result of an http task has at least.
@@ -33,10 +33,6 @@ def _mappings(value: Any) -> Iterator[dict[Any, Any]]:
         one = pending.pop()
         if isinstance(one, dict | list | tuple) and id(one) not in seen:
             seen.add(id(one))
-            pending += _containers(one.values() if isinstance(one, dict) else one)
+            pending += one.values() if isinstance(one, dict) else one
             if isinstance(one, dict):
                 yield one
-
-
-def _containers(items: Iterable[Any]) -> list[Any]:
-    return [item for item in items if isinstance(item, dict | list | tuple)]

@@ -21,7 +21,6 @@ import signal
 import socket
 import struct
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from .... import processes
 from . import child, python_code
@@ -33,16 +32,8 @@ ANSWER = struct.Struct("!ii")
 GRACE_S = 0.25
 #: Milliseconds before a child that was leased is replaced, where another one stands by.
 REFILL_MS = 10
-#: Wait statuses that are remembered for children nobody asked about yet.
+#: Wait statuses that are remembered for children that were not asked about yet.
 REMEMBERED = 256
-
-
-@dataclass(frozen=True)
-class WarmChild:
-    """A child that waits to be leased: its pid and the worker's ends of its descriptors."""
-
-    pid: int
-    ends: tuple[int, int, int]
 
 
 class RunnerServer:
@@ -50,7 +41,8 @@ class RunnerServer:
         self.control = control
         self.root = root
         self.target = warm
-        self.warm: list[WarmChild] = []
+        #: Children that wait to be leased: the worker's ends of their descriptors by pid.
+        self.warm: dict[int, tuple[int, int, int]] = {}
         self.alive: set[int] = set()
         self.ended: OrderedDict[int, int] = OrderedDict()
 
@@ -76,23 +68,20 @@ class RunnerServer:
             short = len(self.warm) < self.target
             ready = {descriptor for descriptor, _ in poller.poll(self.patience() if short else None)}
             if wake.fileno() in ready:
-                self._drain(wake)
+                with contextlib.suppress(BlockingIOError):
+                    while wake.recv(4096):
+                        continue
                 self.reap()
             if self.control.fileno() in ready and not self.answer():
                 return
             if not ready and short:
-                self.warm.append(self.fork())
+                pid, ends = self.fork()
+                self.warm[pid] = ends
 
     def patience(self) -> float:
         """Milliseconds of quiet after which another child is forked ahead. While one still stands
         by that can wait: what was just leased runs now, and a fork beside it would slow it down."""
         return REFILL_MS if self.warm else 0
-
-    @staticmethod
-    def _drain(wake: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while wake.recv(4096):
-                continue
 
     def answer(self) -> bool:
         """Serves one request. False once the worker has gone, in the middle of whatever it was."""
@@ -104,19 +93,21 @@ class RunnerServer:
             if verb == b"L":
                 self.lease()
             else:
-                status = self.end(pid, GRACE_S if verb == b"R" else 0.0)
-                self.control.sendall(ANSWER.pack(pid, status))
+                grace_s = GRACE_S if verb == b"R" else 0.0
+                self.control.sendall(ANSWER.pack(pid, self.end(pid, grace_s)))
         except ConnectionError:
             return False
         return True
 
     def lease(self) -> None:
-        chosen = self.warm.pop(0) if self.warm else self.fork()
-        socket.send_fds(self.control, [ANSWER.pack(chosen.pid, 0)], chosen.ends)
-        for end in chosen.ends:
+        pid = next(iter(self.warm), None)
+        pid, ends = self.fork() if pid is None else (pid, self.warm.pop(pid))
+        socket.send_fds(self.control, [ANSWER.pack(pid, 0)], ends)
+        for end in ends:
             os.close(end)
 
-    def fork(self) -> WarmChild:
+    def fork(self) -> tuple[int, tuple[int, int, int]]:
+        """The pid of a new child, and the worker's ends of its channel, stdout and stderr."""
         channel, child_channel = (end.detach() for end in socket.socketpair())
         out, child_out = os.pipe()
         err, child_err = os.pipe()
@@ -125,15 +116,15 @@ class RunnerServer:
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
-            # Its descriptor is closed below by number; the object must not close whoever gets it
-            # next.
+            # Its descriptor is closed below by number; the object must not close what gets
+            # its number next.
             self.control.detach()
             signal.set_wakeup_fd(-1)
             child.main(runner, self.root, child_channel, child_out, child_err)
         for end in (child_channel, child_out, child_err):
             os.close(end)
         self.alive.add(pid)
-        return WarmChild(pid, (channel, out, err))
+        return pid, (channel, out, err)
 
     def end(self, pid: int, grace_s: float) -> int:
         """Ends a child with all its descendants, and says how it ended."""
@@ -165,10 +156,8 @@ class RunnerServer:
         self.ended[pid] = status
         while len(self.ended) > REMEMBERED:
             self.ended.popitem(last=False)
-        for gone in [one for one in self.warm if one.pid == pid]:
-            self.warm.remove(gone)
-            for end in gone.ends:
-                os.close(end)
+        for end in self.warm.pop(pid, ()):
+            os.close(end)
         directory = child.scratch(self.root, pid)
         for left in (directory, child.tables(directory)):
             shutil.rmtree(left, ignore_errors=True)

@@ -6,6 +6,7 @@ a name that answers differently the next time (DNS rebinding) gains nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import socket
@@ -69,7 +70,7 @@ class Endpoint:
 def normal_host(host: str) -> str:
     """The one spelling of a host: `0x7f.1`, `2130706433` and full-width digits become `127.0.0.1`.
 
-    Raises ToolError(client_error) where it is no host at all.
+    Raises ToolError(client_error) where it is not a host at all.
     """
     plain = unicodedata.normalize("NFKC", host).replace("。", ".").lower()
     zone = ""
@@ -81,30 +82,26 @@ def normal_host(host: str) -> str:
     plain = plain.removesuffix(".")
     if not plain or len(plain) > 253 or _NOT_IN_HOST.search(plain):
         raise ToolError("client_error", f"'{host[:100]}' is not the name of a host; check the URL.")
-    return _dotted(plain) + zone
-
-
-def _dotted(host: str) -> str:
-    if not _INET_ATON.fullmatch(host):
-        return host
-    try:
-        return socket.inet_ntoa(socket.inet_aton(host))
-    except OSError:
-        return host
+    if _INET_ATON.fullmatch(plain):
+        with contextlib.suppress(OSError):
+            plain = socket.inet_ntoa(socket.inet_aton(plain))
+    return plain + zone
 
 
 def why_forbidden(address: str) -> str | None:
     """Why `address` (an IP address) is not public, such as `a loopback`; None where it is
     public."""
-    ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
+    ip = _inner_address(address)
     for block, reason in _BLOCKS:
         if ip.version == block.version and ip in block:
             return reason
     return None if ip.is_global and not ip.is_multicast else "a reserved"
 
 
-def _carried_address(ip: IpAddress) -> IpAddress:
-    """The IPv4 address inside of `ip`, where a gateway or the kernel would take it out."""
+def _inner_address(address: str) -> IpAddress:
+    """The IPv4 address inside of `address`, where a gateway or the kernel would take it out; else
+    the address."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv4Address) or int(ip) <= 1:
         return ip
     for block, shift in _CARRIERS:
@@ -125,12 +122,9 @@ class AddressGuard:
         """Why `address` may not be reached, such as `a loopback`; None where it may."""
         if self.allow_private:
             return None
-        reason = why_forbidden(address)
-        return None if reason is None or self._is_listed(address) else reason
-
-    def _is_listed(self, address: str) -> bool:
-        ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
-        return any(ip.version == network.version and ip in network for network in self.networks)
+        ip = _inner_address(address)
+        listed = any(ip.version == network.version and ip in network for network in self.networks)
+        return None if listed else why_forbidden(address)
 
 
 def reachable(host: str, port: int, *, guard: AddressGuard) -> list[Endpoint]:
@@ -140,10 +134,12 @@ def reachable(host: str, port: int, *, guard: AddressGuard) -> list[Endpoint]:
     refuses any address.
     """
     name = normal_host(host)
-    found = [
-        Endpoint(family, kind, proto, tuple(sockaddr))
-        for family, kind, proto, _, sockaddr in _look_up(name, port)
-    ]
+    try:
+        infos = socket.getaddrinfo(name, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+    except UnicodeError as error:
+        message = f"'{name[:100]}' is not the name of a host; check the URL."
+        raise ToolError("client_error", message) from error
+    found = [Endpoint(family, kind, proto, tuple(address)) for family, kind, proto, _, address in infos]
     for endpoint in found:
         reason = guard.refusal(endpoint.address)
         if reason is not None:
@@ -164,12 +160,3 @@ def check_host(host: str, guard: AddressGuard) -> None:
     except socket.gaierror as error:
         message = f"The name of host '{host[:100]}' cannot be resolved: {error.strerror}."
         raise ToolError("connection", message, retryable=True, type="NameResolution") from error
-
-
-def _look_up(name: str, port: int) -> list[tuple[Any, ...]]:
-    try:
-        return list(socket.getaddrinfo(name, port, socket.AF_UNSPEC, socket.SOCK_STREAM))
-    except UnicodeError as error:
-        raise ToolError(
-            "client_error", f"'{name[:100]}' is not the name of a host; check the URL."
-        ) from error

@@ -10,16 +10,14 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urljoin
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.http.messages import HttpResponse, bare, same_origin
 from noetl.tools.kit.masking import MASK
-
-if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import HttpResponse
 
 #: How a body is read; None: as its content type says.
 Form = Literal["json", "text", "bytes"]
@@ -67,14 +65,12 @@ def mask_secrets(answer: HttpResponse) -> HttpResponse:
 
 def links(answer: HttpResponse) -> dict[str, str]:
     """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the
-    server that answered: whoever follows them sends what this call was granted. Without its
-    secrets, which may stand in the addresses."""
+    server that answered: a request that follows them sends the credentials of this call. Without
+    its secrets, which may stand in the addresses."""
     header = answer.headers.get("link")
     if not header:
         return {}
     from requests.utils import parse_header_links  # see `noetl.tools.http.tool`
-
-    from noetl.tools.kit.http.transport import same_origin
 
     found: dict[str, str] = {}
     for link in parse_header_links(header):
@@ -86,7 +82,7 @@ def links(answer: HttpResponse) -> dict[str, str]:
 
 
 def _without_masks(url: str) -> str:
-    """`url` without the parameters that a secret was taken out of: whoever calls it adds them
+    """`url` without the parameters that a secret was taken out of: the next request adds them
     again."""
     head, sign, query = url.partition("?")
     kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
@@ -98,8 +94,6 @@ def _in_base64(body: bytes) -> dict[str, Json]:
 
 
 def _declared_json(answer: HttpResponse, text: str | None, form: Form | None, notes: set[str]) -> Json:
-    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
-
     place = bare(answer.url)
     try:
         return read_json(text if text is not None else "", notes)
@@ -147,8 +141,6 @@ def read_json(text: str, notes: set[str]) -> Json:
 
 def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
-    from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
-
     kind, retryable = _meaning(answer.status)
     extras: dict[str, Any] = dict(seen)
     after = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))

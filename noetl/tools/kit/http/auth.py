@@ -13,7 +13,7 @@ from urllib.parse import quote
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.text import header_fields, text_of
+from noetl.tools.kit.http.messages import header_fields, text_of
 from noetl.usecases.credential_types import KEY, KEY_NAME, TOKEN, USER, fault, first, http_type
 
 
@@ -51,6 +51,14 @@ class OAuthClient:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenRoute:
+    """How the token endpoint is reached: like the service itself."""
+
+    verify: bool | str = True
+    proxy: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RequestCredentials:
     """What a credential adds to a request; `secrets` are texts that must not be seen again."""
 
@@ -71,7 +79,10 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Reque
         raise ToolError("auth", f"{place} cannot be used for http; {wrong}.", type="UnusableCredential")
     match http_type(data):
         case "basic":
-            return _basic(data)
+            user, password = login_of(data)
+            value = basic(user, password)
+            secrets = (password, value.removeprefix("Basic "))
+            return RequestCredentials({"authorization": value}, secrets=secrets)
         case "bearer":
             token = text_of(first(data, TOKEN)).strip()
             return RequestCredentials(header_fields({"authorization": f"Bearer {token}"}), secrets=(token,))
@@ -111,13 +122,6 @@ def login_of(data: Mapping[str, Json]) -> tuple[str, str]:
     return text_of(first(data, USER)).strip(), text_of(data.get("password"))
 
 
-def _basic(data: Mapping[str, Json]) -> RequestCredentials:
-    value = basic(*login_of(data))
-    return RequestCredentials(
-        {"authorization": value}, secrets=(login_of(data)[1], value.removeprefix("Basic "))
-    )
-
-
 def _api_key(data: Mapping[str, Json]) -> RequestCredentials:
     secret = text_of(first(data, KEY + TOKEN)).strip()
     name = first(data, KEY_NAME)
@@ -133,6 +137,9 @@ def _client(data: Mapping[str, Json], place: str) -> OAuthClient:
         "audience": data.get("audience"),
         **more,
     }
+    # The body of a request for a token is a form, whatever they say.
+    given = dict(data.get("headers") or {})
+    headers = {name: value for name, value in given.items() if name.lower() != "content-type"}
     return OAuthClient(
         place=place,
         token_url=text_of(data["token_url"]).strip(),
@@ -140,11 +147,5 @@ def _client(data: Mapping[str, Json], place: str) -> OAuthClient:
         client_secret=text_of(data["client_secret"]).strip(),
         params=tuple((name, str(value)) for name, value in fields.items() if value),
         in_body=data.get("client_auth") == "body",
-        more=tuple(header_fields(_headers(data)).items()),
+        more=tuple(header_fields(headers).items()),
     )
-
-
-def _headers(data: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Those of a request for a token; its body is a form, whatever they say."""
-    given = data.get("headers") or {}
-    return {name: value for name, value in dict(given).items() if name.lower() != "content-type"}

@@ -16,13 +16,14 @@ from typing import Final
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.http.answer import retry_after
-from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
+from noetl.tools.kit.http.auth import OAuthClient, TokenRoute
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare
+from noetl.tools.kit.http.transport import HttpClient
 
 #: Clients that are remembered; the one that was not asked for the longest is forgotten.
 _CLIENTS: Final = 256
-#: Seconds that a token is kept whose end is not told.
-_UNTOLD_S: Final = 300.0
+#: Seconds that a token is kept whose end is unknown.
+_UNKNOWN_S: Final = 300.0
 #: A token is given up this long before its end, or a fifth of its life if that is less.
 _EARLY_S: Final = 30.0
 #: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the
@@ -37,14 +38,6 @@ _REASONS: Final = frozenset(
         "invalid_scope",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRoute:
-    """How the token endpoint is reached: like the service itself."""
-
-    verify: bool | str = True
-    proxy: str | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -122,7 +115,7 @@ def fetch_token(
     http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits
 ) -> tuple[str, float]:
     """A new token and the seconds that it lasts. Raises ToolError where the service gives none."""
-    # Not followed: a redirect would take the secret to an address that nobody named.
+    # Not followed: a redirect would take the secret to an address that the playbook does not name.
     order = HttpRequest(
         "POST",
         who.token_url,
@@ -147,12 +140,12 @@ def fetch_token(
 
 
 def _lasts(said: Json) -> float:
-    """Some servers send the seconds as text; a number that is none counts as untold."""
+    """Some servers send the seconds as text; anything that is not a number counts as unknown."""
     try:
-        seconds = float(said) if isinstance(said, str | int | float) else _UNTOLD_S
+        seconds = float(said) if isinstance(said, str | int | float) else _UNKNOWN_S
     except (ValueError, OverflowError):
-        return _UNTOLD_S
-    return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
+        return _UNKNOWN_S
+    return max(seconds, 0.0) if math.isfinite(seconds) else _UNKNOWN_S
 
 
 def _refusal(who: OAuthClient, answer: HttpResponse) -> ToolError:

@@ -8,10 +8,9 @@ followed here, because a Session reads the whole body of each hop.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
@@ -20,71 +19,22 @@ import requests
 import urllib3
 
 from noetl.errors import ToolError
-from noetl.tools.kit.deadline import Watchdog
+from noetl.tools.kit.calls import Watchdog
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
+from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare, same_origin
 
-# `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
+# `verify: false` is the author's decision; the driver's reminder at every call does not help.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 # It writes whole addresses, and with them what stands in their queries.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
 
 _CHUNK = 64 * 1024
-#: Bytes of a body that is written to a file.
-FILE_BYTES = 8 * 1024**3
 #: Headers that are no secret and go along to another origin.
 _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", "idempotency-key"})
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed,
-    and `file_body` of one that is written to a file."""
-
-    connect: float
-    read: float
-    total: float
-    body: int
-    error_body: int = _CHUNK
-    file_body: int = FILE_BYTES
-    redirects: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content,
-    type))`."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    params: Sequence[tuple[str, str]] = ()
-    body: bytes | Sequence[tuple[str, str]] | None = None
-    files: Sequence[tuple[str, tuple[str, bytes, str]]] = ()
-    verify: bool | str = True
-    follow: bool = True
-    #: Address of an http proxy, with the user and the password that it asks for.
-    proxy: str | None = field(default=None, repr=False)
-    #: The file that the body of an answer is written to, unless it is that of an error.
-    into: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
-    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body
-    that was written to `file` is empty here."""
-
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    url: str
-    elapsed: float
-    body: bytes
-    redirects: int = 0
-    file: Path | None = None
 
 
 class HttpClient:
@@ -101,10 +51,10 @@ class HttpClient:
             try:
                 answer = self._follow(_prepare(order), order, limits, started)
             except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                raise _late(order, limits) if dog.fired else failure(error, order.url) from error
+                raise _timeout(order, limits) if dog.fired else failure(error, order.url) from error
         # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
         if dog.fired:
-            raise _late(order, limits)
+            raise _timeout(order, limits)
         return answer
 
     def close(self) -> None:
@@ -118,7 +68,18 @@ class HttpClient:
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
-                    return _answer(response, order.into, limits, started, hop)
+                    file = order.into if response.status_code < 400 else None
+                    body = _read_body(response, file, limits)
+                    return HttpResponse(
+                        status=response.status_code,
+                        reason=str(response.reason or ""),
+                        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
+                        url=str(response.url),
+                        elapsed=round(time.monotonic() - started, 6),
+                        body=body,
+                        redirects=hop,
+                        file=file,
+                    )
             request = _redirect(request, response.status_code, target)
         raise ToolError(
             "limit",
@@ -133,21 +94,12 @@ class HttpClient:
         if order.proxy is not None:
             # The connection is the proxy's, which finds the host by itself: all that can be done
             # here is to refuse what is known to be inside.
-            self._look_at(request.url or "")
+            if not self._guard.allow_private:
+                parts = urlsplit(request.url or "")
+                reachable(parts.hostname or "", parts.port or 80, guard=self._guard)
             proxies = {"http": order.proxy, "https": order.proxy}
         timeout = (limits.connect, limits.read)
         return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
-
-    def _look_at(self, url: str) -> None:
-        if self._guard.allow_private:
-            return
-        parts = urlsplit(url)
-        reachable(parts.hostname or "", parts.port or 80, guard=self._guard)
-
-
-def bare(url: str) -> str:
-    """`url` without its query, which may hold secrets; fit for messages."""
-    return url.partition("?")[0].partition("#")[0][:300]
 
 
 def check_url(url: str) -> None:
@@ -213,63 +165,24 @@ def _redirect(before: requests.PreparedRequest, status: int, location: str) -> r
     return after
 
 
-def same_origin(old: str, new: str) -> bool:
-    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of
-    TLS."""
-    a, b = urlsplit(old), urlsplit(new)
-    if a.hostname != b.hostname:
-        return False
-    ports = {"http": 80, "https": 443}
-    here = (a.scheme, a.port or ports.get(a.scheme))
-    there = (b.scheme, b.port or ports.get(b.scheme))
-    return here == there or (here, there) == (("http", 80), ("https", 443))
-
-
-def _answer(
-    response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
-) -> HttpResponse:
-    file = into if response.status_code < 400 else None
-    body = _read(response, limits) if file is None else _write(response, file, limits)
-    return HttpResponse(
-        status=response.status_code,
-        reason=str(response.reason or ""),
-        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
-        url=str(response.url),
-        elapsed=round(time.monotonic() - started, 6),
-        body=body,
-        redirects=hops,
-        file=file,
-    )
-
-
-def _read(response: requests.Response, limits: RequestLimits) -> bytes:
-    """The decompressed body. One that is too large is an error; that of an error is cut."""
+def _read_body(response: requests.Response, file: Path | None, limits: RequestLimits) -> bytes:
+    """The decompressed body; empty where it is written to `file`. One that is too large is an
+    error; that of an error is cut."""
     failed = response.status_code >= 400
-    limit = limits.error_body if failed else limits.body
+    success_limit = limits.body if file is None else limits.file_body
+    limit = limits.error_body if failed else success_limit
     declared = response.headers.get("content-length", "")
     if not failed and declared.isdecimal() and int(declared[:20]) > limit:
         raise _too_large(response, limit)
-    body = bytearray()
-    for chunk in response.raw.stream(_CHUNK, decode_content=True):
-        body += chunk
-        if len(body) > limit:
-            if not failed:
-                raise _too_large(response, limit)
-            return bytes(body[:limit])
-    return bytes(body)
-
-
-def _write(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
-    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too
-    large is an error."""
     size = 0
-    with file.open("wb") as target:
+    with io.BytesIO() if file is None else file.open("wb") as target:
         for chunk in response.raw.stream(_CHUNK, decode_content=True):
-            size += len(chunk)
-            if size > limits.file_body:
-                raise _too_large(response, limits.file_body)
-            target.write(chunk)
-    return b""
+            size += target.write(chunk)
+            if size > limit:
+                if not failed:
+                    raise _too_large(response, limit)
+                break
+        return target.getvalue()[:limit] if isinstance(target, io.BytesIO) else b""
 
 
 def _too_large(response: requests.Response, limit: int) -> ToolError:
@@ -281,7 +194,7 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
     )
 
 
-def _late(order: HttpRequest, limits: RequestLimits) -> ToolError:
+def _timeout(order: HttpRequest, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
         f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; "
@@ -298,8 +211,12 @@ def failure(error: Exception, url: str) -> ToolError:
     match error:
         case r.SSLError() | u.SSLError():
             return ToolError("connection", f"No secure connection to {place}: {why}.", type=name)
+        case r.ProxyError() if " 407" in why:
+            message = f"The proxy on the way to {place} asks for another user or password."
+            return ToolError("auth", message, type=name)
         case r.ProxyError():
-            return _proxy_failure(place, why, name)
+            message = f"No way to {place} through the proxy: {why}."
+            return ToolError("connection", message, retryable=True, type=name)
         case r.Timeout() | u.TimeoutError() | TimeoutError():
             return ToolError("timeout", f"{place} did not answer in time.", retryable=True, type=name)
         case r.ContentDecodingError() | u.DecodeError():
@@ -310,14 +227,6 @@ def failure(error: Exception, url: str) -> ToolError:
             return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
         case _:
             return ToolError("client_error", f"The request to {place} cannot be sent: {why}.", type=name)
-
-
-def _proxy_failure(place: str, why: str, name: str) -> ToolError:
-    if " 407" in why:
-        return ToolError(
-            "auth", f"The proxy on the way to {place} asks for another user or password.", type=name
-        )
-    return ToolError("connection", f"No way to {place} through the proxy: {why}.", retryable=True, type=name)
 
 
 def _cause(error: BaseException) -> str:

@@ -51,9 +51,9 @@ def symbols(circuit: cirq.Circuit, given: Any) -> None:
         ),
         (lambda: symbols(THETA, {"theta": 1, "zzzzzzz": 2}), "UnknownSymbols", "It has 'theta'."),
         (lambda: symbols(PLAIN, {"theta": 1}), "UnknownSymbols", "It has no symbols at all."),
-        (lambda: checks.check_measured(WIDE), "NoMeasurement", "`measure: true` measures all qubits"),
+        (lambda: checks.check_measures(WIDE), "NoMeasurement", "`measure: true` measures all qubits"),
         (
-            lambda: checks.check_measured(PLAIN + PLAIN),
+            lambda: checks.check_measures(PLAIN + PLAIN),
             "RepeatedKey",
             "measures 2 times under the key 'm'",
         ),
@@ -116,7 +116,7 @@ def test_a_circuit_that_is_too_large_says_how_large(
 def test_what_is_right_passes() -> None:
     symbols(THETA, {"product": {"theta": [0, 1]}})
     symbols(PLAIN, None)
-    checks.check_measured(THETA)
+    checks.check_measures(THETA)
     checks.check_sound(THETA)
     checks.check_clifford(
         cirq.Circuit(cirq.H(ONE), cirq.S(ONE), cirq.rx(math.pi / 2).on(ONE), cirq.measure(ONE))

@@ -14,8 +14,7 @@ import sympy
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.compiling import CompiledCircuit, compile_circuit, size_report
-from noetl.quantum.circuits.gatesets import gateset
+from noetl.quantum.circuits.compiling import CompiledCircuit, compile_circuit, gateset, size_report
 from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
-from noetl.quantum.backends.local import PROVIDERS, simulator
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import PROVIDERS, Simulator, simulator
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
@@ -29,7 +28,7 @@ QUBITS = [cirq.NamedQubit(name) for name in ("alice", "bob", "carol", "dave")]
 A, B, C, D = QUBITS
 
 
-def opened(provider: str, **keys: object) -> LocalBackend:
+def opened(provider: str, **keys: object) -> Simulator:
     found = simulator(Backend(provider=provider, **keys))  # type: ignore[arg-type]
     assert found is not None
     return found

@@ -8,8 +8,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.quantum.backends.local import simulator
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator, simulator
 from noetl.quantum.circuits.observables import parse as observables_of
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
@@ -19,7 +18,7 @@ A, B, C = cirq.LineQubit.range(3)
 BELL = cirq.Circuit(cirq.H(A), cirq.CX(A, B))
 
 
-def opened(provider: str = "density_matrix") -> LocalBackend:
+def opened(provider: str = "density_matrix") -> Simulator:
     found = simulator(Backend(provider=provider, precision="single" if provider == "qsim" else "double"))
     assert found is not None
     return found

@@ -11,8 +11,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.quantum.backends.local import simulator
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator, simulator
 from noetl.quantum.circuits.observables import KEY, Basis, Observable, bases, measure_in, parse
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun, Measurement, Samples
@@ -21,7 +20,7 @@ from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 QUBITS = cirq.LineQubit.range(3)
 
 
-def pure() -> LocalBackend:
+def pure() -> Simulator:
     found = simulator(Backend(precision="double"))
     assert found is not None
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.quantum.experiments.recent import RecentCache
+from noetl.quantum.experiments.reading import RecentCache
 
 
 def test_what_was_made_is_not_made_again_until_others_have_taken_its_place() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.quantum.circuits import builders, gatesets, params
-from noetl.quantum.config import builder_keys, shapes
+from noetl.quantum.circuits import builders, compiling, params
+from noetl.quantum.config import shapes
 from noetl.quantum.simulation import noise
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.manual import manual_of
@@ -17,12 +17,11 @@ from noetl.tools.kit.manual import manual_of
 
 def test_all_builders_gate_sets_and_forms_of_sweeps_are_told() -> None:
     names = [
-        get_args(one.model_fields["name"].annotation)[0]
-        for one in get_args(get_args(builder_keys.AnyBuilder)[0])
+        get_args(one.model_fields["name"].annotation)[0] for one in get_args(get_args(shapes.AnyBuilder)[0])
     ]
 
     assert set(names) == set(builders.BUILDERS)
-    assert set(get_args(shapes.Gateset)) == set(gatesets._GATESETS)
+    assert set(get_args(shapes.Gateset)) == set(compiling._GATESETS)
     assert set(shapes.Params.model_fields) - {"symbol"} == set(params._FORMS)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
-from noetl.quantum.backends.local import simulator
-from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.backends.local import Simulator, simulator
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend
 
@@ -20,7 +19,7 @@ GATES: dict[cirq.Gate, int] = {
 }  # fmt: skip
 
 
-def opened(provider: str) -> LocalBackend:
+def opened(provider: str) -> Simulator:
     found = simulator(Backend(provider=provider, precision="double"))
     assert found is not None
     return found

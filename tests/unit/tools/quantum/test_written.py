@@ -11,7 +11,7 @@ from noetl.quantum.circuits import params
 from noetl.quantum.config import written
 from noetl.quantum.config.task import LOCAL, REMOTE
 from noetl.quantum.tool import Quantum
-from noetl.tools.kit.faults import faults
+from noetl.tools.kit.declaration import faults
 
 GHZ = {"name": "ghz", "qubits": 2}
 

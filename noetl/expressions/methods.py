@@ -1,19 +1,22 @@
-"""Texts: formatting and the methods that templates may call, all of bounded size."""
+"""Formatting of texts; the methods of texts, instants and durations that templates may call; and
+filters over times. All of bounded size."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from jinja2.sandbox import SandboxedFormatter
 
+from noetl.expressions.instants import duration, format_instant, instant, span, timestamp
 from noetl.expressions.limits import MAX_WORK, Broken, Meter, OverLimit, check_width
-from noetl.expressions.members import Undefined
+from noetl.expressions.members import Undefined, Verb
 from noetl.expressions.values import text
+from noetl.facts.durations import iso_duration
 
-Method: TypeAlias = Callable[..., Any]
 #: Reads one attribute or item of a value, sandboxed.
 Step: TypeAlias = Callable[[Any, str | int], Any]
 
@@ -48,17 +51,16 @@ def replace(meter: Meter, value: str, old: str, new: str, count: int = -1) -> st
 def percent(meter: Meter, template: str, values: Any) -> str:
     """`template % values`, placeholder by placeholder."""
     arguments = iter(values if isinstance(values, tuple) else (values,))
-    parts: list[str] = []
-    position = 0
-    for match in _PERCENT.finditer(template):
+
+    def fill(match: re.Match[str]) -> str:
         meter.work(3)
-        part = template[position : match.start()] + _placeholder(meter, match, values, arguments)
+        part = _placeholder(meter, match, values, arguments)
         meter.text(len(part))
-        parts.append(part)
-        position = match.end()
-    parts.append(template[position:])
-    meter.text(sum(map(len, parts)))
-    return "".join(parts)
+        return part
+
+    result = _PERCENT.sub(fill, template)
+    meter.text(len(result))
+    return result
 
 
 def _placeholder(meter: Meter, match: re.Match[str], values: Any, arguments: Any) -> str:
@@ -137,7 +139,7 @@ def format_text(
     return _Formatter(meter, step).vformat(template, args, kwargs)
 
 
-def _make_pad(name: str) -> Method:
+def _make_pad(name: str) -> Verb:
     method = getattr(str, name)
 
     def pad(meter: Meter, value: str, width: int, *fill: str) -> str:
@@ -148,7 +150,7 @@ def _make_pad(name: str) -> Method:
     return pad
 
 
-def _make_split(name: str) -> Method:
+def _make_split(name: str) -> Verb:
     method = getattr(str, name)
 
     def split(meter: Meter, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
@@ -175,7 +177,7 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _make_paid(name: str, pay: Callable[[Meter, int], None]) -> Method:
+def _make_method(name: str, pay: Callable[[Meter, int], None]) -> Verb:
     method = getattr(str, name)
 
     def call(meter: Meter, value: str, *args: Any) -> Any:
@@ -195,9 +197,9 @@ _READING = (
 )
 
 #: What may be called on a text, but for `format`, which reads other values (see `rendering`).
-TEXT_METHODS: Mapping[str, Method] = {
-    **{name: _make_paid(name, Meter.text) for name in _CONVERTING.split()},
-    **{name: _make_paid(name, Meter.read) for name in _READING.split()},
+TEXT_METHODS: Mapping[str, Verb] = {
+    **{name: _make_method(name, Meter.text) for name in _CONVERTING.split()},
+    **{name: _make_method(name, Meter.read) for name in _READING.split()},
     **{name: _make_pad(name) for name in ("center", "ljust", "rjust", "zfill")},
     "split": _make_split("split"),
     "rsplit": _make_split("rsplit"),
@@ -206,3 +208,71 @@ TEXT_METHODS: Mapping[str, Method] = {
     "join": join,
     "replace": replace,
 }
+
+
+#: Python's attributes that are data: the others depend on the machine's zone, locale or clock.
+_PARTS: Final = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
+_PARTS_OF_DURATIONS: Final = frozenset({"days", "seconds", "microseconds"})
+
+
+def _to_datetime(run: Meter, value: Any, format: str | None = None, tz: str = "UTC") -> datetime:
+    run.work(1)
+    _check_text("tz", tz)
+    if format is not None:
+        _check_text("format", format)
+    return instant(value, tz, format)
+
+
+def _strftime(run: Meter, value: Any, format: str, tz: str | None = None) -> str:
+    _check_text("format", format)
+    if tz is not None:
+        _check_text("tz", tz)
+    text = format_instant(instant(value, tz), format)
+    run.text(len(text))
+    return text
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise Broken(f"has a `{name}` that is no text")
+
+
+def _to_timestamp(run: Meter, value: Any, tz: str = "UTC") -> int | float:
+    run.work(1)
+    _check_text("tz", tz)
+    return timestamp(instant(value, tz))
+
+
+def _timedelta(run: Meter, value: Any = 0, **parts: float) -> timedelta:
+    run.work(1)
+    try:
+        return duration(value) + span(**parts)
+    except OverflowError as error:
+        raise Broken("makes a duration that is too long") from error
+
+
+TIME_FILTERS: Final[Mapping[str, Any]] = {
+    "strftime": _strftime,
+    "timedelta": _timedelta,
+    "to_datetime": _to_datetime,
+    "to_timestamp": _to_timestamp,
+}
+
+#: Methods, by the names that Python gives them.
+OF_INSTANTS: Final[Mapping[str, Any]] = {
+    "isoformat": lambda _, value: value.isoformat(),
+    "isoweekday": lambda _, value: value.isoweekday(),
+    "strftime": _strftime,
+    "timestamp": _to_timestamp,
+    "weekday": lambda _, value: value.weekday(),
+}
+OF_DURATIONS: Final[Mapping[str, Any]] = {
+    "isoformat": lambda _, value: iso_duration(value),
+    "total_seconds": lambda _, value: value.total_seconds(),
+}
+
+
+def part_of_time(value: date | timedelta, name: str) -> Any:
+    """`value.name` where that is a number; None where it is not."""
+    known = _PARTS if isinstance(value, date) else _PARTS_OF_DURATIONS
+    return getattr(value, name, None) if name in known else None

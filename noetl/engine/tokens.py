@@ -1,16 +1,16 @@
-"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that they yield."""
+"""Joins and routing: when the tokens before a step enable it, and which tokens a run that ended
+puts down: its `set`, and the guards of its arcs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import place_token
 from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
-from noetl.engine.state import Run, State
+from noetl.engine.state import Round, Run, State, Waiting
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts.events import (
@@ -18,14 +18,142 @@ from noetl.facts.events import (
     CtxPatched,
     Draft,
     NextEvaluated,
-    StepCancelled,
     Token,
 )
-from noetl.facts.json import Json, JsonMap, assign
+from noetl.facts.json import Json, JsonMap, assign, deep_merge
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import assigned_below
+from noetl.facts.reference import assigned_below, opened
 from noetl.facts.warnings import Warned
 from noetl.net.model import Arc, Assignment, Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """Tokens that fire a step together. `round` is 0 where the join has no rounds."""
+
+    step: str
+    tokens: tuple[Token, ...]
+    round: int = 0
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(token.id for token in self.tokens)
+
+    def args(self, inputs: Inputs) -> JsonMap:
+        """The tokens' args, merged in order of arrival."""
+        merged: dict[str, Json] = {}
+        for token in self.tokens:
+            for name, value in token.args.items():
+                merged[name] = _merge(merged[name], value, inputs) if name in merged else value
+        return merged
+
+
+def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
+    """`over` on top of `base`. What is kept by reference is opened only where both may be
+    mappings."""
+    if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return deep_merge(base, over)
+    base, over = opened(base, inputs.load), opened(over, inputs.load)
+    return inputs.hold(deep_merge(base, over))
+
+
+def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
+    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx
+    changed, and those before the final step wait for the end of everything else."""
+    seen = {plan.net.final_step}
+    for waiting in state.tokens.values():
+        name = waiting.token.step
+        if name not in seen:
+            seen.add(name)
+            yield from _at_step(plan, state, plan.step(name), tokens_at(state, name))
+
+
+def tokens_at(state: State, step: str) -> list[Waiting]:
+    """Tokens that wait before `step`, in order of arrival."""
+    return [waiting for waiting in state.tokens.values() if waiting.token.step == step]
+
+
+def _ready(state: State, waiting: Waiting) -> bool:
+    return waiting.denied_at is None or waiting.denied_at < state.ctx_version
+
+
+def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    match step.join.mode:
+        case "all":
+            return _all(plan, state, step, waiting)
+        case "first" | "count":
+            return _find_counted(plan, state, step, waiting)
+        case "auto" if plan.is_or_join(step):
+            if not _ready(state, waiting[0]) or _can_still_come(plan, state, step.name):
+                return ()
+            return [Enabled(step.name, tuple(one.token for one in waiting))]
+        case _:
+            return [Enabled(step.name, (one.token,)) for one in waiting if _ready(state, one)]
+
+
+def _all(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    first: dict[str, Waiting] = {}
+    for one in waiting:
+        first.setdefault(one.token.arc, one)
+    if len(first) == len(plan.net.incoming[step.name]) and _ready(state, waiting[0]):
+        yield Enabled(step.name, tuple(one.token for one in first.values()))
+
+
+def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+    number = min(one.token.round for one in waiting)
+    current = state.rounds.get(step.name)
+    if current is not None and not _is_over(plan, state, step.name, current):
+        return
+    needed = 1 if step.join.mode == "first" else step.join.count
+    of_round = [one for one in waiting if one.token.round == number]
+    if len(of_round) >= needed and _ready(state, of_round[0]):
+        yield Enabled(step.name, tuple(one.token for one in of_round), number)
+
+
+def _can_still_come(plan: Plan, state: State, join: str) -> bool:
+    """Whether a live token or run elsewhere can still reach `join`."""
+    reach = plan.reach[join]
+    return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
+        waiting.token.step in reach.tokens for waiting in state.tokens.values()
+    )
+
+
+def _is_over(plan: Plan, state: State, join: str, current: Round) -> bool:
+    """Whether every branch of the round has come or died."""
+    reach, alive = plan.reach[join], current.outstanding
+    runs = any(state.runs[key].step in reach.runs for key in alive & state.runs.keys())
+    tokens = any(state.tokens[key].token.step in reach.tokens for key in alive & state.tokens.keys())
+    return len(current.arrived) == len(plan.net.incoming[join]) or not (runs or tokens)
+
+
+def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest`
+    withdraws."""
+    reach = plan.reach.get(join)
+    if reach is None:
+        return [], []
+    runs = [run.id for run in state.runs.values() if run.step in reach.runs and not run.ended]
+    waiting = (one.token for one in state.tokens.values() if one.token.id not in taken)
+    tokens = [token.id for token in waiting if token.step in reach.tokens or token.step == join]
+    return runs, tokens
+
+
+def place_token(plan: Plan, state: State, token: Token) -> Token:
+    """`token` with the round that it counts in, absorbed where that round has fired already."""
+    step = plan.step(token.step)
+    if step.join.mode not in ("first", "count"):
+        return token
+    current = state.rounds.get(step.name)
+    if (
+        current is not None
+        and token.arc not in current.arrived
+        and not _is_over(plan, state, step.name, current)
+    ):
+        return replace(token, round=current.number, absorbed=True)
+    base = 1 if current is None else current.number + 1
+    waiting = [one.token for one in tokens_at(state, step.name)]
+    earlier = sum(one.arc == token.arc and one.round >= base for one in waiting)
+    return replace(token, round=base + earlier)
 
 
 @dataclass(slots=True)
@@ -87,19 +215,15 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     except TemplateError as error:
         here.tokens.clear()
         failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
-    return [*here.patches, _record(here, failure)]
-
-
-def _record(here: _Boundary, failure: ErrorInfo | None) -> Draft:
     fact = NextEvaluated(
-        boundary=str(boundary(here.run, here.step)),
+        boundary=str(boundary(run, here.step)),
         arcs=tuple(here.decisions),
         tokens=tuple(here.tokens),
         failure=failure,
         stops=failure is not None and stops(here.step),
         warnings=tuple(here.warnings),
     )
-    return Draft(fact, step=here.run.step, run_id=here.run.id, dedup_key=f"next:{here.run.id}")
+    return [*here.patches, Draft(fact, step=run.step, run_id=run.id, dedup_key=f"next:{run.id}")]
 
 
 def stops(step: Transition) -> bool:
@@ -166,7 +290,3 @@ def _find_failure(here: _Boundary) -> ErrorInfo | None:
         message = f"No arc of step {step.name!r} took its outcome; add an arc without `when`."
         return ErrorInfo("router", message, step=step.name, line=step.line or None)
     return None
-
-
-def withdraw(run: Run, reason: str) -> Draft:
-    return Draft(StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")

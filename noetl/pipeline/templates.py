@@ -1,0 +1,75 @@
+"""The templates of a task: found once, rendered at every attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from noetl.expressions import BeginQuoting, QuotedText
+from noetl.facts.json import JsonMap
+from noetl.net.model import Task, Template
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Inputs that are rendered at once, and those of them that hold templates."""
+
+    args: JsonMap
+    templates: Mapping[str, Template]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task, and those of its values that hold templates. `whole` are the keys of its
+    configuration that are handed over without references."""
+
+    task: Task
+    config: Mapping[str, Template]
+    #: The inputs over those of the step, which the task's own ones see.
+    given: Stage | None
+    stages: tuple[Stage, ...]
+    whole: frozenset[str]
+
+
+def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
+    """`task` with its templates told apart from what is handed over as written. `quoting` says how
+    values are written into its command lines."""
+    if task.loop is not None or task.repeat is not None:
+        # What `spec.result` selects is of the whole, not of each item or call.
+        task = replace(task, result=replace(task.result, select=()))
+    if task.repeat is not None:
+        task = replace(task, name=f"{task.name}.{task.repeat.call}")
+    stages = task.stages or ((tuple(task.args),) if task.args else ())
+    return Prepared(
+        task,
+        {
+            k: _quote(v, quoting) if k in task.quoted else v
+            for k, v in task.config.items()
+            if k not in task.verbatim and has_template(v)
+        },
+        _stage(task.given) if task.given else None,
+        tuple(_stage({name: task.args[name] for name in names}) for names in stages),
+        frozenset(task.config) - frozenset(task.by_reference),
+    )
+
+
+def _stage(args: Mapping[str, Template]) -> Stage:
+    return Stage(dict(args), {k: v for k, v in args.items() if has_template(v)})
+
+
+def _quote(value: Template, quoting: BeginQuoting) -> Template:
+    """`value`, a command line or a list of them; lists inside are arguments, which no shell
+    reads."""
+    if isinstance(value, list | tuple):
+        return [QuotedText(one, quoting) if isinstance(one, str) else one for one in value]
+    return QuotedText(value, quoting) if isinstance(value, str) else value
+
+
+def has_template(value: Template) -> bool:
+    """Whether a brace stands anywhere in `value`; where none does, rendering yields `value`
+    itself."""
+    if isinstance(value, str):
+        return "{" in value
+    if isinstance(value, Mapping):
+        return any(has_template(key) or has_template(inner) for key, inner in value.items())
+    return isinstance(value, list | tuple) and any(has_template(inner) for inner in value)

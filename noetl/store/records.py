@@ -1,0 +1,204 @@
+"""The small tables: nets and playbooks, snapshots, idempotency keys, dead letters and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, func, insert, select, update
+
+from noetl.facts.json import JsonMap
+from noetl.store import codec
+from noetl.store.schema import dead_letter, idempotency, net, playbook, snapshot, worker
+from noetl.store.session import SqlTable, columns_of, lines, upserts
+from noetl.usecases.ports import KeyOwner, PlaybookRow, Snapshot, WorkerRow
+
+_put_net = upserts(net)
+_net = select(net.c.body).where(net.c.digest == bindparam("digest"))
+
+
+class SqlNets(SqlTable):
+    """`noetl.usecases.ports.Nets`."""
+
+    __slots__ = ()
+
+    def put(self, digest: str, body: JsonMap) -> None:
+        values = {"digest": digest, "body": codec.dumps(body, "net")}
+        self._session.write(_put_net[self._session.dialect], values)
+
+    def get(self, digest: str) -> JsonMap | None:
+        body = self._session.read(_net, {"digest": digest}).scalar()
+        found: JsonMap | None = None if body is None else codec.loads(body)
+        return found
+
+
+def _is_no_older(new: Any) -> Any:
+    return snapshot.c.version <= new.version
+
+
+_save_snapshot = upserts(snapshot, ("version", "schema", "state"), only_if=_is_no_older)
+_snapshot = select(snapshot.c.version, snapshot.c.schema, snapshot.c.state).where(
+    snapshot.c.execution_id == bindparam("id")
+)
+
+
+class SqlSnapshots(SqlTable):
+    """`noetl.usecases.ports.Snapshots`."""
+
+    __slots__ = ()
+
+    def save(self, snapshot: Snapshot) -> None:
+        """One that is older than what is kept is dropped."""
+        values = {
+            "execution_id": codec.number(snapshot.execution_id),
+            "version": snapshot.version,
+            "schema": snapshot.schema,
+            "state": codec.dumps(snapshot.state, "snapshot"),
+        }
+        self._session.write(_save_snapshot[self._session.dialect], values)
+
+    def get(self, execution_id: str) -> Snapshot | None:
+        found = self._session.read(_snapshot, {"id": codec.number(execution_id)}).first()
+        if found is None:
+            return None
+        version, schema, state = found
+        return Snapshot(execution_id, version, schema, codec.loads(state))
+
+
+_claim_key = upserts(idempotency)
+_owners = select(idempotency.c.key, idempotency.c.request_sha256, idempotency.c.execution_id).where(
+    idempotency.c.key.in_(bindparam("keys", expanding=True))
+)
+
+
+class SqlIdempotencyKeys(SqlTable):
+    """`noetl.usecases.ports.IdempotencyKeys`."""
+
+    __slots__ = ()
+
+    def claim(self, claims: Mapping[str, KeyOwner], now: datetime) -> Mapping[str, KeyOwner]:
+        found: dict[str, KeyOwner] = {}
+        for keys in lines(list(claims)):
+            rows = [
+                {
+                    "key": key,
+                    "request_sha256": claims[key].request_sha256,
+                    "execution_id": codec.number(claims[key].execution_id),
+                    "created_at": now,
+                }
+                for key in keys
+            ]
+            self._session.later(_claim_key[self._session.dialect], rows)
+            for key, sha256, owner in self._session.read(_owners, {"keys": keys}):
+                found[key] = KeyOwner(sha256, str(owner))
+        return found
+
+
+_add_letter = insert(dead_letter)
+_newest_letters = select(dead_letter).order_by(dead_letter.c.id.desc()).limit(bindparam("limit"))
+
+
+class SqlDeadLetters(SqlTable):
+    """`noetl.usecases.ports.DeadLetters`."""
+
+    __slots__ = ()
+
+    def add(self, source: str, reason: str, body: str, now: datetime) -> None:
+        """The texts are what a broker delivered: NUL, which no database holds, becomes U+FFFD."""
+        given = {"source": source, "reason": reason, "body": body}
+        texts = {name: codec.clean(text).replace("\0", "\ufffd") for name, text in given.items()}
+        self._session.write(_add_letter, {**texts, "recorded_at": now})
+
+    def newest(self, limit: int = 50) -> list[JsonMap]:
+        """Newest first: `{id, source, reason, body, recorded_at}`, the instant in ISO 8601."""
+        found = self._session.read(_newest_letters, {"limit": limit})
+        names = dead_letter.c.keys()
+        letters = [dict(zip(names, columns, strict=True)) for columns in found]
+        return [letter | {"recorded_at": letter["recorded_at"].isoformat()} for letter in letters]
+
+
+_see_worker = upserts(worker, ("role", "queues", "started_at", "seen_at", "skew_s"))
+_alive = (
+    select(*columns_of(worker, WorkerRow))
+    .where(worker.c.seen_at > bindparam("after"))
+    .order_by(worker.c.name)
+)
+
+
+class SqlWorkers(SqlTable):
+    """`noetl.usecases.ports.Workers`."""
+
+    __slots__ = ()
+
+    def see(self, row: WorkerRow) -> None:
+        values = asdict(row) | {"queues": codec.dumps(row.queues)}
+        self._session.write(_see_worker[self._session.dialect], values)
+
+    def alive(self, seen_after: datetime) -> list[WorkerRow]:
+        """Ordered by name."""
+        found = self._session.read(_alive, {"after": seen_after})
+        return [
+            WorkerRow(name, role, tuple(codec.loads(queues)), *rest) for name, role, queues, *rest in found
+        ]
+
+
+_p = playbook.c
+PLAYBOOK: Final = columns_of(playbook, PlaybookRow)
+
+
+_add_playbook = insert(playbook)
+_keep_warnings = (
+    update(playbook)
+    .where(_p.path == bindparam("of_path"), _p.version == bindparam("of_version"))
+    .values(warnings=bindparam("warnings"))
+)
+_versions = select(*PLAYBOOK).where(_p.path == bindparam("path")).order_by(_p.version.desc())
+_newest_of = _versions.limit(1)
+_version = select(*PLAYBOOK).where(_p.path == bindparam("path"), _p.version == bindparam("version"))
+_other = playbook.alias("other")
+_newest = (
+    select(*PLAYBOOK)
+    .where(_p.version == select(func.max(_other.c.version)).where(_other.c.path == _p.path).scalar_subquery())
+    .order_by(_p.path)
+)
+
+
+def _playbook(found: Sequence[Any]) -> PlaybookRow:
+    row = PlaybookRow(*found)
+    return replace(row, warnings=tuple(codec.loads(found[-1])))
+
+
+def _dump_warnings(warnings: Sequence[JsonMap]) -> str:
+    return codec.dumps(list(warnings), "list of warnings")
+
+
+class SqlPlaybooks(SqlTable):
+    """`noetl.usecases.ports.Playbooks`."""
+
+    __slots__ = ()
+
+    def add(self, row: PlaybookRow) -> None:
+        """Raises Conflict where that version of the path exists."""
+        values = {c.name: getattr(row, c.name) for c in PLAYBOOK}
+        self._session.write(_add_playbook, values | {"warnings": _dump_warnings(row.warnings)})
+
+    def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
+        """Gives a version other warnings."""
+        values = {"of_path": path, "of_version": version, "warnings": _dump_warnings(warnings)}
+        self._session.write(_keep_warnings, values)
+
+    def get(self, path: str, version: int | None = None) -> PlaybookRow | None:
+        if version is None:
+            found = self._session.read(_newest_of, {"path": path}).first()
+        else:
+            found = self._session.read(_version, {"path": path, "version": version}).first()
+        return _playbook(found) if found else None
+
+    def newest(self) -> list[PlaybookRow]:
+        return [_playbook(found) for found in self._session.read(_newest)]
+
+    def versions(self, path: str) -> list[PlaybookRow]:
+        """Newest first."""
+        return [_playbook(found) for found in self._session.read(_versions, {"path": path})]
