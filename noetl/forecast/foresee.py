@@ -125,7 +125,10 @@ class _Ahead:
             # It runs when nothing else is left, and nothing follows it.
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
-        own = DURING | _own_names(step)
+        # The pipeline answers for its tasks, what they assign, and the item of its loop.
+        own = DURING | {task.name for task in step.tasks}
+        own |= find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
+        own |= {step.loop.iterator} if step.loop is not None else set()
 
         def see(over: Mapping[str, Rendered], hidden: frozenset[str]) -> KnownNames:
             return self._scope({**inputs, **over}, own | hidden, during)
@@ -196,14 +199,6 @@ def _render_workload_key(net: Net, key: str, requests: tuple[WorldRequest, ...])
             return Rendered(template, error=value.message)
         values.append(value)
     return render_worlds(template, tuple(values))
-
-
-def _own_names(step: Transition) -> set[str]:
-    """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the
-    item of its loop."""
-    assigned = find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
-    loop = {step.loop.iterator} if step.loop is not None else set()
-    return {task.name for task in step.tasks} | assigned | loop
 
 
 #: When a template of a step is rendered: before its tasks, while they run, or once they have ended.

@@ -13,7 +13,6 @@ from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.model import Template
 
 #: What every pagination knows, and what each type knows besides.
 _OF_ALL: Final = frozenset({"type", "items", "stop_when", "max_pages", "collect", "delay"})
@@ -150,7 +149,9 @@ def _check_params(part: Pagination, path: Path, params: Json) -> Iterator[Findin
         return
     if part.type == "link":
         # The link of the next page brings its own parameters instead of the first ones.
-        if not isinstance(params, dict) or not all(map(_can_be_dropped, params.values())):
+        plain = isinstance(params, dict) and not any(isinstance(one, list | dict) for one in params.values())
+        texts = filter(is_template, params.values() if isinstance(params, dict) else ())
+        if not plain or not all(map(is_expression, texts)):
             yield Finding(
                 Code.VALUE,
                 path,
@@ -166,10 +167,6 @@ def _check_params(part: Pagination, path: Path, params: Json) -> Iterator[Findin
             "write params: as a mapping",
             at_key=True,
         )
-
-
-def _can_be_dropped(value: Template) -> bool:
-    return not isinstance(value, list | dict) and (not is_template(value) or is_expression(value))
 
 
 def _check_number(value: Json, path: Path, least: int) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ OTHER_LANGUAGES = (
     "tools/sql/text.py",
     "store/commands.py",
     "tools/code/runner/returns.py",
-    "quantum/circuits/qasm_program.py",
+    "quantum/circuits/qasm_tokens.py",
 )
 
 
