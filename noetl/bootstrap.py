@@ -97,16 +97,17 @@ def keys(settings: Settings) -> KeySource:
 
 def providers(settings: Settings) -> Providers:
     """Where secrets are kept besides the store."""
-    sources = SourceSettings(
-        variables=settings.secret_variables(),
-        prefix=settings.secrets_env_prefix,
-        directory=settings.secrets_dir,
-        vault_addr=settings.vault_addr,
-        vault_token=settings.vault_token,
-        vault_token_file=settings.vault_token_file,
-        vault_ca=settings.vault_ca,
+    return Providers(
+        SourceSettings(
+            variables=settings.secret_variables(),
+            prefix=settings.secrets_env_prefix,
+            directory=settings.secrets_dir,
+            vault_addr=settings.vault_addr,
+            vault_token=settings.vault_token,
+            vault_token_file=settings.vault_token_file,
+            vault_ca=settings.vault_ca,
+        )
     )
-    return Providers(sources)
 
 
 @contextmanager

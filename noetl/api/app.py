@@ -22,7 +22,7 @@ from noetl.api import (
     system,
 )
 from noetl.api.answers import Problem
-from noetl.api.context import ApiContext, install
+from noetl.api.context import KEY, ApiContext
 from noetl.api.limits import WaitingPlaces
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
@@ -56,7 +56,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.before_request(_allow_batches)
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
+    app.extensions[KEY] = ApiContext(rt, settings, WaitingPlaces(settings.server_streams))
     problems.register(app)
     guards.register(app)
     for one in _GROUPS:

@@ -11,7 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
-from noetl.api.requests import IdempotencyKey, JsonObject, PlaybookPath, PlaybookVersion, Reason
+from noetl.api.answers import JsonObject
+from noetl.api.requests import IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
 from noetl.facts.nearest import did_you_mean
 
 #: Executions that one request may start.

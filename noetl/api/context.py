@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from flask import Flask, current_app
+from flask import current_app
 from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 from pydantic import BaseModel
@@ -17,7 +17,8 @@ from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
 
-_KEY: Final = "noetl"
+#: Where the application keeps its context.
+KEY: Final = "noetl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,9 @@ class ApiContext:
     places: WaitingPlaces
 
 
-def install(app: Flask, services: ApiContext) -> None:
-    """Makes `services()` answer inside requests of `app`."""
-    app.extensions[_KEY] = services
-
-
 def services() -> ApiContext:
     """Those of the application that serves the current request."""
-    found: ApiContext = current_app.extensions[_KEY]
+    found: ApiContext = current_app.extensions[KEY]
     return found
 
 

@@ -32,7 +32,9 @@ def document(app: OpenAPI) -> dict[str, Any]:
     if app.spec_json:
         return app.api_doc
     for model in _MODELS:
-        app.components_schemas[model.__name__] = _component(model)
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema.pop("$defs", None)
+        app.components_schemas[model.__name__] = Schema(**schema)
     made: dict[str, Any] = app.api_doc
     # The route takes YAML as well, and reads either by itself.
     sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
@@ -57,12 +59,6 @@ def _illustrate(route: str, operation: dict[str, Any]) -> None:
 def _put(described: dict[str, Any], examples: Mapping[str, Json]) -> None:
     for media_type, value in examples.items():
         described["content"][media_type]["example"] = value
-
-
-def _component(model: type[BaseModel]) -> Schema:
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return Schema(**schema)
 
 
 # --- the page ---

@@ -29,8 +29,18 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
 YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 CATALOG: Final = "/api/catalog"
-#: How long browsers may remember what a preflight said, in seconds.
-_PREFLIGHT_S: Final = "600"
+#: What pages of the origins that the settings name may read, and what they may send; browsers
+#: remember the latter for ten minutes.
+_CORS: Final = {
+    "Access-Control-Expose-Headers": "ETag, Location, Preference-Applied, Retry-After, X-Request-ID"
+}
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
+    "Access-Control-Allow-Headers": (
+        "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, traceparent"
+    ),
+    "Access-Control-Max-Age": "600",
+}
 
 
 HEADER: Final = "X-Request-ID"
@@ -140,9 +150,9 @@ def _is_allowed(origin: str) -> bool:
 
 
 def _headers(response: Response) -> Response:
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["X-Frame-Options"] = "DENY"
-    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers.update(
+        {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
+    )
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
     _cors(response, services().settings)
@@ -156,16 +166,9 @@ def _cors(response: Response, settings: Settings) -> None:
     origin = request.headers.get("Origin")
     if origin is None or not _is_allowed(origin):
         return
-    response.headers["Access-Control-Allow-Origin"] = origin
-    response.headers["Access-Control-Expose-Headers"] = (
-        "ETag, Location, Preference-Applied, Retry-After, X-Request-ID"
-    )
+    response.headers.update({"Access-Control-Allow-Origin": origin, **_CORS})
     if request.method == "OPTIONS":
-        response.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
-        response.headers["Access-Control-Allow-Headers"] = (
-            "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, traceparent"
-        )
-        response.headers["Access-Control-Max-Age"] = _PREFLIGHT_S
+        response.headers.update(_PREFLIGHT)
 
 
 # --- the id of a request, and its line of the log ---

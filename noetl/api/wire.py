@@ -19,6 +19,8 @@ from noetl.facts.json import Json
 
 #: Lists and objects within one another.
 MAX_DEPTH: Final = 100
+#: What JSON is called that is not an object.
+_KINDS: Final = {type(None): "null", bool: "a boolean", str: "a text", list: "a list"}
 #: Digits of one number.
 MAX_DIGITS: Final = 1000
 
@@ -37,7 +39,7 @@ class StrictRequest(Request):
             return {}
         value = parse(raw)
         if not isinstance(value, dict):
-            raise BadRequest(f"The body must be a JSON object, not {_kind(value)}.")
+            raise BadRequest(f"The body must be a JSON object, not {_KINDS.get(type(value), 'a number')}.")
         return value
 
 
@@ -139,17 +141,3 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 _DECODER: Final = json.JSONDecoder(
     parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object
 )
-
-
-def _kind(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-        case _:
-            return "a number"

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import warn_of_playbook
-from noetl.cli.inputs import as_json_option, json_out, read_text
+from noetl.cli.console import as_json_option, json_out, read_text, table
 from noetl.cli.process import open_runtime
-from noetl.cli.tables import table
 from noetl.usecases import catalog as playbooks
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from noetl.cli.complaints import INVALID
-from noetl.cli.inputs import STDIN, directories_of, json_out, read_bytes, read_text
+from noetl.cli.console import STDIN, directories_of, json_out, read_bytes, read_text
 from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook

@@ -9,9 +9,8 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import warn
-from noetl.cli.inputs import as_json_option, json_out, payload_of
+from noetl.cli.console import as_json_option, json_out, payload_of, table
 from noetl.cli.process import open_runtime
-from noetl.cli.tables import table
 from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.json import JsonMap

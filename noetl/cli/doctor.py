@@ -13,7 +13,7 @@ from importlib.metadata import distributions, packages_distributions
 import click
 
 from noetl import __version__, bootstrap
-from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.console import as_json_option, json_out
 from noetl.cli.stack_settings import find_redis
 from noetl.config import PREFIX, Settings
 from noetl.dispatch.deployer import read as read_deployed

@@ -6,12 +6,11 @@ import json
 
 import click
 
+from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.execution_control import cancel, patch, pause, resume
-from noetl.cli.inputs import as_json_option, json_out
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
-from noetl.cli.tables import table
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect

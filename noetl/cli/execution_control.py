@@ -6,7 +6,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli import run as run_command
-from noetl.cli.inputs import overrides_of
+from noetl.cli.console import overrides_of
 from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import Conflict

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import FAILED
-from noetl.cli.inputs import STDIN, read_bytes
+from noetl.cli.console import STDIN, read_bytes
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.errors import BadRequest, ConfigError, NoetlError, PlaybookInvalid
 from noetl.facts.distribution import install_line

@@ -14,7 +14,7 @@ import click
 from noetl import bootstrap
 from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
-from noetl.cli.inputs import complete_file, json_out, overrides_of, payload_of
+from noetl.cli.console import complete_file, json_out, overrides_of, payload_of
 from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrap
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render

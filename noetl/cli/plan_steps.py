@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from noetl.cli.tables import align
+from noetl.cli.console import aligned
 from noetl.facts.json import Json
 from noetl.forecast.model import (
     ArcForecast,
@@ -59,9 +59,9 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def columns(rows: list[tuple[list[str], str]]) -> Iterator[Line]:
-    """Rows of cells with their moods, align."""
+    """Rows of cells with their moods, aligned."""
     if rows:
-        texts = align([cells for cells, _ in rows], 10_000)
+        texts = aligned([cells for cells, _ in rows], 10_000)
         yield from (Line(text, mood) for text, (_, mood) in zip(texts, rows, strict=True))
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 import click
@@ -62,66 +61,52 @@ def place_of(step: Json, iteration: Json) -> str:
     return f"{step}" if iteration is None else f"{step}[{iteration}]"
 
 
-@dataclass(slots=True)
-class _Member:
-    """An execution whose log is read. `place` is where it was called from; `seen` and `version` are
-    how far its log and its events have been read."""
-
-    execution_id: str
-    place: str = ""
-    lines: PrintedLines = field(default_factory=PrintedLines)
-    seen: int = 0
-    version: int = 0
-    ended: bool = False
-    children: dict[str, _Member] = field(default_factory=dict)
-
-    def note_call(self, event: Event) -> None:
-        match event.fact:
-            case ChildRequested(child_id=child):
-                place = place_of(event.draft.step, event.draft.iteration)
-                self.children[child] = _Member(child, f"{self.place}{place} > ")
-            case ChildEnded(child_id=str(child)) if child in self.children:
-                self.children[child].ended = True
-
-    def rest(self) -> Iterator[str]:
-        for line in self.lines.rest():
-            yield self.place + line
-        for child in self.children.values():
-            yield from child.rest()
-
-
 class FamilyLog:
     """What an execution and those that it calls print. Lines of a child begin with the place of the
     call: `call[0] > step | text`."""
 
-    def __init__(self, source: FollowedExecution) -> None:
+    def __init__(self, source: FollowedExecution, execution_id: str, place: str = "") -> None:
         self._source = source
-        self._top = _Member(source.execution_id)
+        self._execution_id = execution_id
+        self._place = place
+        self._lines = PrintedLines()
+        #: How far its log and its events have been read.
+        self._seen = self._version = 0
+        self._ended = False
+        self._children: dict[str, FamilyLog] = {}
 
     def new_lines(self) -> Iterator[str]:
         """What came since the last time."""
-        return self._read(self._top)
+        # First: what a child printed before its end was recorded is in its log.
+        while events := self._source.calls(self._execution_id, self._version):
+            self._version = events[-1].version
+            for event in events:
+                self._note_call(event)
+        while chunks := self._source.logs(self._execution_id, self._seen):
+            self._seen = int(chunks[-1]["seq"])
+            for chunk in chunks:
+                for line in self._lines.add(chunk):
+                    yield self._place + line
+        for child_id, child in list(self._children.items()):
+            yield from child.new_lines()
+            if child._ended:
+                yield from child.rest()
+                del self._children[child_id]
+
+    def _note_call(self, event: Event) -> None:
+        match event.fact:
+            case ChildRequested(child_id=child):
+                place = f"{self._place}{place_of(event.draft.step, event.draft.iteration)} > "
+                self._children[child] = FamilyLog(self._source, child, place)
+            case ChildEnded(child_id=str(child)) if child in self._children:
+                self._children[child]._ended = True
 
     def rest(self) -> Iterator[str]:
         """The lines that nothing has ended."""
-        return self._top.rest()
-
-    def _read(self, one: _Member) -> Iterator[str]:
-        # First: what a child printed before its end was recorded is in its log.
-        while events := self._source.calls(one.execution_id, one.version):
-            one.version = events[-1].version
-            for event in events:
-                one.note_call(event)
-        while chunks := self._source.logs(one.execution_id, one.seen):
-            one.seen = int(chunks[-1]["seq"])
-            for chunk in chunks:
-                for line in one.lines.add(chunk):
-                    yield one.place + line
-        for child in list(one.children.values()):
-            yield from self._read(child)
-            if child.ended:
-                yield from child.rest()
-                del one.children[child.execution_id]
+        for line in self._lines.rest():
+            yield self._place + line
+        for child in self._children.values():
+            yield from child.rest()
 
 
 class Verbose(ProgressView):
@@ -131,7 +116,7 @@ class Verbose(ProgressView):
         self._progress = progress
         #: Often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
-        self._log = FamilyLog(source)
+        self._log = FamilyLog(source, source.execution_id)
         self._looked = 0.0
 
     def __enter__(self) -> ProgressView:
@@ -220,7 +205,7 @@ def _read_one(
 
 def _read_family(rt: Runtime, execution_id: str, *, follow: bool) -> Iterator[str]:
     """Looks now and then: no watch covers many logs."""
-    log = FamilyLog(LocalExecution(rt, execution_id))
+    log = FamilyLog(LocalExecution(rt, execution_id), execution_id)
     while True:
         is_over = not follow or inspect.execution(rt, execution_id).status in ENDED
         yield from log.new_lines()

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.process import open_runtime
 from noetl.cli.remote import connect
-from noetl.cli.tables import table
 from noetl.client import Client
 from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest

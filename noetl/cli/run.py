@@ -12,8 +12,8 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, warn, warn_of_playbook, word
+from noetl.cli.console import complete_file, directories_of, overrides_of, payload_of, read_text
 from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
-from noetl.cli.inputs import complete_file, directories_of, overrides_of, payload_of, read_text
 from noetl.cli.printed import Verbose, show_last_lines
 from noetl.cli.process import cancel_on_signals, drop_repeats
 from noetl.cli.progress import ProgressView

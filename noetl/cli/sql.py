@@ -13,9 +13,8 @@ from uuid import UUID
 import click
 from click.shell_completion import CompletionItem
 
-from noetl.cli.inputs import as_json_option, json_out
+from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.process import open_runtime
-from noetl.cli.tables import table
 from noetl.errors import BadRequest
 from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write_export
@@ -103,7 +102,6 @@ def _text(value: Json) -> Json:
 def _complete_directory(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Has the shell complete names of directories, where a URL may stand as well."""
     return [CompletionItem(incomplete, type="dir")]
 
 

@@ -16,8 +16,8 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import warn_of_playbook
+from noetl.cli.console import directories_of
 from noetl.cli.follow import follow, progress_for
-from noetl.cli.inputs import directories_of
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv

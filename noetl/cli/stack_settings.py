@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from noetl.api.guards import is_loopback
-from noetl.cli.inputs import directories_of
+from noetl.cli.console import directories_of
 from noetl.config import Settings
 from noetl.errors import ConfigError
 

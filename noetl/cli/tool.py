@@ -14,11 +14,10 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import warn, word
+from noetl.cli.console import as_json_option, json_out, mapping_of, table
 from noetl.cli.follow import GRACE_S, POLL_S
-from noetl.cli.inputs import as_json_option, json_out, mapping_of
 from noetl.cli.process import cancel_on_signals, open_runtime
 from noetl.cli.run import as_text
-from noetl.cli.tables import table
 from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean

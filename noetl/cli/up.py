@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from noetl.cli.complaints import word
-from noetl.cli.inputs import (
+from noetl.cli.console import (
     as_json_option,
     complete_file,
     json_out,

@@ -9,7 +9,6 @@ the oldest, so that two of them are compared without being in memory. Earlier re
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -66,8 +65,7 @@ class Manifest:
         return replace(self, tables=tables, exports=self.exports + 1, **changes)
 
     def as_json(self) -> bytes:
-        body = _ADAPTER.dump_python(self, mode="json")
-        return json.dumps(body, indent=1, ensure_ascii=False).encode() + b"\n"
+        return _ADAPTER.dump_json(self, indent=1) + b"\n"
 
 
 _ADAPTER: Final = TypeAdapter(Manifest)

@@ -19,6 +19,22 @@ if TYPE_CHECKING:
 ENDINGS: Final[dict[Format, str]] = {"parquet": "parquet", "clickhouse": "parquet", "jsonl": "jsonl"}
 #: DuckDB's share of the memory, while it writes a part.
 _MEMORY: Final = "256MB"
+#: Rows and bytes of one part.
+MOST_ROWS: Final = 200_000
+MOST_BYTES: Final = 128 * 1024 * 1024
+TYPES: Final[dict[ColumnType, str]] = {
+    "id": "BIGINT",
+    "integer": "BIGINT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "instant": "TIMESTAMPTZ",
+    "json": "JSON",
+}
+#: For people: no function of DuckDB and no driver needs a time zone to be looked up.
+PLAIN_TYPES: Final[dict[ColumnType, str]] = {**TYPES, "instant": "TIMESTAMP"}
+#: DuckDB's own limit for one row of JSON.
+_MOST_OF_A_ROW: Final = 16 * 1024 * 1024
 
 
 class Parts:
@@ -38,18 +54,17 @@ class Parts:
         self._numbers[table] += 1
         ending = ENDINGS[self._manifest.format]
         name = f"{table}/part-{self._numbers[table]:06}.{ending}"
-        self._folder.write(name, draft.path if ending == "jsonl" else self._parquet(draft))
+        file = draft.path
+        if ending == "parquet":
+            file = self._scratch / "part.parquet"
+            rows = read(draft.table, draft.path, draft.longest, TYPES)
+            self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(file)} (FORMAT parquet, COMPRESSION zstd)")
+        self._folder.write(name, file)
         self.written.append((table, ManifestPart(name, draft.rows, self._manifest.exports + 1)))
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-
-    def _parquet(self, draft: PartDraft) -> Path:
-        target = self._scratch / "part.parquet"
-        rows = read(draft.table, draft.path, draft.longest, TYPES)
-        self._duckdb().execute(f"COPY (FROM {rows}) TO {quote(target)} (FORMAT parquet, COMPRESSION zstd)")
-        return target
 
     def _duckdb(self) -> DuckDBPyConnection:
         if self._connection is None:
@@ -60,11 +75,6 @@ class Parts:
                 config={"threads": 1, "memory_limit": _MEMORY, "temp_directory": str(self._scratch)}
             )
         return self._connection
-
-
-#: Rows and bytes of one part.
-MOST_ROWS: Final = 200_000
-MOST_BYTES: Final = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -128,22 +138,6 @@ class Drafts:
         draft.file.close()
         self._full(draft)
         draft.path.unlink(missing_ok=True)
-
-
-TYPES: Final[dict[ColumnType, str]] = {
-    "id": "BIGINT",
-    "integer": "BIGINT",
-    "double": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "text": "VARCHAR",
-    "instant": "TIMESTAMPTZ",
-    "json": "JSON",
-}
-#: For people: no function of DuckDB and no driver needs a time zone to be looked up.
-PLAIN_TYPES: Final[dict[ColumnType, str]] = {**TYPES, "instant": "TIMESTAMP"}
-
-#: DuckDB's own limit for one row of JSON.
-_MOST_OF_A_ROW: Final = 16 * 1024 * 1024
 
 
 def create(table: ProjectionTable) -> str:

@@ -29,6 +29,20 @@ from noetl.facts.events import (
 from noetl.facts.json import Json
 from noetl.projection.rows import NO_ERROR, ProjectionRow, error_columns, milliseconds
 
+_UNKNOWN: Final[dict[str, Json]] = {
+    "status": "running",
+    "worker": None,
+    "started_at": None,
+    "ended_at": None,
+    "duration_ms": None,
+    "loop_mode": None,
+    "iterations": None,
+    "iterations_done": None,
+    "iterations_failed": None,
+    "result": None,
+    **NO_ERROR,
+}
+
 
 class TokenRows:
     """Those that wait."""
@@ -83,21 +97,6 @@ class TokenRows:
             if values is not None:
                 ended = {"status": status, "ended_at": event.recorded_at.isoformat(), "run_id": run_id}
                 yield ProjectionRow("token", {**values, **ended, "as_of": event.version})
-
-
-_UNKNOWN: Final[dict[str, Json]] = {
-    "status": "running",
-    "worker": None,
-    "started_at": None,
-    "ended_at": None,
-    "duration_ms": None,
-    "loop_mode": None,
-    "iterations": None,
-    "iterations_done": None,
-    "iterations_failed": None,
-    "result": None,
-    **NO_ERROR,
-}
 
 
 class StepRows:

@@ -200,7 +200,7 @@ _ALL: Final = (
             "`running`, `waiting`, `done`, `failed`; `unfinished` where its step run ended before it",
         ),
         _must("attempts", "integer", "tries that have ended"),
-        _may("started_at", "instant", "when it began; null where it was too short to be told of"),
+        _may("started_at", "instant", "when it began; null where it was too short to be recorded"),
         _may("ended_at", "instant", "when its end was recorded"),
         _may("duration_ms", "double", "of its last attempt"),
         _may("child_id", "id", "the execution that it called"),

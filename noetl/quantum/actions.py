@@ -20,7 +20,7 @@ from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budget
 from noetl.quantum.experiments.planning import plan
 from noetl.quantum.experiments.results import earlier, open_task, provenance, repeat_config
-from noetl.quantum.experiments.running import compiled_sha256, identity, on_simulator
+from noetl.quantum.experiments.running import compilation_sha256, identity, on_simulator
 from noetl.quantum.experiments.sweep import Sweep
 from noetl.quantum.jobs import actions as job_actions
 from noetl.quantum.jobs.elsewhere import on_machine, orders_of
@@ -87,7 +87,7 @@ def estimate(session: TaskSession) -> Outcome | Later:
     except Throttled as error:
         return Later(error.seconds)
     first = experiment.points[0]
-    circuit = unroll(experiment.as_sent(first)[0].circuit)
+    circuit = unroll(experiment.compile_variants(first)[0].circuit)
     qubits, after = len(circuit.all_qubits()), size_report(circuit)
     return succeeded(
         {
@@ -185,8 +185,8 @@ def verify(session: TaskSession) -> Outcome | Later:
     compiled: Sequence[JsonMap] = points or []
     if points is None and experiment.compiles:
         repeated = experiment.points[: len(was)]
-        compiled = [{"compiled_sha256": experiment.compiled_sha256(point)} for point in repeated]
-    now = {**story, "compiled_sha256": compiled_sha256(experiment, compiled)}
+        compiled = [{"compiled_sha256": experiment.compilation_sha256(point)} for point in repeated]
+    now = {**story, "compiled_sha256": compilation_sha256(experiment, compiled)}
     return _judge(session, of["provenance"], now, was, points)
 
 

@@ -64,7 +64,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What came of an order. Bitstrings have the bits of all `measured` in their order.
+    """What an order measured. Bitstrings have the bits of all `measured` in their order.
 
     `bits` are the repetitions one by one, shape (repetitions, bits), dtype uint8; None where a
     vendor tells only how often each bitstring came."""
@@ -81,8 +81,7 @@ class Samples:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a backend can do. Where `max_qubits` is None memory is the bound: `bytes_per_amplitude`
-    times 2^n, or 4^n where `mixed`. `local`: it runs in the worker, for nothing, and waits for
-    nobody."""
+    times 2^n, or 4^n where `mixed`. `local`: it runs in the worker, at once and for nothing."""
 
     provider: str
     local: bool

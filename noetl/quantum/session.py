@@ -66,7 +66,7 @@ class TaskSession:
     ends: float
     pins: dict[str, Json] = field(default_factory=dict)
 
-    def check_cancelled(self) -> None:
+    def check_cancellation(self) -> None:
         """Raises ToolError(cancelled) where the execution was."""
         if self.stop.cancelled:
             raise ToolError("cancelled", "The execution was cancelled while circuits ran.", type="Cancelled")
@@ -74,7 +74,7 @@ class TaskSession:
     def check(self) -> None:
         """Raises ToolError(cancelled | timeout) where the call is to end: asked between two
         circuits."""
-        self.check_cancelled()
+        self.check_cancellation()
         if time.monotonic() > self.ends:
             raise ToolError(
                 "timeout",

@@ -49,7 +49,7 @@ class Quantum(Tool):
     behind them.
 
     **Randomness.** The same `seed` yields the same histograms: across restarts and replays, on any
-    number of workers, in one task or in parts. Each point and basis draws from a stream of its own.
+    number of workers, in one task or in parts. Each point and basis draws from a separate stream.
     A task without `seed` draws one from its idempotency key, so that all tries of a command agree,
     and its result says which.
 
@@ -67,10 +67,10 @@ class Quantum(Tool):
     **Elsewhere.** On `ionq` and `aqt` a task submits its circuits as jobs, waits for them without a
     worker, and fetches what they measured. What was submitted is in the log before anything is
     waited for, and jobs carry a token of their command: a worker that dies finds them again, and
-    none is paid for twice. A task whose time is over, or that is called off because its execution
-    is cancelled, cancels its jobs. `google` simulates a processor (`target: willow_pink`), with its
-    noise, in the worker. `submit`, `poll`, `fetch` and `cancel` are the parts of this as tasks of
-    their own; a simulator has no queue, so there `submit` only holds what is to run, and `fetch`
+    none is paid for twice. A task whose time is over, or that is cancelled with its execution,
+    cancels its jobs. `google` simulates a processor (`target: willow_pink`), with its
+    noise, in the worker. `submit`, `poll`, `fetch` and `cancel` are the parts of this as separate
+    tasks; a simulator has no queue, so there `submit` only holds what is to run, and `fetch`
     runs it.
 
     **Provenance.** Every result says what ran: hashes of the source, of the circuit and of what was
@@ -78,7 +78,7 @@ class Quantum(Tool):
     and step. `verify` with `of: "{{ result }}"` runs it again and compares: on a simulator
     histograms must be equal.
 
-    Work for different machines is told apart by `spec.queue`, such as `quantum.ionq` for a pool of
+    Work for different machines is separated by `spec.queue`, such as `quantum.ionq` for a pool of
     workers with that credential."""
 
     declaration = ToolDeclaration(
@@ -157,8 +157,8 @@ class Quantum(Tool):
 
     def run(self, call: Call, config: QuantumConfig) -> Outcome | Suspension:
         if call.abandoned and not (config.action in SENDING and config.backend.provider in REMOTE):
-            # It has no jobs of its own.
-            raise ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
+            # It has sent no jobs.
+            raise ToolError("cancelled", "The task is not waited for any more.", type="Abandoned")
         # Imported here: Cirq takes seconds, and the compiler reads this module without calling it.
         from noetl.quantum.actions import act
 

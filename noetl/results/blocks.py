@@ -23,6 +23,12 @@ from noetl.errors import BadRequest
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load
 
+#: Bytes of text in one block, and in one line.
+BLOCK_BYTES: Final = 256 * 1024
+MAX_LINE: Final = 64 * 1024 * 1024
+_GZIP: Final = 31
+_CHUNK: Final = 64 * 1024
+
 
 class Blocks(Lazy):
     """A list of blocks, one behind the other."""
@@ -105,13 +111,6 @@ def _is_part(part: Any) -> bool:
     if not isinstance(part, Mapping) or not isinstance(part.get("count"), int) or part["count"] < 0:
         return False
     return isinstance(part.get("items"), list) or isinstance(part.get("ref"), Mapping)
-
-
-#: Bytes of text in one block, and in one line.
-BLOCK_BYTES: Final = 256 * 1024
-MAX_LINE: Final = 64 * 1024 * 1024
-_GZIP: Final = 31
-_CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)

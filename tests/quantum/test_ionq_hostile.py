@@ -14,7 +14,7 @@ import urllib3
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Later, Where
-from noetl.quantum.backends.api import never_sent
+from noetl.quantum.backends.api import failed_before_sending
 from noetl.quantum.backends.ionq import IonQ
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
@@ -249,7 +249,7 @@ def test_a_connection_that_broke_with_an_error_of_tls_may_have_taken_a_job(reaso
     cause.reason = reason
     error = ToolError("connection", "No secure connection.")
     error.__cause__ = urllib3.exceptions.SSLError(cause)
-    assert never_sent(error) is never
+    assert failed_before_sending(error) is never
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.limiter import Bucket
-from noetl.quantum.backends.ports import MaybeSubmitted, unexpected_answer
+from noetl.quantum.backends.ports import MaybeSubmitted, answer_error
 from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import hide
@@ -77,13 +77,13 @@ class VendorApi:
         try:
             answer = self._exchange("POST", path, (), body)
         except ToolError as error:
-            raise error if never_sent(error) else _lost(self.name, error) from error
+            raise error if failed_before_sending(error) else _as_maybe_submitted(self.name, error) from error
         try:
             return made(self._content("POST", answer))
         except ToolError as error:
             # A proxy's 502 or an answer that is no JSON says nothing of what happened behind it.
             refused = 400 <= answer.status < 500 or answer.status in _ELSEWHERE
-            raise error if refused else _lost(self.name, error) from error
+            raise error if refused else _as_maybe_submitted(self.name, error) from error
 
     def _exchange(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
@@ -105,9 +105,7 @@ class VendorApi:
         try:
             return read_json(answer.body.decode(), set())
         except (ValueError, RecursionError) as error:
-            raise unexpected_answer(
-                self.name, f"{bare(answer.url)} answered something that is no JSON"
-            ) from error
+            raise answer_error(self.name, f"{bare(answer.url)} answered something that is no JSON") from error
 
     def _refusal(self, method: str, answer: HttpResponse) -> ToolError:
         error = refusal(method, answer, {"status": answer.status, "headers": dict(answer.headers)})
@@ -123,8 +121,7 @@ class VendorApi:
         message = f"{self.name} refused: {error.message.rstrip('.')}{': ' + why if why else ''}."
         if answer.status == 401:
             message += " Look at the token of the credential that `backend.auth` names."
-        # A redirect is nothing that an API of jobs sends: whoever follows it may send a job
-        # elsewhere.
+        # No API of jobs redirects: to follow it may send a job elsewhere.
         kind = error.kind if answer.status >= 400 else "server_error"
         return ToolError(kind, message, retryable=error.retryable, type=error.type, extras=error.extras)
 
@@ -179,8 +176,8 @@ def check_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
             )
 
 
-def never_sent(error: BaseException) -> bool:
-    """Whether the request did not even begin: nobody was there to take it."""
+def failed_before_sending(error: BaseException) -> bool:
+    """Whether the request failed before any of it was sent."""
     never = (
         urllib3.exceptions.NewConnectionError,
         urllib3.exceptions.ConnectTimeoutError,
@@ -208,7 +205,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
 
 
-def _lost(name: str, error: ToolError) -> MaybeSubmitted:
+def _as_maybe_submitted(name: str, error: ToolError) -> MaybeSubmitted:
     return MaybeSubmitted(
         error.kind,
         f"{name} may have taken a job whose answer never came: {error.message}",

@@ -16,7 +16,7 @@ import numpy
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.api import VendorApi, api_of, check_options
-from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
+from noetl.quantum.backends.ports import RemoteBackend, answer_error
 from noetl.quantum.circuits.measurements import on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, JobStatus, Samples
@@ -84,9 +84,9 @@ class Aqt(RemoteBackend):
         try:
             shots = numpy.array(as_mapping(said)["0"])
         except (KeyError, ValueError) as error:
-            raise unexpected_answer("aqt", f"the result of job {job_id} holds no repetitions") from error
+            raise answer_error("aqt", f"the result of job {job_id} holds no repetitions") from error
         if shots.shape != (order.repetitions, qubits) or shots.dtype != int or not set(shots.flat) <= {0, 1}:
-            raise unexpected_answer(
+            raise answer_error(
                 "aqt", f"the result of job {job_id} is not {order.repetitions} times {qubits} bits"
             )
         bits = shots.astype(numpy.uint8)[:, list(reads.places)] ^ numpy.array(reads.flips, dtype=numpy.uint8)
@@ -110,7 +110,7 @@ def _state(said: Json) -> JobState:
     job, response = (as_mapping(as_mapping(said).get(name)) for name in ("job", "response"))
     status = _STATUS.get(str(response.get("status")))
     if status is None or not job.get("job_id"):
-        raise unexpected_answer("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
+        raise answer_error("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
     return JobState(str(job["job_id"]), status, message=str(response.get("message") or "")[:300])
 
 

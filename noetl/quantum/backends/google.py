@@ -96,7 +96,7 @@ def processor(name: str) -> Processor:
     """The processor of that name, read once: it takes a second. Raises ToolError where there is
     none."""
     try:
-        # Imported here: it is an extra of its own, and takes seconds.
+        # Imported here: it is an extra, and takes seconds.
         import cirq_google
         from cirq_google.engine import virtual_engine_factory as factory
     except ImportError as error:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.ports import unexpected_answer
+from noetl.quantum.backends.ports import answer_error
 from noetl.quantum.config.task import as_mapping
 from noetl.quantum.model import JobState, JobStatus
 
@@ -47,9 +47,9 @@ def state_of(job: Json) -> JobState:
     said = as_mapping(job)
     status, name = _STATUS.get(str(said.get("status"))), said.get("id")
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
-        raise unexpected_answer("ionq", "a job has no id")
+        raise answer_error("ionq", "a job has no id")
     if status is None:
-        raise unexpected_answer("ionq", f"job {name} has the status {str(said.get('status'))[:40]!r}")
+        raise answer_error("ionq", f"job {name} has the status {str(said.get('status'))[:40]!r}")
     begun, started = _instant(said.get("submitted_at")), _instant(said.get("started_at"))
     failure = as_mapping(said.get("failure"))
     ran_ms = amount(said.get("execution_duration_ms"))
@@ -72,11 +72,11 @@ def weights_of(said: Json, qubits: int, job_id: str) -> list[tuple[int, float]]:
     try:
         weights = [(int(state), float(share)) for state, share in said.items()]
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise unexpected_answer("ionq", f"the results of job {job_id} are no probabilities") from error
+        raise answer_error("ionq", f"the results of job {job_id} are no probabilities") from error
     if abs(sum(share for _, share in weights) - 1.0) > 1e-3 or any(share < 0 for _, share in weights):
-        raise unexpected_answer("ionq", f"the probabilities of job {job_id} do not sum to 1")
+        raise answer_error("ionq", f"the probabilities of job {job_id} do not sum to 1")
     if not all(0 <= state < 1 << qubits for state, _ in weights):
-        raise unexpected_answer("ionq", f"the results of job {job_id} are of more qubits than it has")
+        raise answer_error("ionq", f"the results of job {job_id} are of more qubits than it has")
     return weights
 
 
@@ -84,7 +84,7 @@ def number_of(said: JsonMap, *names: str) -> float:
     """The first of the fields that is there. Raises ToolError where none of them is a number."""
     value = amount(next((said[name] for name in names if name in said), None))
     if value is None:
-        raise unexpected_answer("ionq", f"it does not tell `{names[0]}`")
+        raise answer_error("ionq", f"it does not tell `{names[0]}`")
     return value
 
 
@@ -99,7 +99,7 @@ def jobs_of(said: Json) -> list[JsonMap]:
     """The jobs of a list, or of a page of one. Raises ToolError for an answer that holds none."""
     jobs = as_mapping(said).get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
-        raise unexpected_answer("ionq", "a list of jobs holds none")
+        raise answer_error("ionq", "a list of jobs holds none")
     return jobs
 
 

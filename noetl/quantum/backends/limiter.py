@@ -1,7 +1,7 @@
 """How many requests a vendor gets: one bucket of tokens for all workers of a machine.
 
 The bucket is a small file under a lock of the kernel, which is given back however a process ends.
-Nobody waits in it: who finds it empty is told when to come again."""
+No call waits in it: where it is empty, the error says when to try again."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ class Throttled(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """At most `per_minute` requests a minute, of which a sixth may come at once. `name` is who gets
-    them; each account of a vendor has a bucket of its own, told apart by `account` (a hash, never
-    the secret)."""
+    """At most `per_minute` requests a minute, of which a sixth may come at once. `name` is the
+    vendor; each of its accounts has its bucket, by `account` (a hash, never the secret)."""
 
     folder: Path
     name: str
@@ -65,7 +64,7 @@ class Bucket:
             os.pwrite(handle, _STATE.pack(now, left - 1.0), 0)
 
     def rest(self, seconds: float) -> None:
-        """Nobody takes a request for so many seconds: the vendor has asked for it."""
+        """Grants no request for so many seconds: the vendor has asked for it."""
         with self._open() as handle:
             now, left = self._state(handle)
             owed = 1.0 - seconds * self.per_minute / 60.0

@@ -35,7 +35,7 @@ class RemoteBackend(ABC):
     @abstractmethod
     def submit(self, order: CircuitRun, token: str) -> JobState:
         """Sends the order with `token`, by which `find` finds it again. Raises MaybeSubmitted where
-        nobody knows whether there is a job now; any other error means that there is none."""
+        it is not known whether there is a job now; any other error means that there is no job."""
 
     @abstractmethod
     def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
@@ -57,6 +57,6 @@ class RemoteBackend(ABC):
         """Cancels a job that has not ended; of one that has, says how it stands."""
 
 
-def unexpected_answer(name: str, what: str) -> ToolError:
+def answer_error(name: str, what: str) -> ToolError:
     """An answer that the vendor's documentation does not know: a later one may be right."""
     return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")

@@ -1,2 +1,1 @@
-"""Circuits: read, built, checked, compiled and placed. All of it needs Cirq but for the keys of
-builders."""
+"""Circuits: read, built, checked, compiled and placed. All of it needs Cirq."""

@@ -40,11 +40,11 @@ def check_symbols(circuit: cirq.AbstractCircuit, points: Sequence[Point]) -> Non
         if given == symbols:
             continue
         if missing := sorted(symbols - given):
-            raise _unresolved(missing, sorted(given - symbols), point, len(points))
-        raise _needless(sorted(given - symbols), symbols)
+            raise _explain_missing(missing, sorted(given - symbols), point, len(points))
+        raise _explain_needless(sorted(given - symbols), symbols)
 
 
-def _unresolved(missing: Sequence[str], others: Collection[str], point: Point, of: int) -> ToolError:
+def _explain_missing(missing: Sequence[str], others: Collection[str], point: Point, of: int) -> ToolError:
     where = f" at point {point.index} of `params`" if of > 1 else " in `params`"
     if len(missing) > 1:
         return _refusal("UnresolvedSymbols", f"The circuit's symbols {_join(missing)} have no value{where}.")
@@ -53,7 +53,7 @@ def _unresolved(missing: Sequence[str], others: Collection[str], point: Point, o
     return _refusal("UnresolvedSymbols", f"The circuit's symbol {_join(missing)} has no value{where}.{hint}")
 
 
-def _needless(names: Sequence[str], symbols: Collection[str]) -> ToolError:
+def _explain_needless(names: Sequence[str], symbols: Collection[str]) -> ToolError:
     hint = did_you_mean(names[0], symbols)
     if not hint:
         hint = f" It has {_join(sorted(symbols))}." if symbols else " It has no symbols at all."
@@ -93,8 +93,7 @@ def check_measures(circuit: cirq.AbstractCircuit) -> None:
     if times > 1:
         raise _refusal(
             "RepeatedKey",
-            f"The circuit measures {times} times under the key '{key}'; give each measurement a "
-            "key of its own.",
+            f"The circuit measures {times} times under the key '{key}'; give each measurement another key.",
         )
 
 

@@ -14,7 +14,7 @@ _LONGEST_REASON: Final = 200
 
 
 def is_number(value: Json) -> TypeGuard[float]:
-    """Whether this is a finite number that fits into a float; true and false are none."""
+    """Whether this is a finite number that fits into a float; true and false are not numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

@@ -33,7 +33,7 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
 
 def points(params: Mapping[str, Json] | None, most: int | None = None) -> list[Point]:
     """The points that `params` stand for, at most `most` of them; one without values where there
-    are none.
+    are no `params`.
 
     A mapping of symbols to numbers is one point. `{product: {a: axis, b: axis}}` is every
     combination, the last symbol first to move; `{zip: {...}}` takes axes of equal length side by
@@ -192,7 +192,7 @@ def resolve(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
 
 
 class _NoAngle(Exception):
-    """The expression of which it is said."""
+    """An expression whose value is not an angle."""
 
 
 class _Values(cirq.ParamResolver):

@@ -47,16 +47,11 @@ def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     version, tokens = tokenize(text)
     parser = _Parser(version, tokens)
     circuit = cirq.FrozenCircuit(parser.read())
-    return (
-        circuit,
-        "qasm3" if version == "3.0" else "qasm2",
-        tuple(sorted(parser.qubits - circuit.all_qubits())),
-    )
+    form: Form = "qasm3" if version == "3.0" else "qasm2"
+    return circuit, form, tuple(sorted(parser.qubits - circuit.all_qubits()))
 
 
 class _Parser(AngleReader):
-    """Reads one text."""
-
     def __init__(self, version: str, tokens: Sequence[QasmToken]) -> None:
         super().__init__(version, tokens)
         self._gates = GateSet(version)
@@ -78,28 +73,25 @@ class _Parser(AngleReader):
         """The operations of the circuit. Raises QasmError."""
         statements = {
             "include": self._include,
-            "input": self._input,
+            "input": self._declare_input,
             "gate": self._define,
-            "if": self._condition,
+            "if": self._read_condition,
             "measure": self._measure,
             "reset": self._reset,
             **dict.fromkeys(REGISTERS, self._declare),
         }
         while self._token.kind != "end":
             head = self._begin()
-            if self._accept(";"):
-                continue
-            statements.get(head.text, self._call_or_assign)()
-            self._began |= head.text != "include"
+            if not self._accept(";"):
+                statements.get(head.text, self._call_or_assign)()
+                self._began |= head.text != "include"
         return self._operations
-
-    # --- declarations ----------------------------------------------------------------------------
 
     def _include(self) -> None:
         """Before all that may use it: a library's gates would replace those defined before."""
         head, library = self._next(), self._token
         if library.text == '"':
-            raise self._refuse()
+            raise self._make_refusal()
         self._next()
         if library.kind != "string" or not self._accept(";"):
             raise library.error('`include` takes one library: `include "qelib1.inc";`')
@@ -113,10 +105,10 @@ class _Parser(AngleReader):
         """`qreg a[2];`, `qubit[2] a;`, `bit[2] b = measure q;`"""
         head = self._next()
         if head.text in ("qreg", "creg"):
-            name, length = self._new_name(), self._index()
+            name, length = self._read_new_name(), self._read_index()
         else:
-            length = self._index() if self._token.text == "[" else 1
-            name = self._new_name()
+            length = self._read_index() if self._token.text == "[" else 1
+            name = self._read_new_name()
         if length == 0:
             raise head.error(f"Illegal, zero-length register '{name}'")
         self._declared += length
@@ -127,63 +119,64 @@ class _Parser(AngleReader):
             self._qubits[name] = [cirq.NamedQubit(one) for one in names]
         else:
             self._bits[name] = names
-            if head.text == "bit" and self._accept("="):
-                self._expect("measure")
-                self._measure_into(self._qubit_argument(), names)
+            if head.text == "bit" and self._token.text == "=":
+                self._assign(names)
+                return
         self._expect(";")
 
-    def _new_name(self) -> str:
-        name = self._name()
+    def _read_new_name(self) -> str:
+        name = self._read_name()
         if name.text in self._qubits or name.text in self._bits or name.text in self._inputs:
             raise name.error(f"{name.text} is already defined")
         return name.text
 
-    def _input(self) -> None:
+    def _declare_input(self) -> None:
         """`input float[64] theta;`"""
         head = self._next()
         if self._version != "3.0":
             raise head.error("'input' modifier is only supported in OpenQASM 3.0")
         self._expect("float", "angle")
-        if self._token.text == "[" and self._index() == 0:
+        if self._token.text == "[" and self._read_index() == 0:
             raise head.error("Illegal bit width of zero for an input")
-        self._inputs.add(self._new_name())
+        self._inputs.add(self._read_new_name())
         self._expect(";")
 
     def _define(self) -> None:
         """`gate g(t) x, y { rx(t/2) x; cx x, y; }`"""
-        head, name, params = self._next(), self._name().text, list[str]()
+        head, name, params = self._next(), self._read_name().text, list[str]()
         self._gates.begin(head, name)
         if self._accept("(") and not self._accept(")"):
-            params = self._names()
+            params = self._read_names()
             self._expect(")")
-        qubits = self._names()
+        qubits = self._read_names()
         self._expect("{")
         if len({*params, *qubits}) < len(params) + len(qubits):
             raise head.error(f"{name} has two parameters or qubits of one name")
         self._params = {param: sympy.Dummy(param) for param in params}
         self._places = {qubit: cirq.NamedQubit(qubit) for qubit in qubits}
-        body = self._block(head)
+        body = self._read_block(head)
         self._gates.define(head, name, [*self._params.values()], [*self._places.values()], body)
         self._params = None
 
-    # --- operations ------------------------------------------------------------------------------
-
     def _call_or_assign(self) -> None:
         if self._behind.text in ("=", "["):
-            bits = self._bit_argument()
-            self._expect("=")
-            self._expect("measure")
-            self._measure_into(self._qubit_argument(), bits)
-            self._expect(";")
+            self._assign(self._read_argument(self._bits, "creg"))
         else:
             self._operations += self._call()
+
+    def _assign(self, bits: Sequence[str]) -> None:
+        """`c = measure q;`, behind `c`"""
+        self._expect("=")
+        self._expect("measure")
+        self._measure_into(self._read_qubits(), bits)
+        self._expect(";")
 
     def _measure(self) -> None:
         """`measure q -> c;`"""
         self._next()
-        qubits = self._qubit_argument()
+        qubits = self._read_qubits()
         self._expect("->")
-        self._measure_into(qubits, self._bit_argument())
+        self._measure_into(qubits, self._read_argument(self._bits, "creg"))
         self._expect(";")
 
     def _measure_into(self, qubits: Sequence[cirq.Qid], bits: Sequence[str]) -> None:
@@ -198,36 +191,36 @@ class _Parser(AngleReader):
     def _reset(self) -> None:
         """`reset q;`"""
         self._next()
-        qubits = self._qubit_argument()
+        qubits = self._read_qubits()
         self._expect(";")
         self._operations += [cirq.ResetChannel().on(qubit) for qubit in qubits]
         self._gates.count(self._head, len(qubits))
 
-    def _condition(self) -> None:
+    def _read_condition(self) -> None:
         """`if (c == 1 && d[0]) { x q[0]; }`"""
         owner = self._next()
         self._expect("(")
         self._opened = self._at
-        terms = list(self._separate(self._term, "&&"))
+        terms = list(self._read_list(self._read_term, "&&"))
         self._expect(")")
-        body = self._block(owner) if self._accept("{") else self._call_inside(owner)
-        controls = [control for term in terms for control in self._controls(*term)]
+        body = self._read_block(owner) if self._accept("{") else self._call_inside(owner)
+        controls = [control for term in terms for control in self._make_controls(*term)]
         self._operations += [op.with_classical_controls(*controls) if controls else op for op in body]
 
-    def _term(self) -> tuple[QasmToken, Sequence[str], int]:
+    def _read_term(self) -> tuple[QasmToken, Sequence[str], int]:
         """The place of a condition, the bits that it is about, and the value that is asked for."""
         self._check_inside()
         negation = self._token if self._accept("!") else None
         place, is_bit = self._token, self._behind.text == "["
         if negation and not is_bit:
             raise negation.error(CONDITIONS)
-        bits = self._bit_argument()
+        bits = self._read_argument(self._bits, "creg")
         if is_bit and (negation or self._token.text in ("&&", ")")):
             return place, bits, int(negation is None)
         self._expect("==")
-        return place, bits, _VALUES[self._next().text] if self._token.text in _VALUES else self._number()
+        return place, bits, _VALUES[self._next().text] if self._token.text in _VALUES else self._read_number()
 
-    def _controls(self, place: QasmToken, bits: Sequence[str], wanted: int) -> Iterator[cirq.Condition]:
+    def _make_controls(self, place: QasmToken, bits: Sequence[str], wanted: int) -> Iterator[cirq.Condition]:
         """One condition for each bit that was measured; the others are 0."""
         if wanted >> len(bits):
             raise place.error(f"a register of {len(bits)} bit(s) is never {wanted}")
@@ -240,7 +233,7 @@ class _Parser(AngleReader):
             elif value:
                 raise place.error(f"{bit} is not measured before, and so never 1")
 
-    def _block(self, owner: QasmToken) -> list[cirq.Operation]:
+    def _read_block(self, owner: QasmToken) -> list[cirq.Operation]:
         """The gates up to the end of a body."""
         found: list[cirq.Operation] = []
         while not self._accept("}"):
@@ -258,18 +251,16 @@ class _Parser(AngleReader):
             raise head.error(f"`{head.text}` in the body of `{owner.text}`: {hint}")
         return self._call()
 
-    # --- gates -----------------------------------------------------------------------------------
-
     def _call(self) -> list[cirq.Operation]:
         """`rx(pi/2) q[0];`"""
-        name, angles, args = self._name(), list[Angle](), list[Sequence[cirq.Qid]]()
+        name, angles, args = self._read_name(), list[Angle](), list[Sequence[cirq.Qid]]()
         try:
             if self._accept("(") and not self._accept(")"):
                 self._depth, self._opened = 1, self._at
-                angles = list(self._separate(self._angle, ","))
+                angles = list(self._read_list(self._read_angle, ","))
                 self._expect(")")
             if name.text != "barrier" or self._token.text != ";":
-                args = list(self._separate(self._qubit_argument, ","))
+                args = list(self._read_list(self._read_qubits, ","))
             self._expect(";")
             return self._gates.call(name, angles, args)
         except RecursionError:
@@ -277,38 +268,32 @@ class _Parser(AngleReader):
         except (ValueError, TypeError, ArithmeticError) as error:
             raise name.error(str(error)) from None
 
-    def _qubit_argument(self) -> Sequence[cirq.Qid]:
-        """A register of qubits, or one of them; in the body of a gate, one of its own."""
+    def _read_qubits(self) -> Sequence[cirq.Qid]:
+        """A register of qubits, or one of them; in the body of a gate, one of the gate's qubits."""
         if self._params is None:
-            return self._argument(self._qubits, "quantum", "qreg")
-        name = self._name()
+            return self._read_argument(self._qubits, "qreg")
+        name = self._read_name()
         if self._token.text == "[":
-            raise name.error(
-                f"'{name.text}[{self._index()}]' in the body of a gate: name the gate's own qubits"
-            )
+            one = f"{name.text}[{self._read_index()}]"
+            raise name.error(f"'{one}' in the body of a gate: name the gate's own qubits")
         if name.text in self._places:
             return [self._places[name.text]]
         if name.text in self._qubits:
             raise name.error(f"'{name.text}' is a register, not a qubit")
         raise name.error(f"Undefined qubit '{name.text}': the body of a gate has the gate's own qubits")
 
-    def _bit_argument(self) -> Sequence[str]:
-        return self._argument(self._bits, "classical", "creg")
-
-    def _argument(self, registers: Mapping[str, list[T]], what: str, word: str) -> Sequence[T]:
-        name = self._name()
-        index = self._index() if self._token.text == "[" else None
+    def _read_argument(self, registers: Mapping[str, list[T]], word: str) -> Sequence[T]:
+        """A register, or one of its qubits or bits."""
+        name = self._read_name()
+        index = self._read_index() if self._token.text == "[" else None
         register = registers.get(name.text)
+        kind, one = ("quantum", "qubit") if word == "qreg" else ("classical", "bit")
         if register is None:
-            raise name.error(
-                f'Undefined {what} register "{name.text}": declare it before, as in `{word} {name.text}[2];`'
-            )
+            how = f"declare it before, as in `{word} {name.text}[2];`"
+            raise name.error(f'Undefined {kind} register "{name.text}": {how}')
         if index is None:
             return register
         if index >= len(register):
-            one = "qubit" if word == "qreg" else "bit"
-            raise name.error(
-                f"Out of bounds {one} index {index} on register {name.text} of size {len(register)}: "
-                "indices count from 0"
-            )
+            where = f"on register {name.text} of size {len(register)}"
+            raise name.error(f"Out of bounds {one} index {index} {where}: indices count from 0")
         return [register[index]]

@@ -141,25 +141,25 @@ class AngleReader(TokenReader):
         #: Parentheses that are open, and where the first one is.
         self._depth = self._opened = 0
 
-    def _angle(self, least: int = _SUM) -> Angle:
+    def _read_angle(self, least: int = _SUM) -> Angle:
         """An angle whose signs bind at least so tightly."""
         self._check_inside()
         if self._token.text in ("+", "-"):
-            sign, value = self._next().text, self._angle(_SIGN)
+            sign, value = self._next().text, self._read_angle(_SIGN)
             found = -value if sign == "-" else value
         else:
-            found = self._value()
-        while (level := self._level()) >= least:
+            found = self._read_value()
+        while (level := self._find_level()) >= least:
             sign = self._next().text
             # Powers are taken from the right.
-            found = operate(sign, found, self._angle(level if level == _POWER else level + 1))
+            found = operate(sign, found, self._read_angle(level if level == _POWER else level + 1))
         return found
 
-    def _level(self) -> int:
+    def _find_level(self) -> int:
         text = self._token.text
         return _POWER if text == POWERS[self._version] else _LEVELS.get(text, 0)
 
-    def _value(self) -> Angle:
+    def _read_value(self) -> Angle:
         token = self._token
         if token.text in PI:
             self._next()
@@ -168,27 +168,27 @@ class AngleReader(TokenReader):
             self._next()
             return int(token.text) if token.text.isdecimal() else float(token.text)
         if self._accept("("):
-            return self._parenthesis()
-        name = self._name()
+            return self._read_parenthesis()
+        name = self._read_name()
         if not self._accept("("):
-            return self._symbol(name)
-        value = self._parenthesis()
+            return self._read_symbol(name)
+        value = self._read_parenthesis()
         if name.text not in FUNCTIONS:
             *most, last = FUNCTIONS
             raise name.error(f"there is no function '{name.text}': there are {', '.join(most)} and {last}")
         return apply_function(name.text, value)
 
-    def _parenthesis(self) -> Angle:
+    def _read_parenthesis(self) -> Angle:
         """What is left of `(...)`."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise self._token.error(f"there are more than {MOST_DEPTH} parentheses within each other")
-        value = self._angle()
+        value = self._read_angle()
         self._expect(")")
         self._depth -= 1
         return value
 
-    def _symbol(self, name: QasmToken) -> sympy.Symbol:
+    def _read_symbol(self, name: QasmToken) -> sympy.Symbol:
         if self._params and name.text in self._params:
             return self._params[name.text]
         if name.text in self._inputs:

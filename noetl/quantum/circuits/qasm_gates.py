@@ -103,7 +103,7 @@ def _control(make: Callable[[Angle], cirq.Gate]) -> Callable[[Angle], cirq.Gate]
     return lambda angle: cirq.ControlledGate(make(angle))
 
 
-def _controlled_u(name: str, *more: str) -> DefinedGate:
+def _make_controlled_u(name: str, *more: str) -> DefinedGate:
     """`cu3` as qelib1.inc defines it; `cu` is `cu3` with a phase of the control."""
     control, target = cirq.NamedQubit.range(2, prefix="")
     symbols = list(map(sympy.Dummy, ("theta", "phi", "lambda", *more)))
@@ -176,8 +176,8 @@ LIBRARY: Final[Mapping[str, NativeGate | DefinedGate]] = {
     "cp": NativeGate(1, 2, _control(_PHASE)),
     "cphase": NativeGate(1, 2, _control(_PHASE)),
     "cu1": NativeGate(1, 2, _control(_PHASE)),
-    "cu3": _controlled_u("cu3"),
-    "cu": _controlled_u("cu", "gamma"),
+    "cu3": _make_controlled_u("cu3"),
+    "cu": _make_controlled_u("cu", "gamma"),
 }
 
 
@@ -240,7 +240,7 @@ class GateSet:
             return []
         gate = self._gates.get(name.text)
         if gate is None:
-            raise name.error(f"there is no gate '{name.text}'{self._hint(name.text)}")
+            raise name.error(f"there is no gate '{name.text}'{self._suggest(name.text)}")
         if len(angles) != gate.angles:
             raise name.error(f"{name.text} takes {gate.angles} parameter(s), not {len(angles)}")
         if len(args) != gate.qubits:
@@ -264,7 +264,7 @@ class GateSet:
             if self._worked > MOST_WORK:
                 raise name.error(f"the angles of calls of gates have more than {MOST_WORK:,} parts")
 
-    def _hint(self, gate: str) -> str:
+    def _suggest(self, gate: str) -> str:
         if gate in LIBRARY:
             return f'; `include "{self._library}";` brings it'
         near = nearest(gate, (*self._gates, "barrier"))

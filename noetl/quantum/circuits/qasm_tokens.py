@@ -229,36 +229,36 @@ class TokenReader:
 
     def _expect(self, *texts: str) -> QasmToken:
         if self._token.text not in texts:
-            raise self._refuse()
+            raise self._make_refusal()
         return self._next()
 
-    def _name(self) -> QasmToken:
+    def _read_name(self) -> QasmToken:
         if self._token.kind != "word" or self._token.text in _RESERVED:
-            raise self._refuse()
+            raise self._make_refusal()
         return self._next()
 
-    def _names(self) -> list[str]:
-        return [name.text for name in self._separate(self._name, ",")]
+    def _read_names(self) -> list[str]:
+        return [name.text for name in self._read_list(self._read_name, ",")]
 
-    def _separate(self, read: Callable[[], T], mark: str) -> Iterator[T]:
+    def _read_list(self, read: Callable[[], T], mark: str) -> Iterator[T]:
         """What stands between marks, one or more."""
         yield read()
         while self._accept(mark):
             yield read()
 
-    def _number(self) -> int:
+    def _read_number(self) -> int:
         if not self._token.text.isdecimal():
-            raise self._refuse()
+            raise self._make_refusal()
         return int(self._next().text)
 
-    def _index(self) -> int:
+    def _read_index(self) -> int:
         """`[2]`"""
         self._expect("[")
-        number = self._number()
+        number = self._read_number()
         self._expect("]")
         return number
 
-    def _refuse(self) -> QasmError:
+    def _make_refusal(self) -> QasmError:
         """The next token, for which the grammar has no use here."""
         token, text, head = self._token, self._token.text, self._head.text
         unknown = text in _UNKNOWN_MARKS and text != POWERS[self._version]

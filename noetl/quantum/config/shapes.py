@@ -52,8 +52,7 @@ class Params(ToolConfig):
     )
     product: dict[str, Axis] | None = Field(
         default=None,
-        description="Every combination of axes by symbol, the last of which moves first. An axis is a list, "
-        "or"
+        description="Every combination of axes by symbol; the last symbol moves first. An axis is a list, or"
         " `{linspace: [start, stop, count]}` with both ends.",
     )
     zip: dict[str, Axis] | None = Field(

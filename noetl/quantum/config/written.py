@@ -1,8 +1,8 @@
 """What can be checked of a task as it is written, without Cirq: what its mappings cannot take, and
 what an action needs.
 
-`noetl validate` asks, so that nobody waits for Cirq, or a queue, to hear of a mistyped name. Who
-reads these values when the task runs says more."""
+`noetl validate` uses it, so that a mistyped name is reported without Cirq, and before anything is
+queued. The modules that read these values when the task runs check more."""
 
 from __future__ import annotations
 

@@ -119,27 +119,27 @@ class Experiment:
     @cached_property
     def _ready(self) -> tuple[CircuitVariant, ...]:
         """Where nothing is compiled: the settings with pulses and noise, once for all points."""
-        return tuple(self._noisy(self._as_sent(one)) for one in self._as_asked)
+        return tuple(self._noisy(self._compile_variant(one)) for one in self._as_asked)
 
     def at(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they run."""
         if not self.compiles:
             return tuple(_resolve(one, point) for one in self._ready)
-        return tuple(map(self._noisy, self.as_sent(point)))
+        return tuple(map(self._noisy, self.compile_variants(point)))
 
-    def as_sent(self, point: Point) -> tuple[CircuitVariant, ...]:
+    def compile_variants(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they are sent, and run without noise."""
-        return tuple(self._as_sent(_resolve(one, point)) for one in self._as_asked)
+        return tuple(self._compile_variant(_resolve(one, point)) for one in self._as_asked)
 
-    def compiled_sha256(self, point: Point | None) -> str:
+    def compilation_sha256(self, point: Point | None) -> str:
         """Of what is sent first for a point; None: of what is not compiled, whose symbols stay."""
         first = self._as_asked[0] if point is None else _resolve(self._as_asked[0], point)
         if first.circuit is self.loaded.circuit and not self.compiles and self.mitigation.decoupling is None:
             return canonical.sha256(self.loaded.text)
-        sent = self._as_sent(first)
+        sent = self._compile_variant(first)
         return sent.sha256 or canonical.sha256(canonical.text(sent.circuit))
 
-    def _as_sent(self, setting: CircuitVariant) -> CircuitVariant:
+    def _compile_variant(self, setting: CircuitVariant) -> CircuitVariant:
         """The setting as it is sent: compiled, with its pulses."""
         circuit, qubits, sha256 = setting.circuit, setting.qubits, ""
         if self.compiles:
@@ -158,7 +158,7 @@ class Experiment:
 
     def calibrations(self) -> list[CircuitRun]:
         """What has to be sampled so that errors of readout are known; nothing where they are, or
-        nobody asks. Raises ToolError where that cannot be sampled."""
+        where this is not asked for. Raises ToolError where that cannot be sampled."""
         readout = self.mitigation.readout
         if not isinstance(readout, Calibrate):
             return []

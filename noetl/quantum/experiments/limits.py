@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from noetl.facts.json import JsonMap
 from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Estimate
 
-#: The error of a task of which not even one point fits, by the limit that it meets.
+#: The error of a task whose first point does not fit, by the limit that it meets.
 _TYPES: Final = {"max_points": "OverPoints", "max_shots": "OverShots", "max_cost": "OverCost"}
 _MIB: Final = 1 << 20
 #: Files of Linux with the memory that a container may have, and has, in bytes.
@@ -76,56 +77,45 @@ def _rooms(limits: Limits, need: PointCost) -> Iterator[PointBudget]:
         fit = max(0, limits.max_shots - need.fixed) // need.shots if need.shots else 0
         yield _stop_at("max_shots", fit, limits.max_shots, need.all_shots)
     if limits.max_cost is not None and (whole := need.cost(need.points)) > limits.max_cost:
-        yield _stop_at("max_cost", _affordable(limits.max_cost, need), limits.max_cost, whole)
+        # All of them are too many.
+        fit = bisect.bisect_right(range(1, need.points), limits.max_cost, key=need.cost)
+        yield _stop_at("max_cost", fit, limits.max_cost, whole)
 
 
 def _stop_at(limit: str, points: int, at: float, of: float) -> PointBudget:
     return PointBudget(points, {"limit": limit, "at": at, "of": of})
 
 
-def _affordable(most: float, need: PointCost) -> int:
-    """How many of the first points cost at most `most` together; all of them are too many."""
-    fits, fails = 0, need.points
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        if need.cost(middle) <= most:
-            fits = middle
-        else:
-            fails = middle
-    return fits
-
-
 def check_estimate(limits: Limits, estimate: Estimate, provider: str) -> None:
     """Raises ToolError(limit) where a limit cannot be checked because the backend does not report
     it, or too much waits there."""
     if limits.max_cost is not None and estimate.cost is None:
-        raise _not_known("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
+        raise _limit_error(
+            "max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without."
+        )
     most = limits.max_queue
     if most is None:
         return
-    told: float | None
+    waiting: float | None
     if isinstance(most, int):
-        told, bound, waits = estimate.queue, float(most), f"{estimate.queue} jobs wait"
+        waiting, bound, what = estimate.queue, float(most), f"{estimate.queue} jobs wait"
         instead = "how many jobs wait; give a duration, such as 6h, where it tells how long they do"
     else:
-        told, bound, waits = (
-            estimate.queue_s,
-            seconds(most),
-            f"Jobs wait about {estimate.queue_s or 0:,.0f} s",
-        )
+        waiting, bound = estimate.queue_s, seconds(most)
+        what = f"Jobs wait about {estimate.queue_s or 0:,.0f} s"
         instead = "how long jobs wait; give a number of jobs where it tells how many there are"
-    if told is None:
-        raise _not_known("max_queue", f"{provider} does not tell {instead}.")
-    if told > bound:
+    if waiting is None:
+        raise _limit_error("max_queue", f"{provider} does not tell {instead}.")
+    if waiting > bound:
         raise ToolError(
             "limit",
-            f"{waits} at {provider}, more than `limits.max_queue` of {most}; try again later.",
+            f"{what} at {provider}, more than `limits.max_queue` of {most}; try again later.",
             retryable=True,
             type="OverQueue",
         )
 
 
-def _not_known(limit: str, why: str) -> ToolError:
+def _limit_error(limit: str, why: str) -> ToolError:
     return ToolError("limit", f"`limits.{limit}` cannot be kept: {why}", type="NotTold")
 
 

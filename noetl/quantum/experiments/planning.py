@@ -139,7 +139,7 @@ def _check_circuit(experiment: Experiment, session: TaskSession) -> None:
     checks.check_size(circuit, experiment.capabilities, config.limits, memory)
     if experiment.capabilities.clifford_only and session.call.checkpoint is None:
         for point in experiment.points:
-            for setting in experiment.as_sent(point):
+            for setting in experiment.compile_variants(point):
                 checks.check_clifford(setting.circuit)
 
 

@@ -108,16 +108,16 @@ def report(
             "next": None if complete else len(points),
             "stopped": None if complete else stopped,
             "job": job,
-            "provenance": {**story, "compiled_sha256": compiled_sha256(experiment, points)},
+            "provenance": {**story, "compiled_sha256": compilation_sha256(experiment, points)},
         },
     )
 
 
-def compiled_sha256(experiment: Experiment, points: Sequence[JsonMap]) -> str:
+def compilation_sha256(experiment: Experiment, points: Sequence[JsonMap]) -> str:
     """Of what was sent: of the circuit with its symbols where nothing is compiled, else of the only
     point's circuit, or of the hashes of the points' circuits, a line each."""
     if not experiment.compiles:
-        return experiment.compiled_sha256(None)
+        return experiment.compilation_sha256(None)
     hashes = [str(point["compiled_sha256"]) for point in points]
     return hashes[0] if len(hashes) == 1 else canonical.sha256("\n".join(hashes))
 

@@ -112,10 +112,11 @@ class Sweep:
         readout = experiment.readout(calibrated)
         with KeptTables(session, before.tables) as keeper:
             for number in range(before.next, end):
-                if fresh and self._is_time(before):
+                is_time = self._spent > max(KEEP_EVERY_S, _PART * before.spent_s)
+                if fresh and is_time and session.services.results is not None:
                     progress = self._keep(before, fresh, shots, keeper)
                     return Later(0.0, progress.checkpoint(end, identity))
-                left = self._left(shots)
+                left = self._remaining_shots(shots)
                 if left is not None and left < experiment.shots:
                     stopped = {"limit": "max_shots", "at": experiment.config.limits.max_shots, "of": None}
                     break
@@ -143,16 +144,11 @@ class Sweep:
     def _spent(self) -> float:
         return time.monotonic() - self._began
 
-    def _is_time(self, before: SweepProgress) -> bool:
-        if self.session.services.results is None:
-            return False
-        return self._spent > max(KEEP_EVERY_S, _PART * before.spent_s)
-
     def _keep(
         self, before: SweepProgress, fresh: list[dict[str, Any]], shots: int, keeper: KeptTables
     ) -> SweepProgress:
         results, call = self.session.services.results, self.session.call
-        assert results is not None  # see `_is_time`
+        assert results is not None  # see `run`
         page = results.put(fresh, retention_of(call))
         return SweepProgress(
             before.next + len(fresh),
@@ -163,34 +159,12 @@ class Sweep:
             {name: [without_preview(part) for part in parts] for name, parts in keeper.parts().items()},
         )
 
-    def _left(self, shots: int) -> int | None:
+    def _remaining_shots(self, shots: int) -> int | None:
         """Repetitions that may still run; None where there is no bound but `room`'s."""
         most = self.experiment.config.limits.max_shots
         if most is None or self.experiment.config.target_stderr is None:
             return None
         return most - shots
-
-
-def point_result(
-    point: Point,
-    samples: Samples | None,
-    means: Sequence[Mean],
-    repetitions: int,
-    mitigated: Mapping[str, float] | None = None,
-) -> dict[str, Json]:
-    """One of `points`. `repetitions` is how often the circuit ran for it; 0 where all of it is
-    exact."""
-    found: dict[str, Json] = {
-        "index": point.index,
-        "params": dict(point.params),
-        "histogram": None if samples is None else sampling.histogram(samples),
-        "expectation": [
-            {"observable": one.observable, "mean": one.mean, "stderr": one.stderr} for one in means
-        ],
-        "means": {one.observable: one.mean for one in means},
-        "repetitions": repetitions,
-    }
-    return found if mitigated is None else {**found, "mitigated": dict(mitigated)}
 
 
 def means_of(
@@ -212,9 +186,21 @@ def assemble(
 ) -> dict[str, Any]:
     """The result of a point whose samples, by number of setting, are all there."""
     own = sampled.get(0)
-    clean = None if own is None or readout is None else mitigation.mitigate(own, readout)
-    found = point_result(point, own, means, sum(one.repetitions for one in sampled.values()), clean)
-    return {**found, "compiled_sha256": settings[0].sha256} if settings[0].sha256 else found
+    found: dict[str, Any] = {
+        "index": point.index,
+        "params": dict(point.params),
+        "histogram": None if own is None else sampling.histogram(own),
+        "expectation": [
+            {"observable": one.observable, "mean": one.mean, "stderr": one.stderr} for one in means
+        ],
+        "means": {one.observable: one.mean for one in means},
+        "repetitions": sum(one.repetitions for one in sampled.values()),
+    }
+    if own is not None and readout is not None:
+        found["mitigated"] = mitigation.mitigate(own, readout)
+    if settings[0].sha256:
+        found["compiled_sha256"] = settings[0].sha256
+    return found
 
 
 @dataclass(slots=True)

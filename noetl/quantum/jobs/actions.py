@@ -1,4 +1,4 @@
-"""`submit`, `poll`, `fetch` and `cancel`: the parts of a run, each a task of its own.
+"""`submit`, `poll`, `fetch` and `cancel`: the parts of a run, each a separate task.
 
 What `submit` yields holds all that the others need. A simulator has no queue: there `fetch` runs
 what `submit` holds."""
@@ -23,9 +23,9 @@ from noetl.quantum.experiments.results import open_task, provenance, repeat_conf
 from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
 from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.jobs.elsewhere import (
-    cached_orders,
     context,
     finish,
+    get_orders,
     job_of,
     note_decisions,
     sendable,
@@ -69,7 +69,7 @@ def submit(session: TaskSession) -> Outcome | Later:
     sent = sendable(session, experiment, backend, 0)
     if isinstance(sent, Later):
         return sent
-    orders = cached_orders(session, story, experiment, 0, sent.points)
+    orders = get_orders(session, story, experiment, 0, sent.points)
     came = jobs.submit(context(session, backend), orders)
     if isinstance(came, Later):
         return note_decisions(came, sent)
@@ -107,7 +107,7 @@ def _look_after(
     """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally`
     says."""
     reference = _reference(session)
-    inner = _submitted_session(session, reference)
+    inner = _session_of_job(session, reference)
     backend = choose_backend(inner)
     if isinstance(backend, Simulator):
         return succeeded(_standing(reference, locally, reference.jobs))
@@ -126,12 +126,12 @@ def _standing(reference: JobReference, status: str, states: Mapping[str, JobStat
 def fetch(session: TaskSession) -> Outcome | Later:
     """What the jobs measured, as of a run; waits for them. Raises ToolError."""
     reference = _reference(session)
-    inner = _submitted_session(session, reference)
+    inner = _session_of_job(session, reference)
     experiment, backend = plan(inner)
     if isinstance(backend, Simulator):
         return on_simulator(inner, experiment, backend)
     story = provenance(inner, experiment)
-    orders = cached_orders(inner, story, experiment, 0, reference.points)
+    orders = get_orders(inner, story, experiment, 0, reference.points)
     came = jobs.fetch(context(inner, backend), orders, reference.jobs)
     sent = PointBudget(reference.points, reference.stopped)
     if isinstance(came, Later):
@@ -139,7 +139,7 @@ def fetch(session: TaskSession) -> Outcome | Later:
     return finish(inner, experiment, came, EarlierPoints(), sent, story)
 
 
-def _submitted_session(session: TaskSession, reference: JobReference) -> TaskSession:
+def _session_of_job(session: TaskSession, reference: JobReference) -> TaskSession:
     """The task that was submitted, with the credential and the pace of this one."""
     task = open_task(reference.task, session, "job.task")
     config = repeat_config(task, "job.task")

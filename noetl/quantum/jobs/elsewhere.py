@@ -36,7 +36,7 @@ _WORST_FIRST: Final = ("failed", "cancelled", "queued", "running", "done")
 _orders: Final = RecentCache[list[CircuitRun]](8)
 
 
-def cached_orders(
+def get_orders(
     session: TaskSession, story: JsonMap, experiment: Experiment, first: int, points: int
 ) -> list[CircuitRun]:
     """What a task sends: `orders_of`, made once for its calls in this worker."""
@@ -65,7 +65,7 @@ def context(session: TaskSession, backend: RemoteBackend) -> JobContext:
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
     return JobContext(
-        backend, call, session.config.polling, session.held.send_tokens, session.check_cancelled
+        backend, call, session.config.polling, session.held.send_tokens, session.check_cancellation
     )
 
 
@@ -76,7 +76,7 @@ def on_machine(session: TaskSession, experiment: Experiment, backend: RemoteBack
     allowed = sendable(session, experiment, backend, len(before.points))
     if isinstance(allowed, Later):
         return allowed
-    orders = cached_orders(session, story, experiment, len(before.points), allowed.points)
+    orders = get_orders(session, story, experiment, len(before.points), allowed.points)
     came = jobs.run(context(session, backend), orders)
     if isinstance(came, Later):
         return note_decisions(came, allowed)
@@ -101,15 +101,15 @@ def sendable(
         )
 
     @cache
-    def told(points: int) -> Estimate:
+    def estimate(points: int) -> Estimate:
         return backend.estimate(orders_of(experiment, first, points))
 
     points = len(experiment.points) - first
     try:
         if config.limits.max_cost is not None or config.limits.max_queue is not None:
-            check_estimate(config.limits, told(points), capabilities.provider)
+            check_estimate(config.limits, estimate(points), capabilities.provider)
         need = PointCost(
-            points, experiment.shots, experiment.calibration_shots, lambda some: told(some).cost or 0.0
+            points, experiment.shots, experiment.calibration_shots, lambda some: estimate(some).cost or 0.0
         )
         return point_budget(config.limits, need)
     except Throttled as error:
@@ -141,13 +141,13 @@ def finish(
     """The result of a task whose jobs were fetched. Raises ToolError."""
     readout = experiment.readout([done.samples[order.name] for order in experiment.calibrations()])
     first, points = len(before.points), list(before.points)
-    told = True
+    has_samples = True
     with KeptTables(session, before.tables) as keeper:
         for point in experiment.points[first : first + allowed.points]:
             settings = experiment.at(point)
             orders = {one.number: experiment.orders(point, one) for one in settings}
             for order in (order for some in orders.values() for order in some):
-                told = keeper.samples(point.index, order.name, done.samples[order.name]) and told
+                has_samples &= keeper.samples(point.index, order.name, done.samples[order.name])
             sampled = {
                 number: sampling.merge([done.samples[order.name] for order in some])
                 for number, some in orders.items()
@@ -164,12 +164,13 @@ def finish(
         f"{experiment.capabilities.provider} tells only how often each bitstring came: `samples` are "
         "not there."
     )
-    return succeeded(result, {} if told else {"warnings": [note]})
+    return succeeded(result, {} if has_samples else {"warnings": [note]})
 
 
 def job_of(experiment: Experiment, states: Mapping[str, JobState]) -> dict[str, Json]:
     """The jobs of a task as one: `id`, or `ids` by order where there are several. Times are
-    seconds, null where nobody tells; `queue_s` is the longest wait, `run_s` and `cost` are sums."""
+    seconds, null where they are not reported; `queue_s` is the longest wait, `run_s` and `cost` are
+    sums."""
     every = list(states.values())
     ids: dict[str, Json] = (
         {"id": every[0].id} if len(every) == 1 else {"ids": {name: one.id for name, one in states.items()}}

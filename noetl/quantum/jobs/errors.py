@@ -15,7 +15,7 @@ LATE: Final = "JobTimeout"
 FINAL: Final = frozenset({"JobFailed", "JobCancelled", LATE})
 
 
-def job_ended(provider: str, name: str, job: JobState) -> ToolError:
+def job_error(provider: str, name: str, job: JobState) -> ToolError:
     """A job that failed, or that somebody cancelled."""
     place, why = f"Job {job.id} of {name} at {provider}", job.message.rstrip(".")
     extras = {"jobs": {name: job.id}}
@@ -64,12 +64,12 @@ def with_fate(error: ToolError, live: Mapping[str, JobState], why: ToolError | N
     return ToolError(error.kind, message, retryable=error.retryable, type=error.type, extras=extras)
 
 
-def task_abandoned() -> ToolError:
+def abandonment_error() -> ToolError:
     """Nothing is left of a task that was cancelled."""
-    return ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
+    return ToolError("cancelled", "The task is not waited for any more.", type="Abandoned")
 
 
-def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+def leftover_error(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
     """The jobs of a cancelled task that still run, and why."""
     which = f"Jobs {ids(live.values())}" if live else "Jobs that may have been sent"
     because = f" ({why.message.rstrip('.')})" if why else ""
@@ -82,11 +82,10 @@ def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None
 
 
 def unknown_submission(provider: str, tokens: Mapping[str, str]) -> ToolError:
-    """Orders, and the labels that they were sent with, of which nobody knows whether there is a
-    job."""
+    """Orders, by the labels that they were sent with, for which there may be a job or not."""
     return ToolError(
         "connection",
-        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, "
+        f"It is not known whether {provider} has a job of {', '.join(tokens)}: its answer got lost, "
         "and there is no list of"
         f" jobs to find it in. Look for {', '.join(tokens.values())} in the portal of the vendor; with"
         " `backend.options.resubmit: true` the next attempt sends it again, and may pay twice.",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 from noetl.pipeline.model import Call
-from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend, unexpected_answer
+from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend, answer_error
 from noetl.quantum.config.task import Polling
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.ledger import DEAD, LIVE, JobLedger, samples_as_json, samples_from_json
@@ -88,7 +88,7 @@ class JobPass:
         """Notes how the job of an order stands. Raises ToolError where that is another job."""
         known = self.ledger.jobs.get(name)
         if known is not None and known.id != job.id:
-            raise unexpected_answer(
+            raise answer_error(
                 self.context.provider, f"asked for job {known.id}, it answered with job {job.id[:100]}"
             )
         self.ledger = self.ledger.with_job(name, job, self.now)
@@ -213,7 +213,7 @@ class JobPass:
         if self.goal == "fetched":
             dead = next(iter(self.ledger.those(DEAD).items()), None)
             if dead is not None:
-                raise job_errors.job_ended(self.context.provider, *dead)
+                raise job_errors.job_error(self.context.provider, *dead)
 
     def drop(self) -> None:
         """Cancels the jobs that are one too many, as many as there is time for."""

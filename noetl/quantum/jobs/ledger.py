@@ -32,7 +32,7 @@ class JobLedger:
     nothing could be; instants are ISO 8601 in UTC, empty: none. `samples` are results by order (see
     `samples_as_json`), `error` what the next call fails with; `surplus` are ids of jobs that are
     one too many, to be cancelled; `resent` are orders that were sent again in this attempt though
-    nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
+    they could not be looked for; `leaving_at`: since then its jobs are being cancelled."""
 
     orders: str
     attempt: int

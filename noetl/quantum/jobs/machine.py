@@ -36,9 +36,9 @@ _WITHDRAWAL_S: Final = 60.0
 _AGAIN_S: Final = 0.1
 
 
-class JobMachine:
-    """One call: from the ledger in the checkpoint to the next one, or to the end. `jobs` are those
-    of another task that this one looks after."""
+class JobMachine(JobPass):
+    """Decides what a call does: from the ledger in the checkpoint to the next one, or to the end.
+    `jobs` are those of another task that this one looks after."""
 
     def __init__(
         self,
@@ -50,24 +50,25 @@ class JobMachine:
         now = context.now().isoformat()
         ledger = JobLedger(hash_of(orders), 0, now, now, jobs=dict(jobs or {}))
         ends = time.monotonic() + _SLICE_S
-        self._context = context
-        self._pass = JobPass(context, {one.name: one for one in orders}, goal, jobs is None, ledger, ends)
-        lost = self._pass.missing
+        super().__init__(context, {one.name: one for one in orders}, goal, jobs is None, ledger, ends)
+        lost = self.missing
         if jobs is not None and (lost or not jobs):
             which = f" of {', '.join(lost[:5])}" if lost else ""
             raise ToolError("client_error", f"`job` tells of no job{which}.", type="UnknownJob")
 
     def advance(self) -> Later | JobResults:
-        job_pass, recorded = self._pass, read_ledger(self._context.call.checkpoint)
-        job_pass.ledger = self._enter(recorded)
-        if self._context.call.abandoned:
+        recorded = read_ledger(self.context.call.checkpoint)
+        self.ledger = self._enter(recorded)
+        if self.context.call.abandoned:
             return self._abandon()
-        if recorded is None and job_pass.missing:
-            return self._announce()
-        if job_pass.ledger.error is not None:
+        if recorded is None and self.missing:
+            return self._announce_next()
+        if self.ledger.error is not None:
             return self._leave(recorded)
         try:
-            self._check_time()
+            left = self.context.call.deadline_s
+            if left is not None and left <= self.ledger.reserve_s:
+                raise job_errors.too_late(self.context.provider, self.ledger.those(LIVE))
             return self._step()
         except Throttled as error:
             return self._later(error.seconds)
@@ -76,8 +77,8 @@ class JobMachine:
 
     def _enter(self, recorded: JobLedger | None) -> JobLedger:
         """The ledger at this attempt: jobs that died in an earlier one do not count."""
-        ledger = recorded or self._pass.ledger
-        if ledger.orders != self._pass.ledger.orders:
+        ledger = recorded or self.ledger
+        if ledger.orders != self.ledger.orders:
             raise ToolError(
                 "internal",
                 "The circuits of this task are not those that were submitted: another version of "
@@ -85,11 +86,11 @@ class JobMachine:
                 " them. Finish it with the version that began it, or start it again.",
                 type="OrdersChanged",
             )
-        attempt, given = self._context.call.attempt, self._context.call.deadline_s
+        attempt, given = self.context.call.attempt, self.context.call.deadline_s
         if ledger.attempt == attempt:
             return ledger
         reserve = 0.0 if given is None else min(_RESERVE_S, given / 4)
-        dead = ledger.those(DEAD) if self._pass.owns else {}
+        dead = ledger.those(DEAD) if self.owns else {}
         jobs = {name: job for name, job in ledger.jobs.items() if name not in dead}
         fresh = replace(ledger, error=None, leaving_at="", troubled_at="", resent=())
         return replace(fresh, attempt=attempt, reserve_s=reserve, jobs=jobs)
@@ -97,138 +98,124 @@ class JobMachine:
     # --- what a call does ------------------------------------------------------------------------
 
     def _step(self) -> Later | JobResults:
-        job_pass = self._pass
-        if job_pass.ledger.sending:
-            job_pass.send()
-        if job_pass.ledger.doubted and (wait := job_pass.search()) > 0.0:
+        if self.ledger.sending:
+            self.send()
+        if self.ledger.doubted and (wait := self.search()) > 0.0:
             return self._later(wait)
-        job_pass.drop()
-        if job_pass.missing:
-            return self._announce()
+        self.drop()
+        if self.missing:
+            return self._announce_next()
         self._look_after()
-        wait = job_pass.settle()
-        job_pass.drop()
-        job_pass.note(troubled_at="")
-        is_over = self._is_done and wait == 0.0 and not job_pass.ledger.surplus
-        return job_pass.results() if is_over else self._later(self._pause(wait))
+        wait = self.settle()
+        self.drop()
+        self.note(troubled_at="")
+        is_over = self._is_done and wait == 0.0 and not self.ledger.surplus
+        return self.results() if is_over else self._later(self._pause(wait))
 
     def _look_after(self) -> None:
-        job_pass = self._pass
-        if job_pass.goal == "cancelled":
-            job_pass.cancel()
-        elif job_pass.goal != "submitted":
+        if self.goal == "cancelled":
+            self.cancel()
+        elif self.goal != "submitted":
             # What has ended comes first: with many jobs there may be no time left behind the look.
-            job_pass.fetch()
-            job_pass.look()
-            job_pass.fetch()
+            self.fetch()
+            self.look()
+            self.fetch()
 
     @property
     def _is_done(self) -> bool:
-        job_pass = self._pass
-        match job_pass.goal:
+        match self.goal:
             case "submitted":
                 return True
             case "ended" | "cancelled":
-                return not job_pass.ledger.those(LIVE)
+                return not self.ledger.those(LIVE)
             case "fetched":
-                return all(name in job_pass.ledger.samples for name in job_pass.orders)
+                return all(name in self.ledger.samples for name in self.orders)
 
-    def _announce(self) -> Later:
-        self._pass.announce()
+    def _announce_next(self) -> Later:
+        self.announce()
         return self._later(0.0)
 
     # --- time ------------------------------------------------------------------------------------
 
     def _pause(self, wait: float) -> float:
         """Seconds until the next call; `wait` is what a last look asks for."""
-        job_pass = self._pass
-        if job_pass.jobs_to_fetch():
+        if self.jobs_to_fetch():
             return 0.0
         if self._is_done:
             return wait
-        return job_pass.next_pause(job_pass.ledger.changed_at, self._context.polling.every)
+        return self.next_pause(self.ledger.changed_at, self.context.polling.every)
 
     def _later(self, seconds: float) -> Later:
-        left = self._context.call.deadline_s
+        left = self.context.call.deadline_s
         if left is not None:
             # Before its time is over the task is called once more, to cancel what it has submitted.
-            seconds = min(seconds, max(0.0, left - self._pass.ledger.reserve_s))
-        return Later(seconds, self._pass.ledger.as_json())
-
-    def _check_time(self) -> None:
-        left = self._context.call.deadline_s
-        if left is not None and left <= self._pass.ledger.reserve_s:
-            raise job_errors.too_late(self._context.provider, self._pass.ledger.those(LIVE))
+            seconds = min(seconds, max(0.0, left - self.ledger.reserve_s))
+        return Later(seconds, self.ledger.as_json())
 
     # --- failures --------------------------------------------------------------------------------
 
     def _fail(self, error: ToolError, recorded: JobLedger | None) -> Later:
         """Waits where another try may help, else begins to leave."""
-        job_pass, final = self._pass, error.type in job_errors.FINAL
+        final = error.type in job_errors.FINAL
         if error.kind == "cancelled":
             raise error
         if error.retryable and not final and (pause := self._patience(error)) is not None:
             return self._later(pause)
-        in_vain = error.type == job_errors.LATE or (not error.retryable and (final or job_pass.submitting))
-        job_pass.note(
-            error=job_errors.as_json(error), leaving_at=job_pass.now if in_vain and job_pass.owns else ""
-        )
+        in_vain = error.type == job_errors.LATE or (not error.retryable and (final or self.submitting))
+        self.note(error=job_errors.as_json(error), leaving_at=self.now if in_vain and self.owns else "")
         return self._leave(recorded)
 
     def _patience(self, error: ToolError) -> float | None:
         """Seconds until a request that failed is tried again; None where it has failed for too
         long."""
-        job_pass = self._pass
-        since = job_pass.ledger.troubled_at or job_pass.now
+        since = self.ledger.troubled_at or self.now
         patience = _LONG_PATIENCE_S if error.kind == "rate_limit" else _PATIENCE_S
-        if job_pass.age(since) > patience:
+        if self.age(since) > patience:
             return None
-        job_pass.note(troubled_at=since)
+        self.note(troubled_at=since)
         asked = float(error.extras.get("http", {}).get("retry_after") or 0.0)
-        return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, job_pass.next_pause(since, _TROUBLE_S))
+        return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, self.next_pause(since, _TROUBLE_S))
 
     def _leave(self, recorded: JobLedger | None) -> Later:
         """Fails, once the jobs are cancelled that will not be fetched, and the log knows what there
         is to know."""
-        job_pass = self._pass
-        again, why = self._withdraw() if job_pass.ledger.leaving_at else (0.0, None)
-        if again > 0.0 or (recorded is not None and job_pass.ledger != recorded):
-            return Later(again, job_pass.ledger.as_json())
-        assert job_pass.ledger.error is not None, "who leaves knows why"
-        error = job_errors.from_json(job_pass.ledger.error)
-        live = job_pass.ledger.those(LIVE) if job_pass.owns or error.type == job_errors.LATE else {}
+        again, why = self._try_withdrawal() if self.ledger.leaving_at else (0.0, None)
+        if again > 0.0 or (recorded is not None and self.ledger != recorded):
+            return Later(again, self.ledger.as_json())
+        assert self.ledger.error is not None, "who leaves knows why"
+        error = job_errors.from_json(self.ledger.error)
+        live = self.ledger.those(LIVE) if self.owns or error.type == job_errors.LATE else {}
         raise job_errors.with_fate(error, live, why)
 
     def _abandon(self) -> Later:
         """Cancels the jobs of a task whose result is not waited for any more. Raises ToolError:
         `cancelled` once none is left."""
-        job_pass = self._pass
-        if not job_pass.owns:
-            raise job_errors.task_abandoned()
-        if not job_pass.ledger.leaving_at:
-            job_pass.note(leaving_at=job_pass.now)
-        again, why = self._withdraw()
+        if not self.owns:
+            raise job_errors.abandonment_error()
+        if not self.ledger.leaving_at:
+            self.note(leaving_at=self.now)
+        again, why = self._try_withdrawal()
         if again > 0.0:
-            return Later(again, job_pass.ledger.as_json())
-        ledger = job_pass.ledger
+            return Later(again, self.ledger.as_json())
+        ledger = self.ledger
         doubted = [name for name in (*ledger.sending, *ledger.doubted) if name not in ledger.jobs]
-        if doubted and not job_pass.backend.finds:
+        if doubted and not self.backend.finds:
             raise job_errors.unknown_submission(
-                self._context.provider, {name: self._context.token(name) for name in doubted}
+                self.context.provider, {name: self.context.token(name) for name in doubted}
             )
         live = ledger.those(LIVE)
         raise (
-            job_errors.jobs_left(self._context.provider, live, why)
+            job_errors.leftover_error(self.context.provider, live, why)
             if live or why
-            else job_errors.task_abandoned()
+            else job_errors.abandonment_error()
         )
 
-    def _withdraw(self) -> tuple[float, ToolError | None]:
+    def _try_withdrawal(self) -> tuple[float, ToolError | None]:
         """Cancels the jobs of the task. Yields in how many seconds that is tried again (0: not at
         all), and why not all were cancelled."""
         again, why = _AGAIN_S, None
         try:
-            if self._pass.withdraw():
+            if self.withdraw():
                 return 0.0, None
         except ToolError as error:
             if error.kind == "cancelled":
@@ -241,8 +228,8 @@ class JobMachine:
 
     def _withdrawal_s(self) -> float:
         """Seconds that are left for cancelling jobs."""
-        left = _WITHDRAWAL_S - self._pass.age(self._pass.ledger.leaving_at)
-        given = self._context.call.deadline_s
+        left = _WITHDRAWAL_S - self.age(self.ledger.leaving_at)
+        given = self.context.call.deadline_s
         return min(left, math.inf if given is None else given - 1.0)
 
 

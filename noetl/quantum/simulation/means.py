@@ -48,7 +48,7 @@ def from_samples(
     With `readout` the sign of each bit is replaced by its mitigated value (see
     `mitigation.Readout.signs`), which is unbiased; the standard error is that of the mitigated
     values, larger than that of the raw ones."""
-    seen = [_seen(basis, samples, readout) for basis, samples in sampled]
+    seen = [_tally(basis, samples, readout) for basis, samples in sampled]
     bases = [frozenset(basis.letters) for basis, _ in sampled]
     needed = dict.fromkeys(factors for one in observables for _, factors in one.terms if factors)
     homes = {
@@ -59,7 +59,7 @@ def from_samples(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Tally:
     """What was measured in a basis: how often each bitstring came, and for each number of a qubit
     what it counts for Z in each of them."""
 
@@ -81,15 +81,15 @@ class _Seen:
         return values
 
 
-def _seen(basis: Basis, samples: Samples, readout: ConfusionMatrices | None) -> _Seen:
+def _tally(basis: Basis, samples: Samples, readout: ConfusionMatrices | None) -> _Tally:
     start, names = _columns(samples)
     texts = np.array([list(text[start : start + len(names)]) for text in samples.counts], dtype=np.uint8)
     weights = [np.array([1.0, -1.0]) if readout is None else readout.signs(name) for name in names]
     signs = {place: weights[column][texts[:, column]] for column, (place, _) in enumerate(basis.letters)}
-    return _Seen(np.array(list(samples.counts.values()), dtype=np.float64), signs)
+    return _Tally(np.array(list(samples.counts.values()), dtype=np.float64), signs)
 
 
-def _mean(observable: Observable, seen: Sequence[_Seen], homes: Mapping[Factors, int]) -> Mean:
+def _mean(observable: Observable, seen: Sequence[_Tally], homes: Mapping[Factors, int]) -> Mean:
     by_home: dict[int, list[tuple[float, Factors]]] = {}
     for coefficient, factors in observable.terms:
         if factors:
@@ -108,7 +108,7 @@ def _mean(observable: Observable, seen: Sequence[_Seen], homes: Mapping[Factors,
 
 
 def _columns(samples: Samples) -> tuple[int, tuple[str, ...]]:
-    """Where the bits under `KEY` start, and of which qubits they are."""
+    """Where the bits under `KEY` start, and their qubits."""
     start = 0
     for one in samples.measured:
         if one.key == KEY:

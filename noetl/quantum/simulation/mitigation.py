@@ -143,7 +143,7 @@ def _probability(place: str, value: Json) -> float:
 
 def _check(matrix: Matrix, place: str) -> Matrix:
     if abs(np.linalg.det(matrix)) < _LEAST_CONTRAST:
-        raise _wrong(place, "0 and 1 are read alike, so nothing can be told from what is read.")
+        raise _wrong(place, "0 and 1 are read alike, so what is read says nothing.")
     return matrix
 
 

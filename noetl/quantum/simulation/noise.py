@@ -53,6 +53,8 @@ class NoiseChannel:
     gate: Callable[[int], cirq.Gate]
 
     def behind(self, op: cirq.Operation) -> Iterator[cirq.Operation]:
+        """The operations of the channel behind a gate. Raises ToolError (`NoiseError`) of a gate
+        that is too large."""
         qubits = op.qubits
         if not qubits or self.on == ("two_qubit" if len(qubits) == 1 else "one_qubit"):
             return

@@ -35,7 +35,7 @@ def seed_of(seed: int, *place: int) -> int:
 
 
 def random_state(seed: int) -> np.random.RandomState:
-    """A generator of its own for Cirq, which by itself takes seeds of 32 bits only."""
+    """A generator for Cirq, which takes only seeds of 32 bits."""
     return np.random.RandomState(np.random.PCG64(np.random.SeedSequence(seed)))
 
 

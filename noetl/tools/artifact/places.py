@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from noetl.atomic import is_draft, replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.reference import RESULT_REF, is_reference
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import LONGEST_NAME, bad_path, is_long
 from noetl.tools.kit.http.addresses import AddressGuard, check_host
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 #: tool, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
+JSON: Final = "application/json"
+#: Python's own, without the files of the system.
+_TYPES: Final = mimetypes.MimeTypes()
+_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
+_TYPES.add_type("application/x-ndjson", ".ndjson")
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def key_parts(key: str) -> tuple[str, ...]:
@@ -188,14 +195,6 @@ def _why(error: Any) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")
 
 
-JSON: Final = "application/json"
-#: Python's own, without the files of the system.
-_TYPES: Final = mimetypes.MimeTypes()
-_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
-_TYPES.add_type("application/x-ndjson", ".ndjson")
-_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
-
-
 def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
     """Bytes and content type. Raises ToolError where `data` is not in that encoding."""
     if encoding is not None:
@@ -249,3 +248,13 @@ def measure(path: Path) -> dict[str, Json]:
     """`{bytes, sha256}` of a file."""
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def reference_of(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
+    """The reference to a result in `ref`, which may be its URL. Raises ToolError(client_error)."""
+    found = {"kind": RESULT_REF, "ref": ref} if isinstance(ref, str) else ref
+    if not is_reference(found):
+        raise ToolError(
+            "client_error", "`ref` is no reference to a result; a result's own, or noetl://..., is."
+        )
+    return found

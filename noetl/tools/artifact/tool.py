@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError, Unavailable
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.facts.reference import RESULT_REF, is_reference, opened
+from noetl.facts.reference import RESULT_REF, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.places import (
@@ -29,6 +29,7 @@ from noetl.tools.artifact.places import (
     measure,
     part,
     place_of,
+    reference_of,
 )
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool
@@ -184,11 +185,9 @@ class Artifact(Tool):
 
     def _put(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
-        with self._content(call, config) as (source, content_type):
-            about = {
-                **measure(source),
-                "content_type": config.content_type or guess_type(place.uri) or content_type,
-            }
+        with self._content(call, config) as (source, found):
+            content_type = config.content_type or guess_type(place.uri) or found
+            about = {**measure(source), "content_type": content_type}
             place.write_from(source)
         return {**_describe(config, place), **about}
 
@@ -212,7 +211,7 @@ class Artifact(Tool):
 
     def _get(self, call: Call, config: ArtifactConfig) -> Json:
         if config.ref is not None:
-            reference = _ref(config.ref)
+            reference = reference_of(config.ref)
             return {"ref": reference["ref"], "data": part(self._open_reference(reference), config.path)}
         place = self._place(call, config)
         size = self._size(call, config, place)
@@ -239,7 +238,7 @@ class Artifact(Tool):
 
     def _resolve(self, call: Call, config: ArtifactConfig) -> Json:
         if config.ref is not None:
-            reference = _ref(config.ref)
+            reference = reference_of(config.ref)
             names = ("ref", "meta", "preview", "extracted")
             shown = {name: reference[name] for name in names if name in reference}
             if config.path:
@@ -290,15 +289,6 @@ class Artifact(Tool):
 
     def _open_reference(self, value: Json) -> Json:
         return opened(value, self._results().load) if self.services.results is not None else value
-
-
-def _ref(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
-    found = {"kind": RESULT_REF, "ref": ref} if isinstance(ref, str) else ref
-    if not is_reference(found):
-        raise ToolError(
-            "client_error", "`ref` is no reference to a result; a result's own, or noetl://..., is."
-        )
-    return found
 
 
 def _describe(config: ArtifactConfig, place: ArtifactObject) -> dict[str, Json]:

@@ -194,7 +194,7 @@ def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str]) 
         f"CAST({quote(name)} AS DECIMAL(38,0)) AS {quote(name)}" if kind == "HUGEINT" else quote(name)
         for name, kind in zip(names, types, strict=True)
     )
-    # On a line of its own: the statement may end in a comment.
+    # On separate lines: the statement may end in a comment.
     return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quote, names))})"  # noqa: S608 - quoted
 
 

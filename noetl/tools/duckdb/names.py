@@ -274,10 +274,9 @@ class _Statement:
                 continue
             name = value.removeprefix("file:").replace("//", "/")
             places = (Path("/"),) if name.startswith("/") else self._policy.places
-            for found in (
-                one for place in places for one in islice(FilePattern(place, name).files(), _MOST_FILES)
-            ):
-                self._policy.check(found.resolve(), value, _WHAT)
+            for place in places:
+                for found in islice(FilePattern(place, name).files(), _MOST_FILES):
+                    self._policy.check(found.resolve(), value, _WHAT)
 
 
 def _literal_of(token: SqlToken, values: Mapping[str, Json]) -> Json:

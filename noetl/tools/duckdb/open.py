@@ -24,6 +24,7 @@ from noetl.tools.sql.rows import quote_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+_PAUSE_S: Final = 0.05
 
 
 def first_line(error: Exception) -> str:
@@ -59,9 +60,6 @@ class DuckDbConfig(SqlConfig):
         default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"
     )
     threads: int = Field(default=2, ge=1, le=256, description="Threads of the database.")
-
-
-_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)

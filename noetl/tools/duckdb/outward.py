@@ -27,6 +27,21 @@ _EXTENSIONS = {"postgres": "postgres_scanner", "sqlite": "sqlite_scanner"}
 _KEYS = ("type", "auth", "database", "read_only")
 #: Fields of a credential for a server.
 _SERVER_KEYS = {"host", "db_host", "hostname", "dsn", "url"}
+#: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
+_OUTWARD: Final = (["attach"], ["load"], ["install"], ["force", "install"], ["update", "extensions"])
+#: Words of a statement that say what it is: `CREATE OR REPLACE TEMPORARY SECRET`.
+_LONGEST_BEGINNING: Final = 5
+#: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it
+#: closes, and ends the process.
+_LOGS: Final = frozenset({"enable_logging"})
+#: Settings that name files, which not every DuckDB holds to its confinement.
+_SETTINGS: Final = frozenset(
+    {
+        *("logging_storage", "log_query_path", "http_logging_output", "profiling_output", "profile_output"),
+        *("secret_directory", "extension_directory", "temp_directory"),
+    }
+)
+_SETS: Final = frozenset({"set", "pragma", "reset", "call", "explain", "prepare"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +89,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     import duckdb  # see `DatabaseSetup`
 
     extension = _EXTENSIONS[one.type]
-    packaged = _packaged_extension(extension)
+    packaged = _find_packaged(extension)
     try:
         connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {quote_text(packaged)}")
     except duckdb.Error as error:
@@ -90,7 +105,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
         ) from error
 
 
-def _packaged_extension(extension: str) -> Path | None:
+def _find_packaged(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
     import duckdb  # see `DatabaseSetup`
 
@@ -142,23 +157,6 @@ def _find_sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json
         raise _unusable(alias, f"there is no file {path}")
     refuse_engine_file(path)
     return str(path)
-
-
-#: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
-_OUTWARD: Final = (["attach"], ["load"], ["install"], ["force", "install"], ["update", "extensions"])
-#: Words of a statement that say what it is: `CREATE OR REPLACE TEMPORARY SECRET`.
-_LONGEST_BEGINNING: Final = 5
-#: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it
-#: closes, and ends the process.
-_LOGS: Final = frozenset({"enable_logging"})
-#: Settings that name files, which not every DuckDB holds to its confinement.
-_SETTINGS: Final = frozenset(
-    {
-        *("logging_storage", "log_query_path", "http_logging_output", "profiling_output", "profile_output"),
-        *("secret_directory", "extension_directory", "temp_directory"),
-    }
-)
-_SETS: Final = frozenset({"set", "pragma", "reset", "call", "explain", "prepare"})
 
 
 def outward(bounds: Sequence[BoundStatement]) -> int:

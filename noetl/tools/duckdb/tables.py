@@ -31,6 +31,10 @@ _READERS: Final[Mapping[str, str]] = {
 }
 _INT64 = 1 << 63
 _INT128 = 1 << 127
+#: Types that JSON is read into directly; all others are read as text and cast.
+_DIRECT: Final = re.compile(
+    r"JSON|BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|VARCHAR|STRUCT\(.*|MAP\(.*|.*\[\d*\]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,6 @@ def _scalar_shape(kinds: set[type], present: Sequence[Any]) -> str:
     if kinds == {int} and all(-_INT128 < value < _INT128 for value in present):
         return "HUGEINT"
     return "DOUBLE" if kinds <= {int, float} else "JSON"
-
-
-#: Types that JSON is read into directly; all others are read as text and cast.
-_DIRECT: Final = re.compile(
-    r"JSON|BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|VARCHAR|STRUCT\(.*|MAP\(.*|.*\[\d*\]"
-)
 
 
 def write_rows(

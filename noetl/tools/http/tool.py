@@ -29,6 +29,7 @@ from noetl.tools.kit.large import retention_of
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
     from noetl.tools.kit.http.transport import HttpClient
+_UNKNOWN: Final = "application/octet-stream"
 
 
 class Http(Tool):
@@ -200,9 +201,6 @@ def _outcome(
     if answer.redirects:
         meta["redirects"] = answer.redirects
     return succeeded(result, meta, http=seen)
-
-
-_UNKNOWN: Final = "application/octet-stream"
 
 
 @contextmanager

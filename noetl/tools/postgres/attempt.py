@@ -14,14 +14,15 @@ from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.read import QueryReader, is_read
-from noetl.tools.postgres.write import write_rows
+from noetl.tools.postgres.write import WriteLedger, write_rows
 from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
 from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
+#: Statements whose body, in quotes, holds further statements.
+_WITH_BODY = frozenset({"do", "create"})
 
 
 class PostgresAttempt:
@@ -118,10 +119,6 @@ def cancel(connection: extensions.connection) -> None:
     # A connection that is gone needs no cancelling.
     with contextlib.suppress(psycopg2.Error):
         connection.cancel()
-
-
-#: Statements whose body, in quotes, holds further statements.
-_WITH_BODY = frozenset({"do", "create"})
 
 
 def refuse_programs(bound: Iterable[BoundStatement]) -> None:

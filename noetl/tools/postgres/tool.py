@@ -21,7 +21,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.postgres.attempt import PostgresAttempt, refuse_programs
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.postgres.ledger import refuse_endings
+from noetl.tools.postgres.write import refuse_endings
 from noetl.tools.sql.calls import SqlTool
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_sql
 from noetl.tools.sql.dsn import postgres_dsn
@@ -69,7 +69,7 @@ class Postgres(SqlTool):
     are left alone. Without `params` it is a template: what it inserts becomes part of the
     statement, and `validate` warns where a value is meant. With `params` and `spec.render: true` it
     is both: the name of a table may be a template, and values are bound. Mappings and nested lists
-    are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own unless
+    are sent as JSON, lists of scalars as arrays. Each statement is a transaction by itself unless
     `transaction` or `exactly_once` says otherwise.
 
     `script` as a mapping says where the SQL stands: `{file: make.sql}`, `{ref: ...}` or `{url: ...,
@@ -96,7 +96,7 @@ class Postgres(SqlTool):
     finds the entry and returns the result that the first one had; `outcome.pg.repeated` is then
     true. A call that is made twice at the same time waits for the other. Attempts after a failure
     are the same call; each iteration of a loop, each visit by `jump`, and each repetition after a
-    success (polling) is one of its own.
+    success (polling) is another one.
 
     The table `noetl_ledger` is made on first use in the first schema of the search path: the role
     must be allowed to, or somebody makes it: `CREATE TABLE noetl_ledger (idempotency_key text

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
 
 GROUP = "noetl.secrets"
+#: Seconds that fetching a token may take.
+_FETCH_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,6 @@ class Providers:
                 type=type(error).__name__,
             ) from error
         return made
-
-
-#: Seconds that fetching a token may take.
-_FETCH_S: Final = 30.0
 
 
 class TokenSource:

@@ -19,10 +19,13 @@ from noetl.errors import BadRequest, ConfigError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_sealed_by, sealed
 
+# Imported where it is used: it takes 20 ms, and most runs open no credential.
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
-# Imported where it is used: it takes 20 ms, and most runs open no credential.
+#: Seconds that the command may take, and seconds that what it said is used.
+COMMAND_S: Final = 10.0
+COMMAND_KEPT_S: Final = 300.0
 
 
 def generate_key() -> str:
@@ -96,11 +99,6 @@ def _fernet(text: str, number: int) -> Fernet:
             f"Key {number} for credentials is not 32 bytes in URL-safe base64; make one with "
             "`python -c 'from noetl.tools.secrets.vault import generate_key; print(generate_key())'`."
         ) from None
-
-
-#: Seconds that the command may take, and seconds that what it said is used.
-COMMAND_S: Final = 10.0
-COMMAND_KEPT_S: Final = 300.0
 
 
 @dataclass(slots=True)

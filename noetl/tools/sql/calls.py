@@ -23,6 +23,11 @@ from noetl.tools.sql.text import BoundStatement
 
 #: More rows than this in one answer are a limit error.
 MAX_ROWS = 1_000_000
+#: Seconds that a call may take where `spec.timeout` says nothing.
+DEADLINE_S: Final = 300.0
+#: How errors begin that are not about a statement.
+ROWS: Final = "The rows cannot be written"
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +155,6 @@ def result_of(answers: Sequence[StatementResult]) -> dict[str, Json]:
     last = commands[-1]
     top = {name: last[name] for name in ("rows", "row_count", "columns")}
     return top | {f"command_{index}": command for index, command in enumerate(commands)}
-
-
-#: Seconds that a call may take where `spec.timeout` says nothing.
-DEADLINE_S: Final = 300.0
-#: How errors begin that are not about a statement.
-ROWS: Final = "The rows cannot be written"
-_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,11 @@ NAMES = ("command", "commands", "query", "sql", "script")
 #: Of these a task needs one: something to run, or a table to write to.
 WORK = (*NAMES, "table")
 _SAME = "The same as `command`."
+#: Verbs that are shown with the word behind them: `create table`.
+_WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
+#: Words between such a verb and what it is about.
+_BETWEEN: Final = frozenset({"or", "replace", "temp", "temporary", "unique", "unlogged", "global", "local"})
+_WRITES: Final = ("insert", "update", "delete", "merge")
 
 
 class SqlConfig(ToolConfig):
@@ -134,13 +139,6 @@ class WrittenSql(BaseModel):
             except ToolError as error:
                 raise ValueError(error.message) from error
         return command
-
-
-#: Verbs that are shown with the word behind them: `create table`.
-_WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
-#: Words between such a verb and what it is about.
-_BETWEEN: Final = frozenset({"or", "replace", "temp", "temporary", "unique", "unlogged", "global", "local"})
-_WRITES: Final = ("insert", "update", "delete", "merge")
 
 
 def describe_file(what: str, name: Json, config: Mapping[str, Json]) -> str:

@@ -21,6 +21,11 @@ from noetl.tools.kit.files import FilePolicy
 
 #: Tables that only the engine's own database has all of.
 _ENGINE: Final = ("event", "command", "execution", "loop_run", "dead_letter")
+MEMORY: Final = ":memory:"
+#: How often a call that waits looks whether it still should, in seconds.
+_PAUSE_S: Final = 0.1
+#: The same for a lease of another process.
+_LOOK_S: Final = 0.01
 
 
 def refuse_engine_file(path: Path) -> None:
@@ -47,13 +52,6 @@ def refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is the database that the engine itself keeps; name another file in `database`.",
             type="EngineDatabase",
         )
-
-
-MEMORY: Final = ":memory:"
-#: How often a call that waits looks whether it still should, in seconds.
-_PAUSE_S: Final = 0.1
-#: The same for a lease of another process.
-_LOOK_S: Final = 0.01
 
 
 def database_path(database: str, policy: FilePolicy) -> Path | None:

@@ -117,7 +117,7 @@ def quote_text(text: object) -> str:
 
 
 def quote_table(text: str) -> str:
-    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a
+    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is not the name of a
     table."""
     return ".".join(map(quote, table_of(text)))
 
@@ -154,7 +154,6 @@ def _rows(given: Json, results: Results | None) -> Sequence[JsonMap]:
         raise _unusable(
             f"`rows` must be a list of mappings, or a mapping with `rows`; it is of type {kind}.", "BadRows"
         )
-    _check_rows(rows, 0)
     return rows
 
 
@@ -228,29 +227,24 @@ def plan(write: TableWrite, known: Mapping[str, str], others: Sequence[str] = ()
         near = nearest(write.table[-1], others)
         hint = f"did you mean '{near}'?" if near else "create it in a task before this one."
         raise ToolError("sql", f"There is no table '{write.name}'; {hint}", type="UnknownTable")
-    own = {_fold(name, fold): name for name in known}
-    names = [_column(write, name, own, fold) for name in write.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ToolError("sql", f"`rows` name the column '{twice}' twice.", type="RepeatedColumn")
-    key = [_column(write, name, own, fold) for name in write.key]
-    extra = _on_conflict(key, names) if key else ""
-    return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
+    same = str.lower if fold else str
+    own = {same(name): name for name in known}
 
-
-def _fold(name: str, fold: bool) -> str:
-    return name.lower() if fold else name
-
-
-def _column(write: TableWrite, name: str, own: Mapping[str, str], fold: bool) -> str:
-    found = own.get(_fold(name, fold))
-    if found is None:
-        near = nearest(name, own.values())
-        hint = f"did you mean '{near}'?" if near else f"it has {', '.join(list(own.values())[:10])}."
+    def find(name: str) -> str:
+        if (found := own.get(same(name))) is not None:
+            return found
+        near = nearest(name, known)
+        hint = f"did you mean '{near}'?" if near else f"it has {', '.join(list(known)[:10])}."
         raise ToolError(
             "sql", f"The table '{write.name}' has no column '{name}'; {hint}", type="UnknownColumn"
         )
-    return found
+
+    names = [find(name) for name in write.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ToolError("sql", f"`rows` name the column '{twice}' twice.", type="RepeatedColumn")
+    extra = _on_conflict([find(name) for name in write.key], names) if write.key else ""
+    return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
 
 
 def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,9 +20,9 @@ from noetl.errors import ToolError
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call
-from noetl.tools.kit.calls import StopSignal
 from noetl.tools.sql.rows import TableWrite, WritePlan, quote, quote_text, table_of
 from noetl.tools.transfer.config import TableTarget
+from noetl.tools.transfer.stage import TransferDeadline
 
 LEDGER: Final = "noetl_ledger"
 #: As PostgreSQL's ledger of `exactly_once`, where there is no JSON and no zone.
@@ -112,40 +111,6 @@ def choose_columns(
                 type="UnknownColumn",
             )
     return tuple(known[source.lower()] for source in pairs.values()), tuple(pairs)
-
-
-class TransferDeadline:
-    """What is left of the time of a call."""
-
-    def __init__(self, seconds: float, stop: StopSignal) -> None:
-        self.stop = stop
-        self._seconds = seconds
-        self._ends = time.monotonic() + seconds
-
-    def remaining(self) -> float:
-        return max(self._ends - time.monotonic(), 0.001)
-
-    @contextlib.contextmanager
-    def watch(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
-        cancelled)."""
-        with self.stop.watch(self.remaining(), interrupt):
-            try:
-                yield
-            except ToolError as error:
-                self.stop.refuse_cancelled()
-                raise self._late() if self.stop.late else error from error
-            if self.stop.late:
-                raise self._late()
-
-    def _late(self) -> ToolError:
-        return ToolError(
-            "timeout",
-            f"The transfer did not end within {self._seconds:g} s; it resumes behind its last chunk when "
-            "it is tried again. Raise `spec.timeout`.",
-            retryable=True,
-            type="Interrupted",
-        )
 
 
 class Loader(ABC):

@@ -5,7 +5,9 @@ not change them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never
@@ -44,14 +46,42 @@ FORMATS: Final[Mapping[str, str]] = {
     ".jsonl": "ndjson",
     ".json": "json",
 }
-_READERS: Final[Mapping[str, str]] = {
-    "parquet": "read_parquet",
-    "csv": "read_csv",
-    "ndjson": "read_ndjson",
-    "json": "read_json",
-}
 #: The call of another tool that yields the rows, and its configuration.
 _Work: TypeAlias = tuple[Tool, ToolConfig]
+
+
+class TransferDeadline:
+    """What is left of the time of a call."""
+
+    def __init__(self, seconds: float, stop: StopSignal) -> None:
+        self.stop = stop
+        self._seconds = seconds
+        self._ends = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        return max(self._ends - time.monotonic(), 0.001)
+
+    @contextlib.contextmanager
+    def watch(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
+        cancelled)."""
+        with self.stop.watch(self.remaining(), interrupt):
+            try:
+                yield
+            except ToolError as error:
+                self.stop.refuse_cancelled()
+                raise self._late() if self.stop.late else error from error
+            if self.stop.late:
+                raise self._late()
+
+    def _late(self) -> ToolError:
+        return ToolError(
+            "timeout",
+            f"The transfer did not end within {self._seconds:g} s; it resumes behind its last chunk when "
+            "it is tried again. Raise `spec.timeout`.",
+            retryable=True,
+            type="Interrupted",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +98,7 @@ class SourceReader:
         for tool in (self.postgres, self.duckdb, self.sqlite, self.http):
             tool.close()
 
-    def table(self, call: Call, source: Source, stop: StopSignal, seconds: float) -> JsonMap | Later:
+    def table(self, call: Call, source: Source, deadline: TransferDeadline) -> JsonMap | Later:
         """The reference to a Parquet table with the rows; Later where a database is in use. Raises
         ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
@@ -79,9 +109,9 @@ class SourceReader:
             call,
             kind=tool.declaration.kind,
             result=replace(call.result, inline_bytes=NEVER_INLINE),
-            deadline_s=seconds,
+            deadline_s=deadline.remaining(),
         )
-        with stop.watch(seconds, lambda: tool.interrupt(inner)):
+        with deadline.stop.watch(deadline.remaining(), lambda: tool.interrupt(inner)):
             came = tool.run(inner, config)
         if isinstance(came, Later):
             return came
@@ -123,7 +153,7 @@ class SourceReader:
         path = self.services.files_of(call).path(source.file, "`source.file`")
         if not path.is_file():
             raise ToolError("client_error", f"There is no file {path}.", type="FileMissing")
-        reader = _READERS[format_of(path, source.format, "source")]
+        reader = f"read_{format_of(path, source.format, 'source')}"
         return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
 
     def _spool(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:

@@ -20,8 +20,7 @@ from noetl.tools.duckdb.open import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.postgres.attempt import cancel
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.postgres.ledger import WriteLedger
-from noetl.tools.postgres.write import describe_table
+from noetl.tools.postgres.write import WriteLedger, describe_table
 from noetl.tools.sql.rows import WritePlan, plan, quote, quote_text
 from noetl.tools.sqlite import driver as sqlite
 from noetl.tools.transfer.config import TableTarget

@@ -37,8 +37,8 @@ from noetl.tools.transfer.config import (
     TableTarget,
     TransferConfig,
 )
-from noetl.tools.transfer.load import Loader, StagedTable, TransferDeadline, TransferMark, choose_columns
-from noetl.tools.transfer.stage import SourceReader
+from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
+from noetl.tools.transfer.stage import SourceReader, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Transfer(Tool):
                 came = json.loads(known)
             else:
                 inner = replace(call, checkpoint=checkpoint.get("source"))
-                came = self._stage.table(inner, config.source, stop, deadline.remaining())
+                came = self._stage.table(inner, config.source, deadline)
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from noetl.cli.console import aligned
 from noetl.cli.main import COMMANDS
-from noetl.cli.tables import align
 from noetl.store import engine, open_store
 from noetl.usecases.ports import WorkerRow
 
@@ -474,7 +474,7 @@ def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, hom
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:
     rows = [["execution", "error"], ["117227802240208939", "x" * 200], ["1", ""]]
-    assert align(rows, 40) == [
+    assert aligned(rows, 40) == [
         "execution           error",
         "117227802240208939  " + "x" * 19 + "…",
         "1",

@@ -265,7 +265,7 @@ def test_what_called_playbooks_print_is_shown_with_the_place_of_the_call(cli: Cl
     assert sorted(cli("execution", "logs", execution, "-c", "-f").out.splitlines()) == sorted(expected)
     assert cli("execution", "logs", execution, "--children", "--json").code == 2
     with Client(server) as client:
-        log = FamilyLog(RemoteExecution(client, execution))
+        log = FamilyLog(RemoteExecution(client, execution), execution)
         assert sorted([*log.new_lines(), *log.rest()]) == sorted(expected)
         assert list(log.new_lines()) == []
 

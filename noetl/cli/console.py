@@ -1,10 +1,11 @@
-"""Reads what people type (payloads, overrides, files) and prints JSON."""
+"""Reads what people type (payloads, overrides, files), and prints JSON and tables."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,9 @@ STDIN: Final = Path("-")
 #: Bytes that are read of a file: what the API takes, and more than any playbook may have.
 _MOST: Final = 16 << 20
 
+#: Between two columns of a table.
+GAP: Final = "  "
+
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
@@ -42,7 +46,7 @@ def read_bytes(path: Path) -> bytes:
         with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
             content = file.read(_MOST + 1)
     except FileNotFoundError:
-        raise BadRequest(f"There is no file {str(path)!r}.{_beside(path)}") from None
+        raise BadRequest(f"There is no file {str(path)!r}.{_suggest_file(path)}") from None
     except IsADirectoryError:
         raise BadRequest(f"{str(path)!r} is a directory, not a file.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -60,8 +64,7 @@ def directories_of(file: Path) -> tuple[Path, ...]:
     return (here,) if file == STDIN else tuple(dict.fromkeys((file.absolute().parent, here)))
 
 
-def _beside(path: Path) -> str:
-    """The file of the same directory that was probably meant."""
+def _suggest_file(path: Path) -> str:
     try:
         others = list(path.parent.iterdir())
     except OSError:
@@ -180,3 +183,30 @@ def read_typed(text: str) -> Json:
 def json_out(value: Json) -> None:
     """One JSON document on standard output. Instants are ISO 8601."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=datetime.isoformat))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints to standard output, one line for each row. Programs that read tables had better use
+    `--json`."""
+    # On one line: line breaks and tabs would end the row or the cell.
+    texts = [["" if value is None else " ".join(str(value).split()) for value in row] for row in rows]
+    cells = [list(header), *texts]
+    if not sys.stdout.isatty():
+        for row in cells:
+            click.echo("\t".join(row))
+        return
+    for number, line in enumerate(aligned(cells, shutil.get_terminal_size().columns)):
+        click.echo(click.style(line, bold=True) if number == 0 else line)
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Lines of at most `width` characters: only the last column is cut, so that ids and names stay
+    whole."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    left = max(width - sum(widths) - len(GAP) * len(widths), 10)
+    lines = []
+    for row in rows:
+        last = row[-1] if len(row[-1]) <= left else row[-1][: left - 1] + "…"
+        parts = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        lines.append(GAP.join([*parts, last]).rstrip())
+    return lines
