@@ -18,11 +18,10 @@ from noetl.cli.console import complete_file, json_out, overrides_of, payload_of
 from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrap
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
-from noetl.dsl.problems import Problem
 from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import Forecast, Rendered, StepForecast, TaskForecast, warnings_of
 from noetl.forecast.shape import as_json as forecast_as_json
@@ -69,10 +68,15 @@ def plan(
     given, over = payload_of(payload), overrides_of(overrides)
     found = compile_file(file, installed_kinds(), strict=strict)
     if found.net is None:
-        _refuse(found.problems, as_json=as_json)
+        if not as_json:
+            raise PlaybookInvalid("The playbook cannot be run.", found.problems)
+        json_out({"ok": False, "problems": [problem.as_json() for problem in found.problems]})
         ctx.exit(INVALID)
     over = check_overrides(Plan(found.net), given, over)
-    ahead = _look_up(foresee(found.net, _plan_input(given, over)), file)
+    settings = Settings.from_env()
+    tools = Kinds(installed_kinds(), touches, CommandLine)
+    known = PlanInput(tools, given, over, settings.environment(), settings.loop_max_in_flight)
+    ahead = _look_up(foresee(found.net, known), file, settings)
     if as_json:
         json_out(
             {
@@ -87,28 +91,10 @@ def plan(
     print_forecast(ahead)
 
 
-def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
-    if not as_json:
-        raise PlaybookInvalid("The playbook cannot be run.", problems)
-    json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
-
-
-def _plan_input(payload: JsonMap, overrides: JsonMap) -> PlanInput:
-    settings = Settings.from_env()
-    return PlanInput(
-        Kinds(installed_kinds(), touches, CommandLine),
-        payload,
-        overrides,
-        settings.environment(),
-        settings.loop_max_in_flight,
-    )
-
-
-def _look_up(ahead: Forecast, file: Path) -> Forecast:
+def _look_up(ahead: Forecast, file: Path, settings: Settings) -> Forecast:
     """`ahead` with what this home has of what it needs."""
     if not ahead.secrets and not ahead.playbooks:
         return ahead
-    settings = Settings.from_env()
     try:
         with bootstrap.read_database(settings) as tx:
             library = FileLibrary(file.absolute().parent)
@@ -159,15 +145,12 @@ def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
 
 
 def _values(values: Mapping[str, Rendered]) -> Iterator[Line]:
-    rows = [([name, _value(value)], "bad" if value.error else "plain") for name, value in values.items()]
+    rows = []
+    for name, value in values.items():
+        text = f"would fail: {value.error}" if value.error else short(value.value) + reads(value.needs)
+        rows.append(([name, text], "bad" if value.error else "plain"))
     yield from columns(rows)
     yield from (Line(f"would warn: {one}", "warning") for one in warnings_of(values.values()))
-
-
-def _value(value: Rendered) -> str:
-    if value.error:
-        return f"would fail: {value.error}"
-    return short(value.value) + reads(value.needs)
 
 
 # --- what all of it comes to ---
@@ -205,7 +188,7 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
         )
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
         state, mood = _STATES[secret.exists]
-        users = names(secret.used_by) or "nobody"
+        users = names(secret.used_by) or "no task"
         rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
     yield from columns(rows)
     yield from failures(forecast.entries)

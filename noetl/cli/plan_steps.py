@@ -23,7 +23,7 @@ from noetl.forecast.model import (
     renderings,
     warnings_of,
 )
-from noetl.net.model import Admission, Demand, Join, Template
+from noetl.net.model import Admission, Demand, Template
 
 #: Indent of what stands in a section.
 IN: Final = "  "
@@ -116,7 +116,9 @@ def _step(step: StepForecast) -> Iterator[Line]:
     if step.description:
         yield Line(cut(step.description), "quiet")
     if step.joins:
-        yield Line(f"joins {names(step.sources)}: {_join(step.join)}")
+        when = _JOINS[step.join.mode].format(count=step.join.count)
+        rest = ", and cancels the rest" if step.join.cancel_rest else ""
+        yield Line(f"joins {names(step.sources)}: {when}{rest}")
     if step.admit is not None:
         yield Line(_admission(step.admit))
     if step.loop is not None:
@@ -126,11 +128,9 @@ def _step(step: StepForecast) -> Iterator[Line]:
     yield from failures(step.args.values())
     for task in step.tasks:
         yield from _task(task, named=len(step.tasks) > 1)
-    yield from _arcs(step)
-
-
-def _join(join: Join) -> str:
-    return _JOINS[join.mode].format(count=join.count) + (", and cancels the rest" if join.cancel_rest else "")
+    for arc in step.arcs:
+        # Where a router takes one choice, arcs of it belong together.
+        yield from _arc(arc, together=arc.also and step.router != "inclusive")
 
 
 def _admission(admit: Admission) -> str:
@@ -206,25 +206,15 @@ def _demands(demands: Iterable[Demand]) -> str:
     return names(one.path + (f" ({one.type})" if one.type != "any" else "") for one in demands)
 
 
-def _arcs(step: StepForecast) -> Iterator[Line]:
-    for arc in step.arcs:
-        yield from _arc(arc, together=arc.also and step.router != "inclusive")
-
-
 def _arc(arc: ArcForecast, *, together: bool) -> Iterator[Line]:
     """`together`: it belongs to the choice of the arc before it, where a router takes one
     choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
     target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
     behind = f", {sets}" if arc.step and sets else ""
-    yield Line(f"{target}{_guard(arc)}{behind}", "quiet" if arc.taken is False else "plain")
+    guard = " otherwise" if arc.taken is None and arc.when is None else _when(arc.when, arc.taken)
+    yield Line(f"{target}{guard}{behind}", "quiet" if arc.taken is False else "plain")
     yield from failures(renderings(arc))
-
-
-def _guard(arc: ArcForecast) -> str:
-    if arc.taken is None and arc.when is None:
-        return " otherwise"
-    return _when(arc.when, arc.taken)
 
 
 def _when(when: Template, holds: bool | None) -> str:

@@ -102,7 +102,7 @@ class _Ahead:
         self._net = net
         self._given = given
         requests = make_requests(net, given.payload, given.overrides, given.env)
-        self.workload = {key: _render_key(net, key, requests) for key in requests[0].workload}
+        self.workload = {key: _render_workload_key(net, key, requests) for key in requests[0].workload}
         early = KnownNames(
             names=tuple(request.early for request in requests),
             workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
@@ -125,7 +125,10 @@ class _Ahead:
             # It runs when nothing else is left, and nothing follows it.
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
-        own = DURING | _own_names(step)
+        # The pipeline answers for its tasks, what they assign, and the item of its loop.
+        own = DURING | {task.name for task in step.tasks}
+        own |= find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
+        own |= {step.loop.iterator} if step.loop is not None else set()
 
         def see(over: Mapping[str, Rendered], hidden: frozenset[str]) -> KnownNames:
             return self._scope({**inputs, **over}, own | hidden, during)
@@ -187,8 +190,7 @@ def _in_world(values: Mapping[str, Rendered], world: int) -> dict[str, Json]:
     return {name: value.worlds[world] for name, value in values.items() if value.known}
 
 
-def _render_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rendered:
-    """A value of the workload."""
+def _render_workload_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rendered:
     template = net.workload.get(key)
     values: list[Json] = []
     for request in requests:
@@ -197,14 +199,6 @@ def _render_key(net: Net, key: str, requests: tuple[WorldRequest, ...]) -> Rende
             return Rendered(template, error=value.message)
         values.append(value)
     return render_worlds(template, tuple(values))
-
-
-def _own_names(step: Transition) -> set[str]:
-    """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the
-    item of its loop."""
-    assigned = find_assigned_names(step.assigns, "local") | find_assigned_names(step.assigns, "iter")
-    loop = {step.loop.iterator} if step.loop is not None else set()
-    return {task.name for task in step.tasks} | assigned | loop
 
 
 #: When a template of a step is rendered: before its tasks, while they run, or once they have ended.

@@ -16,7 +16,6 @@ from noetl.forecast.model import (
     SecretForecast,
     StepForecast,
     TaskForecast,
-    Variable,
     errors_of,
     needs_of,
     renderings,
@@ -41,7 +40,9 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
         "cycles": [list(cycle) for cycle in forecast.cycles],
         "queues": {queue: list(steps) for queue, steps in forecast.queues.items()},
         "secrets": [_secret(secret) for secret in forecast.secrets],
-        "environment": [_variable(variable) for variable in forecast.variables],
+        "environment": [
+            {"name": one.name, "used_by": list(one.used_by), "given": one.given} for one in forecast.variables
+        ],
         "playbooks": [_playbook(called) for called in forecast.playbooks],
         "errors": _sentences(forecast, errors_of),
         "warnings": _sentences(forecast, warnings_of),
@@ -72,8 +73,8 @@ def _step(step: StepForecast) -> JsonMap:
         }
         if step.joins
         else None,
-        "admit": _admission(step.admit),
-        "loop": _loop(step.loop),
+        "admit": _admission(step.admit) if step.admit is not None else None,
+        "loop": _loop(step.loop) if step.loop is not None else None,
         "input": _values(step.args),
         "tasks": [_task(task) for task in step.tasks],
         "router": step.router,
@@ -81,18 +82,14 @@ def _step(step: StepForecast) -> JsonMap:
     }
 
 
-def _admission(admit: Admission | None) -> Json:
-    if admit is None:
-        return None
+def _admission(admit: Admission) -> JsonMap:
     return {
         "rules": [{"when": rule.when, "allow": rule.allow} for rule in admit.rules],
         "on_deny": admit.on_deny,
     }
 
 
-def _loop(loop: LoopForecast | None) -> Json:
-    if loop is None:
-        return None
+def _loop(loop: LoopForecast) -> JsonMap:
     return {
         "in": loop.collection.value,
         "cursor": loop.cursor,
@@ -116,18 +113,16 @@ def _task(task: TaskForecast) -> JsonMap:
         "needs": list(task.needs),
         "tries": task.tries,
         "jumps": list(task.jumps),
-        "loop": _loop(task.loop),
-        "repeat": _repeat(task.repeat) if not task.behind else None,
+        "loop": _loop(task.loop) if task.loop is not None else None,
+        "repeat": _repeat(task.repeat) if task.repeat is not None and not task.behind else None,
         "behind": task.behind or None,
-        "after": _after(task.after),
+        "after": _after(task.after) if task.after is not None else None,
         "expects": [_demand(demand) for demand in task.expects],
         "returns": [_demand(demand) for demand in task.returns],
     }
 
 
-def _repeat(repeat: RepeatForecast | None) -> Json:
-    if repeat is None:
-        return None
+def _repeat(repeat: RepeatForecast) -> JsonMap:
     return {
         "when": list(repeat.when),
         "pages": repeat.pages or None,
@@ -138,9 +133,7 @@ def _repeat(repeat: RepeatForecast | None) -> Json:
     }
 
 
-def _after(after: AfterForecast | None) -> Json:
-    if after is None:
-        return None
+def _after(after: AfterForecast) -> JsonMap:
     return {"when": after.when, "runs": after.runs, "needs": list(after.guard.needs)}
 
 
@@ -173,10 +166,6 @@ def _secret(secret: SecretForecast) -> JsonMap:
         "exists": secret.exists,
         "note": secret.note,
     }
-
-
-def _variable(variable: Variable) -> JsonMap:
-    return {"name": variable.name, "used_by": list(variable.used_by), "given": variable.given}
 
 
 def _playbook(called: CalledPlaybook) -> JsonMap:

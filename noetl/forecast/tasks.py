@@ -48,7 +48,7 @@ class Kinds:
 
 def forecast_task(task: Task, step: Transition, see: See, kinds: Kinds) -> TaskForecast:
     """A task of `step`, in which its templates `see` what they do."""
-    task = _first_call(task)
+    task = _at_first_call(task)
     # Those behind the end of a pipeline see its outcome.
     hidden = AT_THE_END if task.after is not None else frozenset[str]()
     before = see({}, hidden)
@@ -101,8 +101,7 @@ def forecast_loop(loop: Loop, scope: KnownNames, max_in_flight: int) -> LoopFore
     )
 
 
-def _first_call(task: Task) -> Task:
-    """`task` as it is called first."""
+def _at_first_call(task: Task) -> Task:
     pages = task.repeat.pages if task.repeat is not None else None
     params = first_params(pages) if pages is not None else {}
     if not params:

@@ -244,8 +244,13 @@ def check_keys_beside_claims(subject: Subject) -> Iterator[Finding]:
     """A statement that stands at a cursor, not under its `claim`."""
     for call in subject.notes.calls:
         for key in subject.raw(call.path).keys() & {*call.kind.verbatim_with_params} if call.claims else ():
-            message = f"`{key}` stands at a cursor"
-            yield Finding(Code.MISPLACED, (*call.path, key), message, "write it under claim:", at_key=True)
+            yield Finding(
+                Code.MISPLACED,
+                (*call.path, key),
+                f"`{key}` stands at a cursor",
+                "write it under claim:",
+                at_key=True,
+            )
 
 
 def check_claims(subject: Subject) -> Iterator[Finding]:
@@ -254,9 +259,13 @@ def check_claims(subject: Subject) -> Iterator[Finding]:
         claim = call.task.config.get("command")
         if call.claims and not is_template(claim) and (bare := NO_CODE.sub(" ", str(claim)).strip()):
             if not (_CHANGES.search(_LOCKS.sub(" ", bare)) or _ROUTINE.search(bare)):
-                message = "the claim changes nothing: it yields the same rows for ever"
-                hint = "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *"
-                yield Finding(Code.CLAIM, call.paths["command"], message, hint)
+                yield Finding(
+                    Code.CLAIM,
+                    call.paths["command"],
+                    "the claim changes nothing: it yields the same rows for ever",
+                    "write UPDATE ... WHERE id IN (SELECT ... LIMIT :max_rows) RETURNING *",
+                )
             elif not _YIELDS.search(bare):
-                message = "the claim returns no rows"
-                yield Finding(Code.CLAIM, call.paths["command"], message, "end it with RETURNING *")
+                yield Finding(
+                    Code.CLAIM, call.paths["command"], "the claim returns no rows", "end it with RETURNING *"
+                )

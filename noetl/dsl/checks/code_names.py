@@ -126,11 +126,16 @@ def check_names_of_code(subject: Subject) -> Iterator[Finding]:
         given = {*_GIVEN, *code.given, *around[code.step]}
         for one in find_undefined_names(tree, given) if not isinstance(tree, Fault) else ():
             where = f"{code.file}:{one.line}: " if code.file else ""
-            message = f"python: {where}nothing defines {shown(one.name)}"
-            otherwise = f"hand it over with input: {{{one.name}: ...}}"
-            hint = subject.names.suggest(one.name, sorted(given), otherwise)
             within = None if code.file else (code.text, _offset(code.text, one))
-            yield Finding(Code.UNDEFINED_IN_CODE, code.path, message, hint, within)
+            yield Finding(
+                Code.UNDEFINED_IN_CODE,
+                code.path,
+                f"python: {where}nothing defines {shown(one.name)}",
+                subject.names.suggest(
+                    one.name, sorted(given), f"hand it over with input: {{{one.name}: ...}}"
+                ),
+                within,
+            )
 
 
 def _offset(text: str, name: MissingName) -> int:

@@ -22,7 +22,7 @@ from noetl.net.checks import (
     reachable,
     unfillable_joins,
 )
-from noetl.net.model import Net, Task, Template
+from noetl.net.model import Net, Template
 
 # Constants and operators that cost nothing: no calls, filters, powers or formats.
 _SIMPLE: Final = re.compile(r"[^(|*%~]{1,60}")
@@ -220,7 +220,9 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
         if first is None or first.then.do != "jump" or first.then.to not in names or not always(first.when):
             continue
         begin = names.index(first.then.to)
-        if begin <= index and not any(map(_may_leave, tasks[begin:index])):
+        ways = {rule.then.do for task in tasks[begin:index] for rule in task.rules or ()}
+        # Failures that are not planned do not count as a way out.
+        if begin <= index and ways.isdisjoint({"break", "fail", "jump"}):
             repeated = ", ".join(names[begin : index + 1])
             yield Finding(
                 Code.ENDLESS_JUMP,
@@ -228,9 +230,3 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
                 f"task {shown(task.name)} always jumps back: {repeated} repeat until one of them fails",
                 "give the jump a when:",
             )
-
-
-def _may_leave(task: Task) -> bool:
-    """Whether a rule may lead out of the row of tasks, other than by a failure that is not
-    planned."""
-    return any(rule.then.do in ("break", "fail", "jump") for rule in task.rules or ())

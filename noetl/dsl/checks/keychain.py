@@ -52,8 +52,9 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
                 "write it out",
             )
         elif not isinstance(name, str) or not name:
-            message = "the keychain's entry has no name"
-            yield Finding(Code.MISSING, path, message, "add name: <name>", lacks="name")
+            yield Finding(
+                Code.MISSING, path, "the keychain's entry has no name", "add name: <name>", lacks="name"
+            )
     seen = set[str]()
     for path, name, _ in iterate_entries(keychain):
         if name in seen:
@@ -61,7 +62,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
                 Code.DUPLICATE_NAME,
                 path,
                 f"the keychain has two entries {shown(name)}",
-                "give each a name of its own",
+                "give each its own name",
             )
         seen.add(name)
 
@@ -89,7 +90,7 @@ def check_entries(subject: Subject) -> Iterator[Finding]:
         else:
             yield from _check_keys(subject, path, form, entry, said)
             yield from _check_templates(subject, path, form, entry)
-            yield from _check_values(subject, path, form, entry)
+            yield from _check_values(subject, path, name, form, entry)
             yield from _check_plain_text(path, name, form, entry)
 
 
@@ -99,16 +100,29 @@ def _check_keys(subject: Subject, path: Path, form: str, entry: JsonMap, said: s
     for group in FORMS[form].needs:
         # A value of the entry itself may turn out empty: that matters when it is opened.
         if not any(entry.get(key) or (key in entry and key in own) for key in group):
-            message = f"a keychain entry of kind {said} needs `{group[0]}`"
-            yield Finding(Code.MISSING, path, message, f"add {group[0]}:", lacks=group[0])
+            yield Finding(
+                Code.MISSING,
+                path,
+                f"a keychain entry of kind {said} needs `{group[0]}`",
+                f"add {group[0]}:",
+                lacks=group[0],
+            )
     for key in (key for key in entry if key not in keys):
-        message = f"`{key}` means nothing in a keychain entry of kind {said}"
-        yield from unknown_key((*path, key), message, subject.names.suggest(key, keys, "remove it"), keys)
+        yield from unknown_key(
+            (*path, key),
+            f"`{key}` means nothing in a keychain entry of kind {said}",
+            subject.names.suggest(key, keys, "remove it"),
+            keys,
+        )
     if form == "secrets":
         for field, place in as_mapping(entry.get("map")).items():
             for key in as_mapping(place).keys() - set(PLACE):
-                message = f"`{key}` means nothing in a field of a keychain entry of kind secrets"
-                yield from unknown_key((*path, "map", field, key), message, "remove it", PLACE)
+                yield from unknown_key(
+                    (*path, "map", field, key),
+                    f"`{key}` means nothing in a field of a keychain entry of kind secrets",
+                    "remove it",
+                    PLACE,
+                )
 
 
 def _check_templates(subject: Subject, path: Path, form: str, entry: JsonMap) -> Iterator[Finding]:
@@ -132,12 +146,16 @@ def _check_templates(subject: Subject, path: Path, form: str, entry: JsonMap) ->
                 )
 
 
-def _check_values(subject: Subject, path: Path, form: str, entry: JsonMap) -> Iterator[Finding]:
+def _check_values(subject: Subject, path: Path, name: str, form: str, entry: JsonMap) -> Iterator[Finding]:
     mappings = {"secrets": ("map",), "map": ("map",), "endpoint": ("data", "headers")}.get(form, ())
     for key in mappings:
         if (value := entry.get(key)) and not isinstance(value, Mapping):
-            message = f"`{key}` of a keychain entry is a mapping, not {shown(value)}"
-            yield Finding(Code.VALUE, (*path, key), message, f"write {key}: {{name: value}}")
+            yield Finding(
+                Code.VALUE,
+                (*path, key),
+                f"`{key}` of a keychain entry is a mapping, not {shown(value)}",
+                f"write {key}: {{name: value}}",
+            )
     if "ttl" in entry and not is_template(entry["ttl"]):
         try:
             seconds(entry["ttl"])
@@ -149,20 +167,29 @@ def _check_values(subject: Subject, path: Path, form: str, entry: JsonMap) -> It
         for fault in seeker.faults({"provider": provider, "path": "any"}):
             yield Finding(Code.VALUE, (*path, "provider"), fault["msg"].removeprefix("Value error, "))
     if form == "endpoint":
-        yield from _check_client(path, entry)
+        yield from _check_client(path, name, entry)
 
 
-def _check_client(path: Path, entry: JsonMap) -> Iterator[Finding]:
+def _check_client(path: Path, name: str, entry: JsonMap) -> Iterator[Finding]:
     data = as_mapping(entry.get("data"))
     for key in CLIENT[:2]:
         if entry.get("data") and key not in data:
-            message = f"the keychain's entry {shown(path[-1])} needs `data.{key}` to ask for a token"
-            yield Finding(Code.MISSING, (*path, "data"), message, f"add {key}:", lacks=key)
+            yield Finding(
+                Code.MISSING,
+                (*path, "data"),
+                f"the keychain's entry {shown(name)} needs `data.{key}` to ask for a token",
+                f"add {key}:",
+                lacks=key,
+            )
     method, grant = entry.get("method", "POST"), data.get("grant_type", GRANT)
     for at, value, only in (("method",), method, "POST"), (("data", "grant_type"), grant, GRANT):
         if not is_template(value) and str(value).lower() != only.lower():
-            message = f"`{at[-1]}` of a token can only be {only}, not {shown(value)}"
-            yield Finding(Code.VALUE, (*path, *at), message, f"write {only}, or leave it out")
+            yield Finding(
+                Code.VALUE,
+                (*path, *at),
+                f"`{at[-1]}` of a token can only be {only}, not {shown(value)}",
+                f"write {only}, or leave it out",
+            )
 
 
 def _check_plain_text(path: Path, name: str, form: str, entry: JsonMap) -> Iterator[Finding]:
@@ -210,8 +237,12 @@ def check_circles_of_entries(subject: Subject) -> Iterator[Finding]:
     except CycleError as error:
         # From the one that is named to the one that names it, the first once more at the end.
         circle = " → ".join(reversed(error.args[1]))
-        message = f"entries of the keychain refer to each other in a circle: {circle}"
-        yield Finding(Code.VALUE, ("keychain",), message, "write one of them out, or store it")
+        yield Finding(
+            Code.VALUE,
+            ("keychain",),
+            f"entries of the keychain refer to each other in a circle: {circle}",
+            "write one of them out, or store it",
+        )
 
 
 def _chains_in(template: Json) -> frozenset[tuple[str, ...]]:

@@ -32,7 +32,8 @@ def unseen(subject: Subject, name: str, path: Path) -> PlaceFault | None:
     """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
     if name not in _OF_ENDS or name not in _missing(subject, path):
         return None
-    if name not in ("error", "event") and _is_later_task(path):
+    later = path[2:3] == ("tool",) and any(isinstance(part, int) and part > 0 for part in path[3:4])
+    if name not in ("error", "event") and (later or path[0] == "workbook"):
         return (
             Code.UNNAMED_RESULT,
             f"`{name}` is here how the task before ended",
@@ -88,12 +89,6 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
             return _NOT_IN_RULES
         case _:
             return frozenset()
-
-
-def _is_later_task(path: Path) -> bool:
-    if path[0] == "workbook":
-        return True
-    return path[2] == "tool" and len(path) > 3 and isinstance(path[3], int) and path[3] > 0
 
 
 def _missing_in_task(subject: Subject, path: Path) -> Set[str]:

@@ -13,7 +13,6 @@ from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, shown
 from noetl.facts.json import Json
-from noetl.net.model import Template
 
 #: What every pagination knows, and what each type knows besides.
 _OF_ALL: Final = frozenset({"type", "items", "stop_when", "max_pages", "collect", "delay"})
@@ -69,9 +68,13 @@ def _check_repeat(
 
 def _check_calls(subject: Subject, call: CompiledCall, part: Repeat, path: Path) -> Iterator[Finding]:
     if not part.next:
-        message = "the repetition does not say which call is next"
-        hint = "add next: {when, params} with what differs in the next call"
-        yield Finding(Code.MISSING, path, message, hint, lacks="next")
+        yield Finding(
+            Code.MISSING,
+            path,
+            "the repetition does not say which call is next",
+            "add next: {when, params} with what differs in the next call",
+            lacks="next",
+        )
     for entry, at in next_calls(part, path):
         yield from _check_keys(subject, call, entry, at)
     if part.max is not None:
@@ -93,19 +96,33 @@ def _check_keys(subject: Subject, call: CompiledCall, entry: NextCall, path: Pat
         fine = [key for key in CHANGING if key_of(call.task, key) in schema.get("properties", {})]
     given, known = [*(entry.model_extra or {}), *named], [*fine, "args", "when"]
     for key in (key for key in given if key not in fine):
-        message = f"the key {shown(key)} means nothing to the next call of {call.task.kind}"
-        hint = subject.names.suggest(key, known, f"known here: {', '.join(known)}")
-        yield from unknown_key((*path, key), message, hint, known, given)
+        yield from unknown_key(
+            (*path, key),
+            f"the key {shown(key)} means nothing to the next call of {call.task.kind}",
+            subject.names.suggest(key, known, f"known here: {', '.join(known)}"),
+            known,
+            given,
+        )
 
 
 def _check_pages(call: CompiledCall, part: Pagination, path: Path) -> Iterator[Finding]:
     if call.task.kind != "http":
-        message = f"`pagination` means nothing to {call.task.kind}"
-        yield Finding(Code.MISPLACED, path, message, "it belongs to http tasks", at_key=True)
+        yield Finding(
+            Code.MISPLACED,
+            path,
+            f"`pagination` means nothing to {call.task.kind}",
+            "it belongs to http tasks",
+            at_key=True,
+        )
         return
     if part.type is None:
-        hint = f"add type: with one of {', '.join(_KEYS)}"
-        yield Finding(Code.MISSING, path, "the pagination has no type", hint, lacks="type")
+        yield Finding(
+            Code.MISSING,
+            path,
+            "the pagination has no type",
+            f"add type: with one of {', '.join(_KEYS)}",
+            lacks="type",
+        )
         return
     keys, needed = _KEYS[part.type], _NEEDED.get(part.type)
     for key in sorted((part.model_fields_set & Pagination.model_fields.keys()) - keys):
@@ -117,8 +134,9 @@ def _check_pages(call: CompiledCall, part: Pagination, path: Path) -> Iterator[F
             at_key=True,
         )
     if needed is not None and not getattr(part, needed):
-        message = f"pagination by {part.type} needs {needed}"
-        yield Finding(Code.MISSING, path, message, f"add {needed}:", lacks=needed)
+        yield Finding(
+            Code.MISSING, path, f"pagination by {part.type} needs {needed}", f"add {needed}:", lacks=needed
+        )
         return
     for key in keys & _LEAST.keys():
         if getattr(part, key) is not None and (key, part.type) != ("start", "cursor"):
@@ -131,7 +149,9 @@ def _check_params(part: Pagination, path: Path, params: Json) -> Iterator[Findin
         return
     if part.type == "link":
         # The link of the next page brings its own parameters instead of the first ones.
-        if not isinstance(params, dict) or not all(map(_can_be_dropped, params.values())):
+        plain = isinstance(params, dict) and not any(isinstance(one, list | dict) for one in params.values())
+        texts = filter(is_template, params.values() if isinstance(params, dict) else ())
+        if not plain or not all(map(is_expression, texts)):
             yield Finding(
                 Code.VALUE,
                 path,
@@ -149,11 +169,11 @@ def _check_params(part: Pagination, path: Path, params: Json) -> Iterator[Findin
         )
 
 
-def _can_be_dropped(value: Template) -> bool:
-    return not isinstance(value, list | dict) and (not is_template(value) or is_expression(value))
-
-
 def _check_number(value: Json, path: Path, least: int) -> Iterator[Finding]:
     if not is_expression(value) and not (isinstance(value, int) and value >= least):
-        hint = f"write a whole number from {least}, or a template that is one expression"
-        yield Finding(Code.VALUE, path, f"{path[-1]} is {shown(value)}", hint)
+        yield Finding(
+            Code.VALUE,
+            path,
+            f"{path[-1]} is {shown(value)}",
+            f"write a whole number from {least}, or a template that is one expression",
+        )

@@ -207,10 +207,15 @@ class _Names:
             )
             unknown -= frozenset(re.findall(r"\w+", odd))
         for name in sorted(unknown)[:_MAX_NAMES]:
-            hint = _ELSEWHERE.get(name) or self._subject.names.suggest(
-                name, scope.all - _OF_JINJA, "define it in workload, set or input"
+            yield spot.finding(
+                Code.UNDEFINED,
+                f"nothing defines {shown(name)}",
+                _ELSEWHERE.get(name)
+                or self._subject.names.suggest(
+                    name, scope.all - _OF_JINJA, "define it in workload, set or input"
+                ),
+                (name,),
             )
-            yield spot.finding(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
         if use.step and use.step != KEYCHAIN:
             named = scope.named - scope.items if is_behind_loops(spot.path) else scope.named
             for chain in sorted(chains)[:_MAX_NAMES]:

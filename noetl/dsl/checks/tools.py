@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -66,8 +66,7 @@ class _Spec:
         return {} if self.model is StepSpec else {"admit": "steps"}
 
 
-def _around(subject: Subject) -> Iterator[_Spec]:
-    """The specs around tasks."""
+def _specs_around(subject: Subject) -> Iterator[_Spec]:
     for part, path in subject.parts:
         # `check_loops_of_tasks` looks at the specs of loops of tasks.
         if isinstance(part, Executor | Step | Loop) and part.spec is not None:
@@ -75,7 +74,7 @@ def _around(subject: Subject) -> Iterator[_Spec]:
 
 
 def _specs(subject: Subject) -> Iterator[_Spec]:
-    yield from _around(subject)
+    yield from _specs_around(subject)
     for call in subject.notes.calls:
         for path in call.parts:
             if subject.raw((*path, "spec")):
@@ -143,7 +142,7 @@ def check_keys_of_specs(subject: Subject) -> Iterator[Finding]:
 
 def check_after_around_tasks(subject: Subject) -> Iterator[Finding]:
     """`after` in a spec that is not a task's."""
-    for spec in _around(subject):
+    for spec in _specs_around(subject):
         if "after" in subject.raw(spec.path):
             yield Finding(
                 Code.MISPLACED,
@@ -219,23 +218,17 @@ def _check_call(subject: Subject, call: CompiledCall) -> Iterator[Finding]:
     # Where a part is at fault as well, that is the likelier one of the forms that a value may have.
     inner = {path[:size] for path in faults for size in range(1, len(path))}
     faults = {path: errors for path, errors in faults.items() if path not in inner}
-    unknown = _keys_of_templates(faults, config, rendered)
-    for path, errors in faults.items():
-        if not path or path[0] not in unknown or _is_sure(errors):
-            at = (*call.paths[str(path[0])], *path[1:]) if path else call.path
-            yield from _describe(subject, call.kind, at, errors, config)
-
-
-def _keys_of_templates(
-    faults: _Faults, config: Mapping[str, Template], rendered: Collection[str]
-) -> set[str | int]:
-    """The keys whose templates are at fault. They may turn out to fit, and to be of another form
-    than the rest under that key is checked for."""
-    return {
+    # Templates at fault may turn out to fit, and to be of another form than the rest under their
+    # key is checked for.
+    unknown = {
         path[0]
         for path, errors in faults.items()
         if path and path[0] in rendered and holds_template(value_at(config, path)) and not _is_sure(errors)
     }
+    for path, errors in faults.items():
+        if not path or path[0] not in unknown or _is_sure(errors):
+            at = (*call.paths[str(path[0])], *path[1:]) if path else call.path
+            yield from _describe(subject, call.kind, at, errors, config)
 
 
 def _is_sure(errors: Iterable[ErrorDetails]) -> bool:

@@ -50,17 +50,13 @@ def _is_rendered(kind: KindInfo, key: str, value: Template, spec: JsonMap) -> bo
     )
 
 
-def renders_script(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> bool:
-    """Whether the tool itself renders a text that it reads, with the whole context."""
-    return spec.get("render") is True and any(
-        isinstance(config.get(key), Mapping) for key in kind.source_files
-    )
-
-
-def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
-    """Whether python code of the task has the word `context`."""
+def wants_context(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> bool:
+    """Whether a task depends on every name there is: its python code has the word `context`, or the
+    tool itself renders a text that it reads."""
     codes = (config.get(key) for key in kind.python_keys)
-    return any(isinstance(code, str) and bool(_CONTEXT.search(code)) for code in codes)
+    files = (config.get(key) for key in kind.source_files)
+    renders = spec.get("render") is True and any(isinstance(file, Mapping) for file in files)
+    return renders or any(isinstance(code, str) and bool(_CONTEXT.search(code)) for code in codes)
 
 
 def names_read(

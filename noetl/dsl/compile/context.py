@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from noetl import expressions
 from noetl.dsl.document import Arc, Document, Step, Then, Tool
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.read.report import ProblemReport
-from noetl.errors import TemplateError
 from noetl.facts.json import JsonMap
 from noetl.net.model import Assignment, Demand, KindInfo, Scope, Task, Template
 
@@ -90,24 +88,11 @@ class Context:
     notes: Notes = field(default_factory=Notes)
     _shared: int = 0
     _sizes: dict[Path, int] = field(default_factory=dict)
-    _heads: dict[tuple[str, bool], frozenset[str]] = field(default_factory=dict)
 
     def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
         """Remembers a template; all are checked at the end, when every name is known."""
         if isinstance(template, str | list | dict) and template:
             self.notes.uses.append(Use(path, template, step, guard))
-
-    def heads(self, text: str, *, guard: bool) -> frozenset[str]:
-        """The names that a template begins its chains with. Parsed once for each text."""
-        known = self._heads.get((text, guard))
-        if known is None:
-            try:
-                names = expressions.names_used(text, guard=guard)
-            except TemplateError:
-                # `check_templates` reports it, with its line.
-                names = frozenset()
-            known = self._heads[text, guard] = frozenset(chain[0] for chain in names)
-        return known
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` as it was read; empty where there is none."""
@@ -169,6 +154,16 @@ class Site:
 
 _SCOPES: Mapping[str, Scope] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "step": "step"}
 _NOT_ASSIGNABLE = frozenset({"workload", "keychain", "args", "input", "env"})
+
+
+def inputs_of(context: Context, part: Step | Arc, path: Path, step: str) -> dict[str, Template]:
+    """The inputs that a step, or an arc of `step`, gives; `input` wins over `args`."""
+    found: dict[str, Template] = {}
+    for key, given in (("args", part.args or {}), ("input", part.input or {})):
+        for name, value in given.items():
+            context.use((*path, key, name), value, step)
+        found |= given
+    return found
 
 
 def assignments(

@@ -123,7 +123,6 @@ def _read(claim: str, rows: Template) -> dict[str, Template]:
 
 
 def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
-    """`frame.max_rows`."""
     if frame is None or frame.max_rows is None:
         return MAX_ROWS
     at: Path = (*site.specs[-1], "frame", "max_rows")

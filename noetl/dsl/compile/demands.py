@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from noetl.dsl.compile.context import Context, Expecting
-from noetl.dsl.compile.entries import ToolEntry, inputs_of
+from noetl.dsl.compile.entries import ToolEntry, tool_inputs
 from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of
@@ -58,8 +58,9 @@ def _demands(
         if path_of(key) is not None:
             found.append(Demand(key, kind, name))
         else:
-            message, hint = f"{shown(key)} is no name", "write names like id or user.id"
-            context.report.add(Code.VALUE, (*path, at), message, hint)
+            context.report.add(
+                Code.VALUE, (*path, at), f"{shown(key)} is no name", "write names like id or user.id"
+            )
     return tuple(found)
 
 
@@ -69,7 +70,7 @@ def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> 
     given: dict[str, bool] = {}
     booked: set[str] = set()
     for tool, path in entry.parts:
-        for names in inputs_of(tool).values():
+        for names in tool_inputs(tool).values():
             for name, value in names.items():
                 given.pop(name, None)
                 booked |= {name} if path[0] == "workbook" else set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.context import Context, Site, assignments
+from noetl.dsl.compile.context import Context, Site, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
@@ -76,7 +76,7 @@ def _find_steps(context: Context, document: Document) -> Iterator[tuple[str, Ste
             Code.TOO_MANY_STEPS,
             ("workflow",),
             f"the workflow has {len(workflow):,} steps, more than {MAX_STEPS:,}",
-            "move parts into playbooks of their own",
+            "move parts into other playbooks",
         )
         workflow = workflow[:MAX_STEPS]
         context.notes.is_whole = False
@@ -188,7 +188,7 @@ def _inputs(
     context: Context, step: Step, path: Path, name: str, around: NetLoop | None
 ) -> tuple[dict[str, Template], dict[str, Template]]:
     """What the step is given when it begins, and what each of its iterations is."""
-    args = _step_args(context, step, path, name)
+    args = inputs_of(context, step, path, name)
     if around is None:
         return args, {}
     names = inputs_of_iterations(around, args, inner=step.iteration is not None)
@@ -205,15 +205,6 @@ def _add_inputs(context: Context, task: Task, step: Step, path: Path, inputs: Ma
     keys = {name: "input" if name in (step.input or {}) else "args" for name in inputs}
     lines = {f"input.{name}": context.line((*path, key, name)) for name, key in keys.items()}
     return replace(task, given={**inputs, **task.given}, lines={**lines, **task.lines})
-
-
-def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:
-    args: dict[str, Template] = {}
-    for key, given in (("args", step.args), ("input", step.input)):
-        for handed, value in (given or {}).items():
-            context.use((*path, key, handed), value, name)
-        args |= given or {}
-    return args
 
 
 def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], around: NetLoop | None) -> str:

@@ -47,7 +47,7 @@ class ToolEntry:
         return None
 
 
-def inputs_of(tool: Tool) -> dict[str, JsonMap]:
+def tool_inputs(tool: Tool) -> dict[str, JsonMap]:
     """What a task says of its inputs, by key; the later one wins."""
     return {"args": tool.args or {}, "input": tool.input or {}}
 

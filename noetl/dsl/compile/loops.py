@@ -103,8 +103,7 @@ def ctx_names_to_reduce(part: Loop) -> frozenset[str] | None:
     """The ctx names that have a reducer; None where iterations do not run side by side."""
     if part.spec is None or part.spec.mode != "parallel":
         return None
-    keys = part.spec.reduce or ()
-    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
+    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in part.spec.reduce or ())
 
 
 def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.context import Context, Site, assignments
+from noetl.dsl.compile.context import Context, Site, assignments, inputs_of
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, shown
+from noetl.errors import TemplateError
+from noetl.expressions import names_used
 from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Arc as NetArc
-from noetl.net.model import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +103,18 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
     context.notes.arcs[name] = at
     context.use((*at, "when"), arc.when, source, guard=True)
-    args: dict[str, Template] = {}
-    for key, given in (("args", arc.args), ("input", arc.input)):
-        for handed, value in (given or {}).items():
-            context.use((*at, key, handed), value, source)
-        args |= given or {}
+    heads = frozenset[str]()
+    if isinstance(arc.when, str):
+        with contextlib.suppress(TemplateError):  # `check_syntax` reports it, with its line
+            heads = frozenset(chain[0] for chain in names_used(arc.when, guard=True))
     return NetArc(
         id=name,
         source=source,
         step=arc.step or "",
         when=arc.when,
         # Whether the guard mentions how the step ended.
-        boundary=isinstance(arc.when, str) and not BOUNDARY.isdisjoint(context.heads(arc.when, guard=True)),
-        args=args,
+        boundary=not BOUNDARY.isdisjoint(heads),
+        args=inputs_of(context, arc, at, source),
         set=assignments(context, arc, at, Site(source), "ctx"),
         line=context.report.source.mark(at).line,
         also=also,

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.dsl.compile.code import names_context, names_read, renders_script, verbatim_keys
+from noetl.dsl.compile.code import names_read, verbatim_keys, wants_context
 from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
 from noetl.dsl.compile.demands import expectation_of, find_demands
 from noetl.dsl.compile.entries import (
     Siblings,
     ToolEntry,
     entries_of,
-    inputs_of,
     siblings,
+    tool_inputs,
     workbook_entry,
 )
 from noetl.dsl.compile.loops import task_loop
@@ -46,7 +46,6 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
 
 
 def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
-    """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     around = siblings(entries)
     made = [(entry, _task(context, entry, around, site, path)) for entry in entries]
@@ -103,7 +102,7 @@ def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipe
         | {key: context.line(path) for key, path in paths.items()},
         verbatim=verbatim,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
-        wants_context=names_context(kind, config) or renders_script(kind, config, spec),
+        wants_context=wants_context(kind, config, spec),
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=result_policy(context, site, tools),
@@ -172,7 +171,7 @@ def _args(context: Context, entry: ToolEntry, site: Site) -> dict[str, tuple[Tem
     """The task's own inputs, each with its value and where it stands."""
     found: dict[str, tuple[Template, Path]] = {}
     for tool, path in entry.parts:
-        for key, names in inputs_of(tool).items():
+        for key, names in tool_inputs(tool).items():
             for name, value in names.items():
                 found[name] = value, (*path, key, name)
                 context.use((*path, key, name), value, site.step)
@@ -187,7 +186,7 @@ def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...
         names = sorted(name for name, at in paths.items() if at[: len(path)] == path)
         said += [names] if names else []
     booked = [
-        names for tool, path in entry.parts if path[0] == "workbook" for names in inputs_of(tool).values()
+        names for tool, path in entry.parts if path[0] == "workbook" for names in tool_inputs(tool).values()
     ]
     return tuple(map(tuple, said)) if len(said) > 1 and any(map(holds_template, booked)) else ()
 

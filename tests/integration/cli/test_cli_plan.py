@@ -76,7 +76,7 @@ def test_a_plan_tells_what_a_run_would_touch_and_need(cli: Cli, loading: str) ->
         "http: start, load",
         "api keychain, secret of env API_TOKEN used by start missing (The provider env gives nothing: "
         "NOETL_SECRETS_ENV_PREFIX is not set on this worker)",
-        "far keychain, secret of vault kv/x used by nobody unknown (vault was not asked)",
+        "far keychain, secret of vault kv/x used by no task unknown (vault was not asked)",
         "warehouse credential used by load.keep missing (there is no credential 'warehouse')",
     ):
         assert expected in lines, expected

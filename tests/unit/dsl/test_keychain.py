@@ -100,12 +100,13 @@ def test_entries_have_one_form_in_the_net(body: Compile, keychain: str, entry: d
             Code.VALUE,
             "in a circle: db → b → db",
         ),
+        ("[{name: db, kind: vault, map: {x: 1}}]", Code.VALUE, "the keychain has no kind 'vault'"),
         ("[{name: db, kind: static, map: [1]}]", Code.VALUE, "`map` of a keychain entry is a mapping"),
         ("[{name: db, kind: token, endpoint: 'http://x'}]", Code.MISSING, "needs `data`"),
         (
             "[{name: db, kind: token, endpoint: 'http://x', data: {client_id: a}}]",
             Code.MISSING,
-            "`data.client_secret`",
+            "'db' needs `data.client_secret`",
         ),
         (
             f"[{{name: db, kind: token, method: GET, {CLIENT}}}]",
