@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from noetl.dsl import json_schema
-from noetl.dsl.document import Document, Part, spellings_of
+from noetl.dsl.document import Document, DocumentPart, spellings_of
 from noetl.dsl.document.base import Key, declared_keys, models_below
 from noetl.dsl.explain.lessons import page
 from noetl.tools.kit import manual
@@ -61,12 +61,12 @@ def pages() -> dict[str, str]:
 def keys_page() -> str:
     """The reference of keys, made of what the document model declares of them."""
     schema = Document.model_json_schema(by_alias=True)
-    models = {model.__name__: model for model in models_below(Part)}
+    models = {model.__name__: model for model in models_below(DocumentPart)}
     parts = {"Document": schema, **dict(sorted(schema["$defs"].items()))}
     return "\n".join([_HEAD, *(_section(models[name], part) for name, part in parts.items())])
 
 
-def _section(model: type[Part], part: Mapping[str, Any]) -> str:
+def _section(model: type[DocumentPart], part: Mapping[str, Any]) -> str:
     keys, spelled = declared_keys(model), spellings_of(model)
     rows = ["| key | holds | meaning |", "|---|---|---|"]
     for key, found in part["properties"].items():

@@ -23,7 +23,7 @@ from noetl.errors import Conflict, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
-from noetl.store.file_lock import Found, hold_lock, is_held
+from noetl.store.file_lock import LockState, hold_lock, is_held
 from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.tools.code.quoting import CommandLine
@@ -209,14 +209,14 @@ def local(
     upgrade(settings.database)
     shard = shard or f"local-{uuid.uuid4().hex[:12]}"
     with hold_lock(_lock_of(settings, shard)) as lock:
-        if lock.found is Found.BUSY:
+        if lock.found is LockState.BUSY:
             raise Conflict(
                 "The process that these executions run in is at work, or another one resumed them already."
             )
         dispatcher = LocalDispatcher(threads)
         rt = _local_runtime(settings, base_dir, dispatcher, shard)
         try:
-            if lock.found is Found.LEFT:
+            if lock.found is LockState.LEFT:
                 # Its process is gone: what that held is free now, and not when its leases run out.
                 end_leases(rt)
             dispatcher.start(rt)

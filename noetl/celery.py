@@ -38,7 +38,7 @@ from noetl.errors import ConfigError, Unavailable
 from noetl.store import open_store
 from noetl.store.running import find
 from noetl.tasks.commands import register
-from noetl.usecases.work.leases import Leases, Presence, Worker
+from noetl.usecases.work.leases import Leases, Worker, WorkerIdentity
 
 #: The broker where none is set and no stack runs on this home.
 _BROKER = "redis://127.0.0.1:6379/0"
@@ -97,7 +97,7 @@ class _Process:
             if self._worker is None or self._pid != os.getpid():
                 rt = bootstrap.runtime(settings, CeleryDispatcher(app))
                 name = f"{socket.gethostname()}:{os.getpid()}"
-                leases = Leases(rt, Presence(name, *_find_role()))
+                leases = Leases(rt, WorkerIdentity(name, *_find_role()))
                 leases.start()
                 self._pid, self._worker = os.getpid(), Worker(rt, name, leases)
             return self._worker

@@ -124,7 +124,7 @@ def read_result(execution_id: str, query: WaitQuery) -> dict[str, Json]:
     found = inspect.result(rt, execution_id)
     if query.wait and found.row.status not in ENDED:
         with services().places.hold(request.environ):
-            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until == "idle")
+            found = waiting.wait_for_result(rt, execution_id, query.wait, until_idle=query.until == "idle")
     row = found.row
     return {"execution_id": execution_id, "status": row.status, "result": found.value, "error": row.error}
 

@@ -21,7 +21,7 @@ from flask import Flask, Response, g, request
 from noetl.api.context import services
 from noetl.api.problems import problem
 from noetl.config import Settings
-from noetl.usecases.log_context import about_request
+from noetl.usecases.log_context import set_request
 
 log = logging.getLogger("noetl.access")
 
@@ -186,13 +186,13 @@ def id_of(given: str | None, traceparent: str | None) -> str:
 def _begin() -> None:
     g.began = time.perf_counter()
     g.request_id = id_of(request.headers.get(HEADER), request.headers.get("traceparent"))
-    about_request(g.request_id)
+    set_request(g.request_id)
 
 
 def _end(response: Response) -> Response:
     response.headers[HEADER] = g.request_id
     # The thread serves another one next; until then what the server logs is about none.
-    response.call_on_close(lambda: about_request(None))
+    response.call_on_close(lambda: set_request(None))
     if log.isEnabledFor(logging.INFO):
         took = round((time.perf_counter() - g.began) * 1000, 1)
         # Without its query: a caller may have put there what does not belong in the log.

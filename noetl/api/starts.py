@@ -93,7 +93,7 @@ def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.Ex
     the same."""
     try:
         with services().places.hold(request.environ):
-            return waiting.result(rt, execution_id, wait_s)
+            return waiting.wait_for_result(rt, execution_id, wait_s)
     except Unavailable:
         return None
 

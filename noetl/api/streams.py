@@ -74,13 +74,13 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
     return jsonify(body)
 
 
-def _read_page(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.News:
+def _read_page(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.NewEvents:
     asked = (query.after, query.limit + 1, query.types)
     news = inspect.news(rt, execution_id, *asked, ask_idle=True)
     if not query.wait or news.events or news.row.status in ENDED:
         return news
     with services().places.hold(request.environ):
-        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until == "idle")
+        return waiting.wait_for_news(rt, execution_id, *asked, query.wait, until_idle=query.until == "idle")
 
 
 @logs_api.get("/<execution_id>/logs", responses={200: _pages_or_stream("Chunks of text in order", LogPage)})
@@ -164,7 +164,7 @@ def stream(
                 yield ": waiting\n\n"
 
 
-def _read_behind(rt: Runtime, execution_id: str, after: int, types: tuple[str, ...]) -> inspect.News:
+def _read_behind(rt: Runtime, execution_id: str, after: int, types: tuple[str, ...]) -> inspect.NewEvents:
     """Asks a second time where the store does not answer: what wakes a stream may be that all
     connections of the database end, one after another, this one's among them."""
     try:

@@ -20,8 +20,8 @@ from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
 from noetl.dsl.explain.lessons import section
-from noetl.dsl.explain.rendering import listed
-from noetl.dsl.problems import shown
+from noetl.dsl.explain.rendering import render_problems
+from noetl.dsl.problems import quote_value
 from noetl.dsl.read.source import MAX_BYTES
 from noetl.errors import BadRequest
 from noetl.facts.nearest import did_you_mean
@@ -43,7 +43,7 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
     code = known.get(asked.upper())
     if code is None:
         hint = did_you_mean(asked.upper(), known).strip() or "docs/diagnostics.md lists all of them."
-        raise BadRequest(f"There is no code {shown(asked)}. {hint}")
+        raise BadRequest(f"There is no code {quote_value(asked)}. {hint}")
     click.echo(section(code, installed_kinds()).rstrip("\n"))
     ctx.exit()
 
@@ -78,7 +78,7 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     problems = [problem for one in checked for problem in one.problems]
     if form == "text":
         for one in checked:
-            for line in listed(one.problems, one.text if sys.stdout.isatty() else None):
+            for line in render_problems(one.problems, one.text if sys.stdout.isatty() else None):
                 click.echo(line)
         click.echo(_verdict(len(found.files), problems, found.passed_over), err=True)
     else:

@@ -195,11 +195,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         for row in cells:
             click.echo("\t".join(row))
         return
-    for number, line in enumerate(aligned(cells, shutil.get_terminal_size().columns)):
+    for number, line in enumerate(align_columns(cells, shutil.get_terminal_size().columns)):
         click.echo(click.style(line, bold=True) if number == 0 else line)
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Lines of at most `width` characters: only the last column is cut, so that ids and names stay
     whole."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]

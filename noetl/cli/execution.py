@@ -189,7 +189,7 @@ def events(
 
 def _print_events(
     rt: Runtime, execution_id: str, after: int, limit: int, types: tuple[str, ...], *, as_json: bool
-) -> inspect.News:
+) -> inspect.NewEvents:
     news = inspect.news(rt, execution_id, after, limit, types)
     for event in news.events:
         click.echo(json.dumps(envelope(event), ensure_ascii=False) if as_json else _line(event))

@@ -31,7 +31,7 @@ def cancel(execution_id: str, reason: str) -> None:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)
         if _is_at_work(row):
-            waiting.result(rt, execution_id, CANCEL_S)
+            waiting.wait_for_result(rt, execution_id, CANCEL_S)
     if row.shard and not _is_at_work(row):
         # The process of its `noetl run` has gone: the turns that are left are taken here.
         run_command.resume_here(execution_id, row.shard, quiet=True)

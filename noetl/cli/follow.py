@@ -197,7 +197,7 @@ def follow_descendants(rt: Runtime, execution_id: str, progress: ProgressView, *
 
 def _is_over(rt: Runtime, execution_id: str, *, wait: bool) -> bool:
     if inspect.execution(rt, execution_id).status in ENDED:
-        return not inspect.has_to_tell(rt, execution_id)
+        return not inspect.has_to_notify(rt, execution_id)
     return not wait and inspect.is_idle(rt, execution_id)
 
 

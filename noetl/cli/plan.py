@@ -30,7 +30,7 @@ from noetl.store.library import FileLibrary
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.registry import touches
-from noetl.usecases.provisions import Provisions, provided, unseen
+from noetl.usecases.provisions import Provisions, find_provisions, mark_unknown
 
 
 @click.command(epilog="Example: noetl plan examples/weather.yaml --set page_size=500")
@@ -98,10 +98,12 @@ def _look_up(ahead: Forecast, file: Path, settings: Settings) -> Forecast:
     try:
         with bootstrap.read_database(settings) as tx:
             library = FileLibrary(file.absolute().parent)
-            return provided(ahead, Provisions(tx, bootstrap.providers(settings), library, installed_kinds()))
+            return find_provisions(
+                ahead, Provisions(tx, bootstrap.providers(settings), library, installed_kinds())
+            )
     except NoetlError as error:
         # A plan is worth something without its database as well.
-        return unseen(ahead, f"not looked up: {error.message.rstrip('.')}")
+        return mark_unknown(ahead, f"not looked up: {error.message.rstrip('.')}")
 
 
 #: Whether a secret is there, and how that looks.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from noetl.cli.console import aligned
+from noetl.cli.console import align_columns
 from noetl.facts.json import Json
 from noetl.forecast.model import (
     ArcForecast,
@@ -61,7 +61,7 @@ def wrap(text: str, width: int) -> list[str]:
 def columns(rows: list[tuple[list[str], str]]) -> Iterator[Line]:
     """Rows of cells with their moods, aligned."""
     if rows:
-        texts = aligned([cells for cells, _ in rows], 10_000)
+        texts = align_columns([cells for cells, _ in rows], 10_000)
         yield from (Line(text, mood) for text, (_, mood) in zip(texts, rows, strict=True))
 
 

@@ -194,7 +194,7 @@ def _read_one(
 ) -> Iterator[str]:
     lines, after = PrintedLines(), 0
     while True:
-        page = waiting.printed(rt, execution_id, where, after, LOG_PAGE, WAIT_S if follow else 0.0)
+        page = waiting.wait_for_printed(rt, execution_id, where, after, LOG_PAGE, WAIT_S if follow else 0.0)
         for chunk in map(chunk_view, page.chunks):
             after = chunk["seq"]
             yield from [json.dumps(chunk, ensure_ascii=False)] if as_json else lines.add(chunk)

@@ -23,7 +23,7 @@ from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Lazy
-from noetl.results.tables import rows_of, text
+from noetl.results.tables import quote_text, rows_of
 from noetl.usecases import results
 from noetl.usecases.ports import Results
 from noetl.usecases.runtime import Runtime
@@ -266,11 +266,11 @@ def _open_confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
         "allow_persistent_secrets": False,
         "python_enable_replacements": False,
     }
-    reader = _READERS[path.suffix].format(text(str(path)))
+    reader = _READERS[path.suffix].format(quote_text(str(path)))
     with duckdb.connect(":memory:", config=settings) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"CREATE VIEW result AS SELECT * FROM {reader}")  # noqa: S608 - quoted
-        connection.execute(f"SET allowed_paths = [{text(str(path))}]")
+        connection.execute(f"SET allowed_paths = [{quote_text(str(path))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection

@@ -22,7 +22,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.pipeline.deadline import begun
+from noetl.pipeline.deadline import begin_deadline
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
@@ -193,7 +193,7 @@ def call_tool(tools: ToolPort, call: Call) -> Outcome:
     Raises BadRequest where it asks for an execution, KeyboardInterrupt (the call has then been
     ended) at Ctrl-C.
     """
-    deadline = begun(call.deadline_s, None, lambda: bootstrap.now().isoformat())
+    deadline = begin_deadline(call.deadline_s, None, lambda: bootstrap.now().isoformat())
     with cancel_on_signals():
         while not isinstance(came := _call_once(tools, call), Outcome):
             if not isinstance(came, Later):

@@ -219,7 +219,7 @@ def severity_of(code: Code) -> Severity:
     return "warning" if int(code[-2:]) >= 50 else "error"
 
 
-def dotted(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`("workflow", 2, "tool")` as `workflow[2].tool`."""
     text = ""
     for part in path:
@@ -227,7 +227,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-def shown(value: Json, limit: int = 60) -> str:
+def quote_value(value: Json, limit: int = 60) -> str:
     """A value as messages quote it: short, on one line."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

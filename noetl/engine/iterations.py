@@ -12,7 +12,7 @@ from noetl.engine.state import CursorState, LoopState, Slots
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.json import Json
-from noetl.facts.reference import loaded, plain
+from noetl.facts.reference import load_value, plain
 
 
 def new_loop(fact: e.LoopStarted) -> LoopState:
@@ -141,7 +141,7 @@ def _at(ctx: Json, path: str) -> Json:
 
 
 def _load(value: Json, inputs: Inputs) -> Json:
-    return value if inputs.load is None else plain(loaded(value, inputs.load))
+    return value if inputs.load is None else plain(load_value(value, inputs.load))
 
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:

@@ -27,7 +27,7 @@ from noetl.facts.events import (
 from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import as_items, is_reference, loaded
+from noetl.facts.reference import as_items, is_reference, load_value
 from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Transition
 
@@ -265,7 +265,7 @@ def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
     """The item in brief; rows of a cursor are in the events of its claims."""
     if loop.cursor is not None or inputs.load is None:
         return None
-    items = loaded(loop.items, inputs.load)
+    items = load_value(loop.items, inputs.load)
     return brief(items[index]) if index < len(items) else None
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State, StepRecord
-from noetl.expressions.scope import bare_names, layered, of_step, of_task
+from noetl.expressions.scope import bare_names, layer_names, of_step, of_task
 from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
-from noetl.facts.reference import loaded
+from noetl.facts.reference import load_value
 from noetl.net.model import Transition
 
 
@@ -55,7 +55,7 @@ def step_names(
     bare: JsonMap = {}
     scope = scope_around(state, step)
     if scope is not None:
-        builtins["iter"] = scope if inputs.load is None else loaded(scope, inputs.load)
+        builtins["iter"] = scope if inputs.load is None else load_value(scope, inputs.load)
         bare = bare_names(builtins["iter"])
     elif state.parent is not None and state.parent.iter is not None:
         builtins["iter"] = {"parent": state.parent.iter}
@@ -64,7 +64,7 @@ def step_names(
     # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called
     # so wins.
     clock = {"now": inputs.now.isoformat}
-    return layered(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, clock)
+    return layer_names(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
 def scope_around(state: State, step: Transition) -> JsonMap | None:

@@ -14,12 +14,12 @@ from noetl.engine.state import State
 from noetl.engine.workload import request_names
 from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import evaluate_at
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layer_names
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.reference import opened
-from noetl.facts.secret import called, holds_secret
+from noetl.facts.reference import open_references
+from noetl.facts.secret import describe_secret, holds_secret
 from noetl.facts.warnings import Warned
 from noetl.net.model import Net
 
@@ -117,8 +117,8 @@ def render_keychain(
     of a keychain.
     """
     request = {**request_names(state, inputs), "workload": workload}
-    early = layered(request, workload)
-    own = layered({**request, "keychain": inputs.keychain}, workload)
+    early = layer_names(request, workload)
+    own = layer_names({**request, "keychain": inputs.keychain}, workload)
     found: dict[str, Json] = {}
     for entry in net.keychain:
         try:
@@ -155,7 +155,7 @@ def _keep(
 
 def _place(entry: JsonMap) -> str:
     """How messages call an entry, and the store what it brings."""
-    return called({"keychain": entry["name"]})
+    return describe_secret({"keychain": entry["name"]})
 
 
 def _render(
@@ -163,7 +163,7 @@ def _render(
 ) -> JsonMap:
     rendered: JsonMap = evaluate_at(place, own, names, warnings, load=inputs.load)
     # A name may have come to the log as a reference, like any other value.
-    return rendered if inputs.load is None else opened(rendered, inputs.load)
+    return rendered if inputs.load is None else open_references(rendered, inputs.load)
 
 
 def _check_rendered(rendered: JsonMap) -> Iterator[tuple[str, Json]]:

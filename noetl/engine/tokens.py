@@ -22,7 +22,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap, assign, deep_merge
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import assigned_below, opened
+from noetl.facts.reference import assign_below, open_references
 from noetl.facts.warnings import Warned
 from noetl.net.model import Arc, Assignment, Transition
 
@@ -53,7 +53,7 @@ def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
     mappings."""
     if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return deep_merge(base, over)
-    base, over = opened(base, inputs.load), opened(over, inputs.load)
+    base, over = open_references(base, inputs.load), open_references(over, inputs.load)
     return inputs.hold(deep_merge(base, over))
 
 
@@ -197,7 +197,7 @@ class _Boundary:
         patch: dict[str, Json] = {}
         ctx: JsonMap = self.names["ctx"]
         for name, value in values:
-            target, whole = assigned_below(ctx, name, value, self.inputs.load)
+            target, whole = assign_below(ctx, name, value, self.inputs.load)
             patch[target] = self.inputs.hold(whole)
             ctx = assign(ctx, {target: patch[target]})
         return patch

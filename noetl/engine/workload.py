@@ -10,9 +10,9 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap, deep_merge
-from noetl.facts.reference import is_reference, loaded
+from noetl.facts.reference import is_reference, load_value
 from noetl.facts.warnings import Warned
 from noetl.net.model import Net, Template
 
@@ -29,7 +29,7 @@ def render_workload(net: Net, state: State, inputs: Inputs, warnings: list[Warne
     return _Workload(net, given, state, inputs, warnings).all()
 
 
-def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
+def render_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
     """The same, each value by itself: where one cannot be rendered its error stands in its place.
     For who looks ahead."""
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
@@ -42,7 +42,7 @@ def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnin
     if not net.ctx:
         return {}
     own = {"workload": workload, "keychain": inputs.keychain}
-    names = layered(own, request_names(state, inputs), workload)
+    names = layer_names(own, request_names(state, inputs), workload)
     return {
         name: inputs.hold(evaluate_at(f"ctx.{name}", value, names, warnings, load=inputs.load))
         for name, value in net.ctx.items()
@@ -137,7 +137,7 @@ class _Workload(Mapping[str, Any]):
         if is_reference(given) and self._inputs.load is not None:
             # What a caller hands over may be too large for the log. It lies over the template all
             # the same.
-            whole = loaded(given, self._inputs.load)
+            whole = load_value(given, self._inputs.load)
             return (
                 self._inputs.hold(self._over((key,), template, whole))
                 if isinstance(whole, Mapping)

@@ -22,7 +22,7 @@ from noetl.exports.parts import MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
-from noetl.usecases.export import Head, Known, rows
+from noetl.usecases.export import ExportedBefore, ExportedHead, rows
 from noetl.usecases.runtime import Runtime
 
 #: What exports write besides manifest and scripts.
@@ -123,16 +123,16 @@ class _Export:
     def _collect(self, drafts: Drafts) -> None:
         with (self._scratch / "heads").open("w") as file, closing(self._read_heads()) as known:
             head = lookup(known)
-            state = Known(head, self._before.playbooks, self._before.nets)
+            state = ExportedBefore(head, self._before.playbooks, self._before.nets)
             for item in rows(self._rt, list(self._before.tables), state):
                 match item:
-                    case Head():
+                    case ExportedHead():
                         file.write(format_head(item))
                     case ProjectionRow():
                         self._note(item)
                         drafts.add(item)
 
-    def _read_heads(self) -> Generator[Head]:
+    def _read_heads(self) -> Generator[ExportedHead]:
         if self._before.heads is None:
             return
         file = self._scratch / "known"

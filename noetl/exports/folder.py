@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from noetl.atomic import replace_file
 from noetl.errors import BadRequest, Conflict, Unavailable
-from noetl.usecases.export import Head
+from noetl.usecases.export import ExportedHead
 
 Format: TypeAlias = Literal["parquet", "jsonl", "clickhouse"]
 
@@ -84,27 +84,27 @@ def parse(content: bytes, place: str) -> Manifest:
     return found
 
 
-def heads(lines: Iterable[str]) -> Iterator[Head]:
+def heads(lines: Iterable[str]) -> Iterator[ExportedHead]:
     """That of each line."""
     for line in lines:
         execution_id, version, *log = line.split()
-        yield Head(execution_id, int(version), int(log[0]) if log else 0)
+        yield ExportedHead(execution_id, int(version), int(log[0]) if log else 0)
 
 
-def format_head(head: Head) -> str:
+def format_head(head: ExportedHead) -> str:
     """What `heads` reads."""
     return f"{head.execution_id} {head.version} {head.log}\n"
 
 
-def lookup(known: Iterator[Head]) -> Callable[[str], Head]:
+def lookup(known: Iterator[ExportedHead]) -> Callable[[str], ExportedHead]:
     """How far an execution is known. To be asked for falling ids, each once."""
     at = next(known, None)
 
-    def head(execution_id: str) -> Head:
+    def head(execution_id: str) -> ExportedHead:
         nonlocal at
         while at is not None and int(at.execution_id) > int(execution_id):
             at = next(known, None)
-        return at if at is not None and at.execution_id == execution_id else Head(execution_id)
+        return at if at is not None and at.execution_id == execution_id else ExportedHead(execution_id)
 
     return head
 

@@ -21,7 +21,7 @@ from noetl.errors import BadRequest
 from noetl.exports.parts import PLAIN_TYPES, Drafts, PartDraft, create, read
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
-from noetl.usecases.export import Known, rows
+from noetl.usecases.export import ExportedBefore, rows
 from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
 
         drafts = Drafts(file.parent, named, insert)
         with closing(drafts):
-            for item in rows(rt, named, Known(), last):
+            for item in rows(rt, named, ExportedBefore(), last):
                 if isinstance(item, ProjectionRow):
                     drafts.add(item)
             drafts.finish()

@@ -8,11 +8,11 @@ and checked, and nothing is executed that was not written here.
 from __future__ import annotations
 
 from noetl.expressions.evaluate import TemplateFault, Warn, check, evaluate, evaluate_at, sentence, truth
-from noetl.expressions.follow import part_of, path_of, path_text, selected
+from noetl.expressions.follow import part_of, path_of, path_text, select_parts
 from noetl.expressions.limits import Broken
 from noetl.expressions.names import names_optional, names_used, values_read
 from noetl.expressions.output import BeginQuoting, NoQuoting, QuotedText, Quoting
-from noetl.expressions.places import inside, pieces, place_of_name, renamed
+from noetl.expressions.places import inside, pieces, place_of_name, rename_chain
 
 __all__ = [
     "BeginQuoting",
@@ -33,8 +33,8 @@ __all__ = [
     "path_text",
     "pieces",
     "place_of_name",
-    "renamed",
-    "selected",
+    "rename_chain",
+    "select_parts",
     "sentence",
     "truth",
     "values_read",

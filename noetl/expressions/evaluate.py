@@ -12,14 +12,14 @@ from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import Path, chain_of, is_template, parse_once, texts
 from noetl.expressions.limits import Broken, Meter, OverLimit, Refusal
 from noetl.expressions.members import Undefined
-from noetl.expressions.output import BeginQuoting, Eval, Out, QuotedText, Render, Scope
+from noetl.expressions.output import BeginQuoting, Eval, QuotedText, Render, Scope, TextOutput
 from noetl.expressions.places import place_of_line, place_of_word
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.statements import Statements
 from noetl.expressions.values import ATOMS, plain, text
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.json import Json
-from noetl.facts.reference import Load, loaded
+from noetl.facts.reference import Load, load_value
 from noetl.facts.warnings import Warned
 
 #: Characters of a template's source in messages.
@@ -50,7 +50,7 @@ class CompiledTemplate:
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if isinstance(value, Undefined) else plain(value, run)
-            out = Out(run, None if begin is None else begin())
+            out = TextOutput(run, None if begin is None else begin())
             if self.body is not None:
                 self.body(Scope(run), out)
             return out.text()
@@ -276,4 +276,4 @@ def truth(
 
 def _holds(value: Json, load: Load | None) -> bool:
     # Of a value that is kept by reference too: it may be an empty list.
-    return bool(value if load is None or type(value) in ATOMS else loaded(value, load))
+    return bool(value if load is None or type(value) in ATOMS else load_value(value, load))

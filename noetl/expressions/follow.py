@@ -11,7 +11,7 @@ from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find, load_reference, make_undefined, reach
 from noetl.expressions.scope import ResultView, body_of, is_response, of_task, value_of
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
+from noetl.facts.reference import OF_REFERENCES, Load, is_reference, open_references, plain
 
 #: Names that are written behind a dot; others stand in brackets.
 _WORD: Final = re.compile(r"[^\W\d][\w-]*")
@@ -140,7 +140,7 @@ def part_of(value: Json, path: str, load: Load) -> Json:
     return found
 
 
-def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Json]:
+def select_parts(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Json]:
     """Name → what `path` (`data.rows[0].id`) names in the result `value`, without references; names
     whose path names nothing are left out. Raises what `load` raises."""
     found = {
@@ -148,7 +148,7 @@ def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Jso
         for name, path in paths.items()
     }
     return {
-        name: opened(plain(part), load)
+        name: open_references(plain(part), load)
         for name, part in found.items()
         if not isinstance(part, Undefined | Method)
     }

@@ -27,7 +27,7 @@ from noetl.expressions.scope import value_of
 from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference
-from noetl.facts.secret import called, is_secret
+from noetl.facts.secret import describe_secret, is_secret
 
 Bound = frozenset[str]
 
@@ -232,7 +232,7 @@ def _brief(value: Any, limit: int) -> Json:
     if is_reference(value):
         return f"<reference {value['ref']}>"[:limit] if "ref" in value else "<list of pages>"
     if is_secret(value):
-        return f"<{called(value)}>"
+        return f"<{describe_secret(value)}>"
     if isinstance(value, Method) or callable(value):
         return "<function>"
     try:

@@ -55,7 +55,7 @@ class QuotedText(str):
 _READ_PER_UNIT = 16
 
 
-class Out:
+class TextOutput:
     """Text that grows: at most `MAX_TEXT` characters. What expressions yield is written as
     `quoting` says, where there is one."""
 
@@ -129,5 +129,5 @@ class Scope:
 
 #: A compiled expression, a compiled statement, and a compiled target of an assignment.
 Eval: TypeAlias = Callable[[Scope], Any]
-Render: TypeAlias = Callable[[Scope, Out], None]
+Render: TypeAlias = Callable[[Scope, TextOutput], None]
 Bind: TypeAlias = Callable[[Scope, Any], None]

@@ -40,7 +40,7 @@ def places_of_name(source: str, chain: tuple[str, ...], *, guard: bool = False) 
                 yield at, end
 
 
-def renamed(source: str, chain: tuple[str, ...], new: str, *, guard: bool = False) -> str:
+def rename_chain(source: str, chain: tuple[str, ...], new: str, *, guard: bool = False) -> str:
     """The template with `new` wherever it reads `chain`; the names of keyword arguments stay."""
     for begin, end in reversed(list(places_of_name(source, chain, guard=guard))):
         if len(chain) > 1 or not _KEYWORD.match(source, end):

@@ -20,7 +20,7 @@ from noetl.expressions.methods import OF_DURATIONS, OF_INSTANTS, TEXT_METHODS, f
 from noetl.expressions.scope import ResultView, is_response
 from noetl.expressions.values import ATOMS, kind_of, to_comparable, to_list
 from noetl.facts.json import Json
-from noetl.facts.reference import Lazy, Load, loaded, opened
+from noetl.facts.reference import Lazy, Load, load_value, open_references
 from noetl.facts.secret import deeper, is_secret
 
 #: Jinja reads the templates; its sandbox judges attributes of objects that are not JSON (an
@@ -68,7 +68,7 @@ class Rendering(Meter):
         """`value`, every reference inside of it replaced by what it stands for."""
         if self.load is None:
             return value
-        return opened(self._list_lazy(value) if self._origins else value, self._load_whole)
+        return open_references(self._list_lazy(value) if self._origins else value, self._load_whole)
 
     def _list_lazy(self, value: Any) -> Any:
         """`value`, in which the template itself may have put lists that are read lazily."""
@@ -80,7 +80,7 @@ class Rendering(Meter):
         return to_list(value, self)
 
     def _load_whole(self, reference: Mapping[str, Any], /) -> Json:
-        return to_list(loaded(reference, self.load), self) if self.load is not None else reference
+        return to_list(load_value(reference, self.load), self) if self.load is not None else reference
 
     def close_list(self, value: Lazy) -> Json:
         """The reference that a lazy list came from; all of it as a plain list where there is
@@ -158,7 +158,7 @@ def _to_argument(value: Any) -> Any:
 
 def load_reference(value: Any, load: Load | None) -> Any:
     """`value`, or what it stands for when it is a reference that `load` loads."""
-    return value if type(value) in ATOMS or load is None else loaded(value, load)
+    return value if type(value) in ATOMS or load is None else load_value(value, load)
 
 
 def find(names: Mapping[str, Any], name: str) -> Any:

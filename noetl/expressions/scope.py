@@ -74,7 +74,7 @@ class _Without(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
-def layered(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
+def layer_names(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
     """One read-only mapping over `layers`: the first that has a key answers for it.
 
     Nothing is copied and nothing is read before it is asked for; a layer may be lazy itself.
@@ -82,7 +82,7 @@ def layered(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
     return _Layered(layers)
 
 
-def without(names: Mapping[str, Any], hidden: frozenset[str]) -> Mapping[str, Any]:
+def hide_names(names: Mapping[str, Any], hidden: frozenset[str]) -> Mapping[str, Any]:
     """`names` but for `hidden`: those are undefined even where a deeper layer has them."""
     return _Without(names, hidden)
 

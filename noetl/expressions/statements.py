@@ -12,7 +12,7 @@ from jinja2.runtime import LoopContext
 from noetl.expressions.compiler import Expressions
 from noetl.expressions.limits import Broken
 from noetl.expressions.members import Attributes, Method, Namespace, Undefined, Verb
-from noetl.expressions.output import Bind, Eval, Out, Render, Scope
+from noetl.expressions.output import Bind, Eval, Render, Scope, TextOutput
 from noetl.expressions.rendering import Rendering
 from noetl.expressions.values import text
 
@@ -29,7 +29,7 @@ class Statements(Expressions):
         if len(renders) == 1:
             return renders[0]
 
-        def render(scope: Scope, out: Out) -> None:
+        def render(scope: Scope, out: TextOutput) -> None:
             for part in renders:
                 part(scope, out)
 
@@ -46,7 +46,7 @@ class Statements(Expressions):
     def visit_Output(self, node: nodes.Output) -> Render:
         parts = tuple((self.visit(part), part.lineno, _is_own(part)) for part in node.nodes)
 
-        def render(scope: Scope, out: Out) -> None:
+        def render(scope: Scope, out: TextOutput) -> None:
             run = scope.run
             for part, line, own in parts:
                 run.line = line
@@ -62,7 +62,7 @@ class Statements(Expressions):
         branches = [(self.visit(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)]
         otherwise = self.block(node.else_)
 
-        def render(scope: Scope, out: Out) -> None:
+        def render(scope: Scope, out: TextOutput) -> None:
             for test, body, line in branches:
                 scope.run.line = line
                 if test(scope):
@@ -86,7 +86,7 @@ class Statements(Expressions):
             2 + _weight(node) // _NODES_PER_UNIT,
         )
 
-        def render(scope: Scope, out: Out) -> None:
+        def render(scope: Scope, out: TextOutput) -> None:
             scope.run.line = line
             loop.run(scope, out, source(scope))
 
@@ -123,7 +123,7 @@ class Statements(Expressions):
     def visit_Assign(self, node: nodes.Assign) -> Render:
         target, value, line = self._target(node.target), self.visit(node.node), node.lineno
 
-        def render(scope: Scope, _: Out) -> None:
+        def render(scope: Scope, _: TextOutput) -> None:
             scope.run.line = line
             target(scope, value(scope))
 
@@ -141,7 +141,7 @@ class Statements(Expressions):
         block = self.block(body)
 
         def capture(scope: Scope) -> str:
-            out = Out(scope.run)
+            out = TextOutput(scope.run)
             block(scope.inner(), out)
             return out.text()
 
@@ -160,7 +160,7 @@ class Statements(Expressions):
         values = self._all(node.values)
         body = self.block(node.body)
 
-        def render(scope: Scope, out: Out) -> None:
+        def render(scope: Scope, out: TextOutput) -> None:
             inner = scope.inner()
             for target, value in zip(targets, values, strict=True):
                 target(inner, value(scope))
@@ -199,7 +199,7 @@ class ForLoop:
     otherwise: Render
     cost: int
 
-    def run(self, scope: Scope, out: Out, source: Any) -> None:
+    def run(self, scope: Scope, out: TextOutput, source: Any) -> None:
         """Write the body once for each element of `source`."""
         elements = scope.run.elements(source)
         if self.test is not None:

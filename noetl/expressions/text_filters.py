@@ -20,7 +20,7 @@ from noetl.expressions.rendering import SANDBOX, Rendering
 from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
-from noetl.facts.secret import is_secret, reformed
+from noetl.facts.secret import change_form, is_secret
 
 #: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some
 #: quadratic.
@@ -108,7 +108,7 @@ def _urlencode(run: Rendering, value: Any) -> str:
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
     run.text(12 * len(rendered))
-    return jinja.do_urlencode(reformed(rendered, "url"))
+    return jinja.do_urlencode(change_form(rendered, "url"))
 
 
 def _urlize(

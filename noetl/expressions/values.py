@@ -15,7 +15,7 @@ from noetl.expressions.scope import ResultView
 from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
-from noetl.facts.secret import Form, holds_secret, is_secret, marker, reformed
+from noetl.facts.secret import Form, change_form, holds_secret, is_secret, marker
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
@@ -211,7 +211,7 @@ def _put_markers(value: Json) -> Json:
         return {key: _put_markers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_put_markers(item) for item in value]
-    return reformed(value, "json") if isinstance(value, str) else value
+    return change_form(value, "json") if isinstance(value, str) else value
 
 
 def measure(value: Any, meter: Meter, most: int = MAX_TEXT) -> int:

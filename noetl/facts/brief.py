@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
-from noetl.facts.secret import MARK, called, is_secret, is_secret_name
+from noetl.facts.secret import MARK, describe_secret, is_secret, is_secret_name
 
 #: Characters of a value that messages show, of each text in it, and the parts and levels of it that
 #: are looked at.
@@ -35,7 +35,7 @@ def _part(value: Any, levels: int) -> Json:
         case bool() | int() | float() | None:
             return value
         case Mapping() if is_secret(value):
-            return f"<{called(value)}>"
+            return f"<{describe_secret(value)}>"
         case Mapping() if is_reference(value):
             return "<a large result>"
         case Mapping():

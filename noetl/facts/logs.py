@@ -16,7 +16,7 @@ Log: TypeAlias = Callable[[Stream, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPosition:
     """Who printed: an attempt of a task. `delivery` counts the workers that were given its command,
     from 1."""
 
@@ -34,7 +34,7 @@ class LogChunk:
     """A piece of text. `offset` is how many bytes its attempt had printed to that stream before;
     `seq` counts the chunks of the execution, from 1, once it is stored."""
 
-    place: LogPlace
+    place: LogPosition
     stream: Stream
     offset: int
     text: str
@@ -64,7 +64,7 @@ class LogFilter:
     iteration: int | None = None
     attempt: int | None = None
 
-    def admits(self, place: LogPlace) -> bool:
+    def admits(self, place: LogPosition) -> bool:
         return (
             self.step in (None, place.step)
             and self.iteration in (None, place.iteration)
@@ -77,6 +77,6 @@ def pack(chunk: LogChunk) -> Json:
     return [chunk.seq, chunk.stream, chunk.offset, chunk.recorded_at.isoformat(), chunk.text]
 
 
-def unpack(place: LogPlace, item: Json) -> LogChunk:
+def unpack(place: LogPosition, item: Json) -> LogChunk:
     seq, stream, offset, at, text = item
     return LogChunk(place, stream, offset, text, datetime.fromisoformat(at), seq)

@@ -103,7 +103,7 @@ class Load(Protocol):
     def __call__(self, reference: Mapping[str, Any], /) -> Json: ...
 
 
-def loaded(value: Json, load: Load) -> Json:
+def load_value(value: Json, load: Load) -> Json:
     """`value`, or what it stands for where it is a reference: a list may be `Lazy`, and what is
     inside stays as it is.
 
@@ -119,7 +119,7 @@ def as_items(value: Json, load: Load | None) -> tuple[int, Json]:
     """How many items a collection has, and the list of them or its reference: null is empty, a
     scalar or a mapping is one element. A list that is kept by reference stays where it is. Raises
     what `load` raises."""
-    whole = value if load is None else loaded(value, load)
+    whole = value if load is None else load_value(value, load)
     if whole is None:
         return 0, []
     if isinstance(whole, list | Lazy):
@@ -127,7 +127,7 @@ def as_items(value: Json, load: Load | None) -> tuple[int, Json]:
     return 1, [value]
 
 
-def opened(value: Json, load: Load) -> Json:
+def open_references(value: Json, load: Load) -> Json:
     """`value` with every reference in it, at any depth, replaced by what it stands for.
 
     What holds no reference is handed back as it is, not copied. Raises what `load` raises.
@@ -157,7 +157,7 @@ def plain(value: Json) -> Json:
 def _replace(value: Json, load: Load) -> Json:
     if isinstance(value, Mapping):
         if is_reference(value):
-            return opened(plain(loaded(value, load)), load)
+            return open_references(plain(load_value(value, load)), load)
         return {key: _replace(item, load) for key, item in value.items()}
     if isinstance(value, list | tuple):
         kind = list if isinstance(value, list) else tuple
@@ -165,7 +165,7 @@ def _replace(value: Json, load: Load) -> Json:
     return value
 
 
-def assigned_below(
+def assign_below(
     store: JsonMap,
     name: str,
     value: Json,
@@ -181,7 +181,7 @@ def assigned_below(
         inner = inner.get(part) if isinstance(inner, Mapping) else None
         if not isinstance(inner, Mapping) or not (is_reference(inner) or is_large(inner)):
             continue
-        whole = inner if load is None else loaded(inner, load)
+        whole = inner if load is None else load_value(inner, load)
         rest = ".".join(parts[depth:])
         return ".".join(parts[:depth]), set_path(whole if isinstance(whole, Mapping) else {}, rest, value)
     return name, value

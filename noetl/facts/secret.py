@@ -66,7 +66,7 @@ def deeper(reference: JsonMap, part: str) -> dict[str, Json]:
     return {**reference, "field": f"{field}.{part}" if field else part}
 
 
-def called(reference: JsonMap) -> str:
+def describe_secret(reference: JsonMap) -> str:
     """How messages name a secret: `keychain.db.password`, or `secret 'db' (vault)`."""
     field = f".{reference['field']}" if reference.get("field") else ""
     if "keychain" in reference:
@@ -74,7 +74,7 @@ def called(reference: JsonMap) -> str:
     return f"secret '{reference.get('name')}'{field} ({reference.get('provider')})"
 
 
-def sealed(reference: JsonMap, key: bytes) -> dict[str, Json]:
+def seal_reference(reference: JsonMap, key: bytes) -> dict[str, Json]:
     """`reference` with the seal that `key` makes: HMAC-SHA256 over all but `field`, cut to 128
     bits."""
     base = {name: value for name, value in reference.items() if name not in ("field", "seal")}
@@ -83,14 +83,16 @@ def sealed(reference: JsonMap, key: bytes) -> dict[str, Json]:
     return {**reference, "seal": _encode(digest)}
 
 
-def unsealed(reference: JsonMap) -> dict[str, Json]:
+def omit_seal(reference: JsonMap) -> dict[str, Json]:
     """`reference` with a seal that is never accepted: that of a process without keys."""
     return {**reference, "seal": ""}
 
 
 def is_sealed_by(reference: JsonMap, key: bytes) -> bool:
     """Whether the seal of `reference` is the one that `key` makes."""
-    return hmac.compare_digest(str(sealed(reference, key)["seal"]).encode(), str(reference["seal"]).encode())
+    return hmac.compare_digest(
+        str(seal_reference(reference, key)["seal"]).encode(), str(reference["seal"]).encode()
+    )
 
 
 class Keychain(Mapping[str, JsonMap]):
@@ -135,13 +137,13 @@ def marker(reference: JsonMap, form: Form = "text") -> str:
     return f"{MARK}{form}.{_encode(packed.encode('utf-8', 'surrogatepass'))}.~"
 
 
-def reformed(text: str, form: Form) -> str:
+def change_form(text: str, form: Form) -> str:
     """`text` with the secrets in it to be written as `form` says; those with another form
     keep it."""
     return text.replace(f"{MARK}text.", f"{MARK}{form}.")
 
 
-def unmarked(text: str, open: Callable[[JsonMap], Json]) -> str:
+def replace_markers(text: str, open: Callable[[JsonMap], Json]) -> str:
     """`text` with every marker replaced by what `open` yields for its reference, written as the
     marker says.
 
@@ -162,7 +164,7 @@ def _write(match: re.Match[str], open: Callable[[JsonMap], Json]) -> str:
     if form == "json" and before and after:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool | None | list | Mapping):
-        raise BadRequest(f"{called(reference)} is no text; name one of its fields.")
+        raise BadRequest(f"{describe_secret(reference)} is no text; name one of its fields.")
     match form:
         case "json":
             written = json.dumps(str(value), ensure_ascii=False)[1:-1]

@@ -19,6 +19,6 @@ KEYS: Final = (
 )
 
 
-def shown(**known: Json) -> JsonMap:
+def make_warning(**known: Json) -> JsonMap:
     """A warning for an answer: all of `KEYS`, null where nothing is known."""
     return {**dict.fromkeys(KEYS), **known}

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
 from noetl.errors import TemplateError
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
 from noetl.forecast.secrets import find_secrets, find_variables, render_entry
@@ -170,7 +170,7 @@ class _Ahead:
         for world, (fixed, workload) in enumerate(self._requests):
             mine, starts = _in_world(args, world), _in_world(ctx, world)
             above = {"args": mine, "input": mine, "ctx": starts, "vars": starts}
-            names.append(layered(above, fixed, mine, starts, workload))
+            names.append(layer_names(above, fixed, mine, starts, workload))
         return KnownNames(
             names=tuple(names),
             workload=_is_known_by_name(self.workload),

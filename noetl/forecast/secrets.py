@@ -12,7 +12,7 @@ from noetl.engine.request import render_keychain
 from noetl.errors import NoetlError
 from noetl.expressions import names_used
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.secret import called
+from noetl.facts.secret import describe_secret
 from noetl.forecast.model import SecretForecast, StepForecast, TaskForecast, Variable, errors_of, needs_of
 from noetl.forecast.tasks import place_of
 from noetl.forecast.worlds import KnownNames, WorldRequest, render_all
@@ -27,7 +27,7 @@ _FIXED: Final = frozenset({"name", "kind"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeychainForecast:
     """An entry of the keychain as the execution would render it, as far as that is known. With an
     `error` no execution would begin."""
 
@@ -36,25 +36,28 @@ class Entry:
     error: str = ""
 
 
-def render_entry(net: Net, entry: JsonMap, request: WorldRequest, scope: KnownNames) -> Entry:
+def render_entry(net: Net, entry: JsonMap, request: WorldRequest, scope: KnownNames) -> KeychainForecast:
     """An `entry` of the keychain of `net`: with what `scope` knows, and as `request` would."""
     own = render_all({key: value for key, value in entry.items() if key not in _FIXED}, scope)
     # The values that it brings are not shown.
     values = {**entry, **{key: value.value for key, value in own.items()}, "data": "data" in entry}
     if needs := needs_of(own.values()):
-        return Entry(values, needs)
+        return KeychainForecast(values, needs)
     if errors := errors_of(own.values()):
-        return Entry(values, error=errors[0])
+        return KeychainForecast(values, error=errors[0])
     try:
         # An entry may be refused for the values that it has once rendered.
         render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values, [])
     except NoetlError as error:
-        return Entry(values, error=error.message)
-    return Entry(values)
+        return KeychainForecast(values, error=error.message)
+    return KeychainForecast(values)
 
 
 def find_secrets(
-    net: Net, entries: Mapping[str, Entry], steps: tuple[StepForecast, ...], kinds: Mapping[str, KindInfo]
+    net: Net,
+    entries: Mapping[str, KeychainForecast],
+    steps: tuple[StepForecast, ...],
+    kinds: Mapping[str, KindInfo],
 ) -> tuple[SecretForecast, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
     named = list(_find_credentials(steps, kinds))
@@ -71,12 +74,12 @@ def find_secrets(
     return tuple(found.values())
 
 
-def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> SecretForecast:
+def _entry(name: str, found: KeychainForecast, used_by: tuple[str, ...]) -> SecretForecast:
     entry = found.values
     kind = str(entry.get("kind"))
     match kind:
         case _ if entry.get("data"):
-            source, provider = called({"keychain": name}), OWN
+            source, provider = describe_secret({"keychain": name}), OWN
         case "credential":
             source, provider = str(entry.get("credential")), STORE
         case "secret":

@@ -23,7 +23,7 @@ from noetl.forecast.model import (
 from noetl.forecast.worlds import AT_THE_END, KnownNames, decide_guard, render, render_all, render_constant
 from noetl.net.model import EACH_INPUTS, Arc, KindInfo, Loop, Repeat, Task, Template, Transition
 from noetl.pipeline.repeating import address_key, changed_keys, first_params
-from noetl.pipeline.templates import prepared
+from noetl.pipeline.templates import prepare_task
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
 Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
@@ -54,7 +54,7 @@ def forecast_task(task: Task, step: Transition, see: See, kinds: Kinds) -> TaskF
     before = see({}, hidden)
     hidden |= {task.loop.iterator} if task.loop is not None else set()
     handed = {name: Rendered(None, (name,)) for name in EACH_INPUTS} if task.each_of else {}
-    ready = prepared(task, kinds.quoting)
+    ready = prepare_task(task, kinds.quoting)
     inputs: dict[str, Rendered] = {}
     for stage in (*((ready.given,) if ready.given is not None else ()), *ready.stages):
         inputs |= {

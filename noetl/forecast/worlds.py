@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
-from noetl.engine.workload import rendered_keys, request_names
+from noetl.engine.workload import render_keys, request_names
 from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
 from noetl.expressions import QuotedText, evaluate, names_used, pieces, sentence, truth
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.secret import MARK, Keychain, called, is_secret, unmarked, unsealed
+from noetl.facts.secret import MARK, Keychain, describe_secret, is_secret, omit_seal, replace_markers
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
 from noetl.net.model import Net, Template
 
@@ -32,7 +32,7 @@ NOW: Final = "<now>"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class AssumedWorld:
     """An id and an instant, of different length in every world."""
 
     execution_id: str
@@ -43,20 +43,20 @@ class World:
         ValueError, RecursionError or NoetlError where it cannot be written so."""
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         if MARK in text:
-            text = unmarked(text, lambda reference: f"<{called(reference)}>")
+            text = replace_markers(text, lambda reference: f"<{describe_secret(reference)}>")
         if "secret_ref" in text:
             text = json.dumps(json.loads(text, object_hook=_name_secret), ensure_ascii=False, sort_keys=True)
         return text.replace(self.execution_id, EXECUTION_ID).replace(self.now.isoformat(), NOW)
 
 
 WORLDS: Final = (
-    World("100000000000000001", datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)),
-    World("9223372036854775000", datetime(2034, 11, 12, 13, 14, 15, 161718, tzinfo=UTC)),
+    AssumedWorld("100000000000000001", datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)),
+    AssumedWorld("9223372036854775000", datetime(2034, 11, 12, 13, 14, 15, 161718, tzinfo=UTC)),
 )
 
 
 def _name_secret(mapping: JsonMap) -> Json:
-    return f"<{called(mapping)}>" if is_secret(mapping) else mapping
+    return f"<{describe_secret(mapping)}>" if is_secret(mapping) else mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class WorldRequest:
     def early(self) -> Mapping[str, Any]:
         """The names that the start of ctx and the keychain see."""
         own = {"workload": self.values, "keychain": self.inputs.keychain}
-        return layered(own, request_names(self.state, self.inputs), self.values)
+        return layer_names(own, request_names(self.state, self.inputs), self.values)
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -95,9 +95,9 @@ def make_requests(
     for world in WORLDS:
         state = State(world.execution_id, payload=payload, overrides=overrides)
         # No key seals the references of this keychain, so they cannot be opened.
-        keychain = Keychain(net.keychain, world.execution_id, unsealed)
+        keychain = Keychain(net.keychain, world.execution_id, omit_seal)
         inputs = Inputs(now=world.now, env=env, keychain=keychain)
-        made.append(WorldRequest(state, inputs, rendered_keys(net, state, inputs)))
+        made.append(WorldRequest(state, inputs, render_keys(net, state, inputs)))
     return tuple(made)
 
 

@@ -99,7 +99,7 @@ def _find_shadows(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfilled:
+class UnfilledJoin:
     """A join that waits for ever. `steps` are where the tokens that fail it would come from, all of
     them
 
@@ -124,7 +124,7 @@ def dominators(net: Net) -> Dominators:
     return Dominators(graph)
 
 
-def unfillable_joins(net: Net, tree: Dominators) -> tuple[Unfilled, ...]:
+def unfillable_joins(net: Net, tree: Dominators) -> tuple[UnfilledJoin, ...]:
     """Joins `all` and `count` that can never fire; those that wait for more tokens than they have
     arcs left out."""
     joins = [step for step in net.transitions if step.join.mode in ("all", "count")]
@@ -140,7 +140,9 @@ def unfillable_joins(net: Net, tree: Dominators) -> tuple[Unfilled, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _find_fault(net: Net, tree: Dominators, join: Transition, repeating: Collection[str]) -> Unfilled | None:
+def _find_fault(
+    net: Net, tree: Dominators, join: Transition, repeating: Collection[str]
+) -> UnfilledJoin | None:
     places = net.incoming[join.name]
     needed = len(places) if join.join.mode == "all" else join.join.count
     if needed > len(places):
@@ -148,17 +150,19 @@ def _find_fault(net: Net, tree: Dominators, join: Transition, repeating: Collect
     arcs = [net.arcs[place] for place in places if place != ENTRY]
     unreached = [arc for arc in arcs if not tree.dominates(arc.source, arc.source)]
     if len(places) - len(unreached) < needed:
-        return Unfilled(join.name, "unreached", _sources(unreached))
+        return UnfilledJoin(join.name, "unreached", _sources(unreached))
     later = [arc for arc in arcs if tree.dominates(join.name, arc.source)]
     if len(places) - len(unreached) - len(later) < needed:
-        return Unfilled(join.name, "later", _sources(later))
+        return UnfilledJoin(join.name, "later", _sources(later))
     coming = [arc for arc in arcs if arc not in unreached and arc not in later]
     if any(arc.source in repeating for arc in coming):
         return None
     return _find_exclusion(net, tree, join.name, coming, needed - (ENTRY in places))
 
 
-def _find_exclusion(net: Net, tree: Dominators, join: str, coming: list[Arc], needed: int) -> Unfilled | None:
+def _find_exclusion(
+    net: Net, tree: Dominators, join: str, coming: list[Arc], needed: int
+) -> UnfilledJoin | None:
     """Of the arcs behind one exclusive router only those behind one of its choices bring tokens."""
     behind: dict[str, dict[str, list[Arc]]] = {}
     for arc in coming:
@@ -171,7 +175,7 @@ def _find_exclusion(net: Net, tree: Dominators, join: str, coming: list[Arc], ne
         sizes = [len(arcs) for arcs in choices.values()]
         if len(coming) - sum(sizes) + max(sizes) < needed:
             excluded = [arc for arcs in choices.values() for arc in arcs]
-            return Unfilled(join, "exclusive", _sources(excluded), router)
+            return UnfilledJoin(join, "exclusive", _sources(excluded), router)
     return None
 
 

@@ -179,7 +179,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Older:
+class OlderRepeat:
     """What tasks of nets of schema 1 say besides (`noetl.pipeline.older`): `repeat` was several.
 
     `over` yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at
@@ -242,7 +242,7 @@ class Task:
     #: for inputs.
     each_of: str = ""
     #: What nets of schema 1 say besides; None in all others.
-    older: Older | None = None
+    older: OlderRepeat | None = None
 
     @property
     def handed(self) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from typing import assert_never
 
 from noetl.errors import BadRequest
 from noetl.expressions import evaluate_at
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import layer_names
 from noetl.facts.events import CtxPatched, VariablesSet
 from noetl.facts.json import Json
-from noetl.facts.reference import assigned_below
+from noetl.facts.reference import assign_below
 from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
-from noetl.pipeline.model import PipelinePorts, Program
+from noetl.pipeline.model import PipelinePorts, PipelineSpec
 from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.patches import apply_patch, assign
 
@@ -28,7 +28,7 @@ class Changes:
     """What one boundary of a pipeline assigned, by scope: patches, and the writes that wait for
     reducers."""
 
-    program: Program
+    program: PipelineSpec
     ports: PipelinePorts
     local: dict[str, Json] = field(default_factory=dict)
     iter: dict[str, Json] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Changes:
         """`assignments`, each with its value; what became null is added to the warnings. Raises
         TemplateError."""
         if self.ports.now is not None:
-            sight = layered(sight, {"now": self.ports.now})
+            sight = layer_names(sight, {"now": self.ports.now})
         for one in assignments:
             at = f"{place}.{target(one)}"
             yield one, evaluate_at(at, one.value, sight, self.warnings, load=self.ports.load)
@@ -71,7 +71,7 @@ class Changes:
         if "." in name and scope in sight:
             # The whole is assigned where it is kept by reference: of that no part can change.
             store = apply_patch(sight[scope], getattr(self, scope))
-            name, value = assigned_below(store, name, value, self.ports.load, self.ports.is_large)
+            name, value = assign_below(store, name, value, self.ports.load, self.ports.is_large)
         match scope:
             case "local":
                 self.local = assign(self.local, name, value)

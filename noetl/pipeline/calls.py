@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError
-from noetl.expressions.scope import layered, value_of
+from noetl.expressions.scope import layer_names, value_of
 from noetl.facts.brief import brief
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import holds_reference, loaded, opened
+from noetl.facts.reference import holds_reference, load_value, open_references
 from noetl.facts.warnings import Warned
 from noetl.net.model import Repeat, Task
 from noetl.pipeline import older
 from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
 from noetl.pipeline.demands import check_inputs, check_outcome
 from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
-from noetl.pipeline.model import Call, Later, PipelinePorts, Program, Progress, Suspension
+from noetl.pipeline.model import Call, Later, PipelinePorts, PipelineProgress, PipelineSpec, Suspension
 from noetl.pipeline.names import OuterScope, TemplateScope, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
-from noetl.pipeline.templates import Prepared, prepared, render
+from noetl.pipeline.templates import Prepared, prepare_task, render
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ EVERY_INPUT: Final = "*"
 class Caller:
     """Makes the calls of one pipeline."""
 
-    program: Program
+    program: PipelineSpec
     around: OuterScope
     ports: PipelinePorts
     _prepared: dict[int, Prepared] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Caller:
     #: The collection of a task's own loop as it is recorded, and as it was loaded.
     _items: tuple[Json, Sequence[Json]] = (None, ())
 
-    def attempt(self, progress: Progress) -> Attempt:
+    def attempt(self, progress: PipelineProgress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
         ready = self.prepare(progress.pc)
         task, args = ready.task, self.around.names.args
@@ -84,25 +84,25 @@ class Caller:
         attempt.outcome = with_warnings(outcome, attempt.warnings)
         return attempt
 
-    def sight(self, progress: Progress, task: Task, args: JsonMap) -> TemplateScope:
+    def sight(self, progress: PipelineProgress, task: Task, args: JsonMap) -> TemplateScope:
         """The names at an attempt of `task`. Raises what `load` raises for the items of its
         loop."""
         return before(self.around, progress, task, args, self.item(progress, task))
 
-    def item(self, progress: Progress, task: Task) -> JsonMap | None:
+    def item(self, progress: PipelineProgress, task: Task) -> JsonMap | None:
         """The scope of the item that the task's own loop has come to. Raises what `load` raises."""
         items, loop = progress.items, task.loop
         if items is None or loop is None or items.index >= items.count:
             return None
         if self._items[0] is not items.items:
-            self._items = items.items, loaded(items.items, self.ports.load)
+            self._items = items.items, load_value(items.items, self.ports.load)
         return scope_of(self.around, progress, loop, self._items[1][items.index])
 
-    def locate(self, error: ErrorInfo, task: Task, progress: Progress) -> ErrorInfo:
+    def locate(self, error: ErrorInfo, task: Task, progress: PipelineProgress) -> ErrorInfo:
         """`error` with its place in the playbook, and the item that was at work."""
         return locate(error, self.program.where, task, progress.attempt, self._item_text(task, progress))
 
-    def _item_text(self, task: Task, progress: Progress) -> str | None:
+    def _item_text(self, task: Task, progress: PipelineProgress) -> str | None:
         try:
             if task.loop is not None and (own := self.item(progress, task)) is not None:
                 return brief(own[task.loop.iterator])
@@ -112,7 +112,7 @@ class Caller:
         iteration, name = self.around.names.iter, self.program.iterator
         return brief(iteration[name]) if iteration is not None and name in iteration else None
 
-    def _enter(self, attempt: Attempt, ready: Prepared, progress: Progress) -> None:
+    def _enter(self, attempt: Attempt, ready: Prepared, progress: PipelineProgress) -> None:
         """What the task sees, its inputs with it, and those of them that earlier calls have come
         to. Raises CannotGoOn."""
         task, given, outside = ready.task, ready.given, attempt.sight
@@ -122,7 +122,7 @@ class Caller:
             handed, calls, reached = self.each_inputs(progress), progress.calls, dict[str, Json]()
             if task.repeat is not None and calls is not None:
                 # What earlier calls have come to.
-                reached = opened(calls.request.get("args", {}), self.ports.load)
+                reached = open_references(calls.request.get("args", {}), self.ports.load)
         if item is not None:
             attempt.sight = before(self.around, progress, task, attempt.args, item)
         if given is not None:
@@ -138,7 +138,7 @@ class Caller:
             attempt.args = {**attempt.args, **stage.args, **own, **kept}
             attempt.sight = before(self.around, progress, task, attempt.args, item)
 
-    def each_inputs(self, progress: Progress) -> JsonMap:
+    def each_inputs(self, progress: PipelineProgress) -> JsonMap:
         """The inputs of a task that runs after every call of another one. Raises what `load`
         raises."""
         owner = self.program.owner(progress.pc)
@@ -146,7 +146,7 @@ class Caller:
             return {}
         return inputs_of_each(self.program.tasks[owner], progress.calls, self.ports.load)
 
-    def _request(self, attempt: Attempt, ready: Prepared, progress: Progress) -> JsonMap:
+    def _request(self, attempt: Attempt, ready: Prepared, progress: PipelineProgress) -> JsonMap:
         """In what the request of the call differs from what the task says: keys of the tool, and
         `args`. Raises CannotGoOn."""
         task, load = ready.task, self.ports.load
@@ -156,7 +156,7 @@ class Caller:
             if task.repeat is None:
                 return {}
             if progress.calls is not None:
-                request: JsonMap = opened(progress.calls.request, load)
+                request: JsonMap = open_references(progress.calls.request, load)
                 return request
             if task.repeat.pages is not None:
                 return first_page(task.repeat.pages, attempt.sight, load)
@@ -175,7 +175,7 @@ class Caller:
     def prepare(self, pc: int) -> Prepared:
         """The task at `pc`, under the name that its calls have in messages."""
         if pc not in self._prepared:
-            self._prepared[pc] = prepared(self.program.tasks[pc], self.ports.quoting)
+            self._prepared[pc] = prepare_task(self.program.tasks[pc], self.ports.quoting)
         return self._prepared[pc]
 
     def _open_inputs(self, task: Task, args: JsonMap) -> JsonMap:
@@ -196,12 +196,12 @@ class Caller:
 
     def _open_input(self, name: str, value: Json) -> Json:
         if value is not self.around.names.args.get(name):
-            return opened(value, self.ports.load)
+            return open_references(value, self.ports.load)
         if name not in self._inputs:
-            self._inputs[name] = opened(value, self.ports.load)
+            self._inputs[name] = open_references(value, self.ports.load)
         return self._inputs[name]
 
-    def _call(self, attempt: Attempt, ready: Prepared, progress: Progress) -> None:
+    def _call(self, attempt: Attempt, ready: Prepared, progress: PipelineProgress) -> None:
         """Calls the tool. Raises CannotGoOn where it is not called, or asks for what cannot be."""
         task, request = ready.task, attempt.request
         if request.get("args"):
@@ -220,7 +220,9 @@ class Caller:
         else:
             attempt.suspension = bound_wait(task, came, deadline) if isinstance(came, Later) else came
 
-    def _make_call(self, attempt: Attempt, ready: Prepared, progress: Progress, deadline: Deadline) -> Call:
+    def _make_call(
+        self, attempt: Attempt, ready: Prepared, progress: PipelineProgress, deadline: Deadline
+    ) -> Call:
         task, due, where = ready.task, self.program.tasks[progress.pc], self.program.where
         # What later requests change was rendered for the first one.
         known = changed_keys(task.repeat) if task.repeat is not None else ()
@@ -230,7 +232,7 @@ class Caller:
         over = {key: value for key, value in attempt.request.items() if key != "args"}
         inputs = self._open_inputs(task, attempt.args)
         with blame(f"The checkpoint of task '{task.name}'"):
-            checkpoint = opened(progress.checkpoint, self.ports.load)
+            checkpoint = open_references(progress.checkpoint, self.ports.load)
         return Call(
             kind=task.kind,
             config=deep_merge(config, over),
@@ -255,10 +257,12 @@ class Caller:
         everything, load = self.ports.context, self.ports.load
 
         def context() -> Mapping[str, Any]:
-            names = sight if everything is None else layered(sight, everything())
+            names = sight if everything is None else layer_names(sight, everything())
             # To code, results are what templates see: values, not references to them.
             # Secrets get to code only as inputs.
-            return {name: opened(value_of(names[name]), load) for name in names if name != "keychain"}
+            return {
+                name: open_references(value_of(names[name]), load) for name in names if name != "keychain"
+            }
 
         return context
 
@@ -270,7 +274,7 @@ def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *warnings]})
 
 
-def occasion(task: Task, progress: Progress) -> str:
+def occasion(task: Task, progress: PipelineProgress) -> str:
     """Names the call whose effect is to happen once: retries after errors share it, while a task
     that a jump returned to, or that is asked again after a success, is meant to act again."""
     name, visit = task.name, progress.visits.get(task.name, 0)

@@ -40,7 +40,7 @@ class Deadline:
         return self.left() != 0.0
 
 
-def begun(timeout: float | None, since: str | None, now: Callable[[], str] | None) -> Deadline:
+def begin_deadline(timeout: float | None, since: str | None, now: Callable[[], str] | None) -> Deadline:
     """The time of an attempt whose tool was first called at `since`; now, where it was not called
     yet. Without a clock each call has the whole."""
     if timeout is None or now is None:
@@ -58,7 +58,7 @@ def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: Pipe
                 timeout = seconds(evaluate(written, sight, load=ports.load))
         except ValueError as error:
             raise BadRequest(str(error)) from error
-    deadline = begun(timeout, since, ports.now)
+    deadline = begin_deadline(timeout, since, ports.now)
     if since is None or deadline.has_some():
         return deadline
     message = (

@@ -10,7 +10,7 @@ from noetl.expressions.scope import body_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import Lazy, Load, loaded
+from noetl.facts.reference import Lazy, Load, load_value
 from noetl.facts.secret import is_secret
 from noetl.net.model import Demand, Task, ValueType
 from noetl.pipeline.failures import CannotGoOn, blame
@@ -63,7 +63,7 @@ def _check_input(demand: Demand, task: Task, step: str, args: JsonMap, load: Loa
 
 def _check_return(demand: Demand, task: Task, step: str, result: Json, load: Load) -> None:
     """Looks into the body of an http response, then into the result."""
-    whole = loaded(result, load)
+    whole = load_value(result, load)
     for place in (body_of(whole), whole):
         try:
             value = part_of(place, demand.path, load)
@@ -73,7 +73,7 @@ def _check_return(demand: Demand, task: Task, step: str, result: Json, load: Loa
             said = f"has to return {demand.path!r} of type {demand.type}; it is {other}."
             raise _make_error(demand, task, step, said)
         return
-    body = loaded(body_of(whole), load)
+    body = load_value(body_of(whole), load)
     there = body if isinstance(body, Mapping) else whole
     near = did_you_mean(demand.path, map(str, there)) if isinstance(there, Mapping) else ""
     said = f"has to return {demand.path!r}, and its result has none.{near}"
@@ -83,7 +83,7 @@ def _check_return(demand: Demand, task: Task, step: str, result: Json, load: Loa
 def _other_type(value: Json, type: ValueType, load: Load) -> str | None:
     """The type of `value` where it is not of `type`."""
     # Only tools open secrets: no one else knows the type of one.
-    if type == "any" or is_secret(value) or _IS[type](value := loaded(value, load)):
+    if type == "any" or is_secret(value) or _IS[type](value := load_value(value, load)):
         return None
     return next((name for name, fits in _IS.items() if name != "any" and fits(value)), "null")
 

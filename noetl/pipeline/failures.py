@@ -32,14 +32,14 @@ class CannotGoOn(Exception):
 @contextmanager
 def blame(place: str, line: int | None = None) -> Iterator[None]:
     """Raises CannotGoOn in the place of a NoetlError that arises within the block; see
-    `described`."""
+    `describe_failure`."""
     try:
         yield
     except NoetlError as error:
-        raise CannotGoOn(described(error, place, line)) from error
+        raise CannotGoOn(describe_failure(error, place, line)) from error
 
 
-def described(error: NoetlError, place: str, line: int | None = None) -> ErrorInfo:
+def describe_failure(error: NoetlError, place: str, line: int | None = None) -> ErrorInfo:
     """What `error` means for the task; `place` says where it arose ("The `url` of task
     'fetch'")."""
     return ErrorInfo(

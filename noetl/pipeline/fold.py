@@ -28,26 +28,26 @@ from noetl.facts.events import (
     VariablesSet,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.pipeline.model import Calls, Completed, Ending, Failed, Items, Program, Progress
+from noetl.pipeline.model import Calls, Completed, Ending, Failed, Items, PipelineProgress, PipelineSpec
 from noetl.pipeline.patches import extend
 
 
-def initial(program: Program) -> Progress:
+def initial(program: PipelineSpec) -> PipelineProgress:
     """Before the first event. A pipeline without tasks has already ended well."""
-    return Progress() if program.length else _over(program, Progress(), Completed(None))
+    return PipelineProgress() if program.length else _over(program, PipelineProgress(), Completed(None))
 
 
-def begin(program: Program, progress: Progress) -> Progress:
+def begin(program: PipelineSpec, progress: PipelineProgress) -> PipelineProgress:
     """`progress`; the initial one where nothing has happened yet."""
-    return initial(program) if progress == Progress() else progress
+    return initial(program) if progress == PipelineProgress() else progress
 
 
-def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
+def replay(program: PipelineSpec, drafts: Iterable[Draft]) -> PipelineProgress:
     """The progress that `drafts`, in their order, add up to."""
     return reduce(lambda progress, draft: evolve(program, progress, draft), drafts, initial(program))
 
 
-def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
+def evolve(program: PipelineSpec, progress: PipelineProgress, draft: Draft) -> PipelineProgress:
     """`progress` after `draft`. Facts that are not a pipeline's change nothing."""
     match draft.fact:
         case TaskDone() | TaskFailed() as fact:
@@ -87,7 +87,9 @@ def _outcome(fact: TaskDone | TaskFailed | TaskCallDone) -> Outcome:
     return Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
 
 
-def _end(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outcome: Outcome) -> Progress:
+def _end(
+    program: PipelineSpec, progress: PipelineProgress, fact: TaskDone | TaskFailed, outcome: Outcome
+) -> PipelineProgress:
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
     error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
     results = {**progress.results, fact.task: outcome.result}
@@ -103,21 +105,21 @@ def _end(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outc
     return ended if ended.pc < program.length else _over(program, ended, _well(fact.task, outcome))
 
 
-def _over(program: Program, progress: Progress, ending: Ending) -> Progress:
+def _over(program: PipelineSpec, progress: PipelineProgress, ending: Ending) -> PipelineProgress:
     """The pipeline proper has come to `ending`: what is left stands behind it."""
     if program.length == len(program.tasks):
         return replace(progress, ending=ending)
     return replace(progress, pc=program.length, proper=ending, calls=None, wait_s=0.0)
 
 
-def _on(program: Program, progress: Progress) -> Progress:
+def _on(program: PipelineSpec, progress: PipelineProgress) -> PipelineProgress:
     """`progress`, with the ending that it has behind the last task."""
     if progress.pc < len(program.tasks):
         return progress
     return replace(progress, ending=progress.proper)
 
 
-def _pass(program: Program, progress: Progress, task: str) -> Progress:
+def _pass(program: PipelineSpec, progress: PipelineProgress, task: str) -> PipelineProgress:
     """`progress` behind `task`, which is due no more."""
     visits = {**progress.visits, task: progress.visits.get(task, 0) + 1}
     passed = replace(progress, visits=visits, ends=progress.ends + 1, entered=False)
@@ -129,7 +131,9 @@ def _pass(program: Program, progress: Progress, task: str) -> Progress:
     return _after_call(passed, owner, progress.calls)
 
 
-def _end_call(program: Program, progress: Progress, fact: TaskCallDone | TaskCallFailed) -> Progress:
+def _end_call(
+    program: PipelineSpec, progress: PipelineProgress, fact: TaskCallDone | TaskCallFailed
+) -> PipelineProgress:
     """A call of the task that is due has ended, and those that run after it are due, or what
     follows them."""
     calls = progress.calls or Calls(before=progress.last, ends=progress.ends)
@@ -156,12 +160,12 @@ def _end_call(program: Program, progress: Progress, fact: TaskCallDone | TaskCal
     return replace(settled, pc=progress.pc + 1, last=last, calls=calls)
 
 
-def _after_call(progress: Progress, owner: int, calls: Calls) -> Progress:
+def _after_call(progress: PipelineProgress, owner: int, calls: Calls) -> PipelineProgress:
     """`progress` at the next call of the task `owner`, or at its whole."""
     return replace(progress, pc=owner, calls=calls, wait_s=calls.delay, entered=True)
 
 
-def _settle(progress: Progress) -> Progress:
+def _settle(progress: PipelineProgress) -> PipelineProgress:
     """No attempt is under way: the next one is the first."""
     return replace(
         progress,
@@ -176,7 +180,9 @@ def _settle(progress: Progress) -> Progress:
     )
 
 
-def _fold_loop(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
+def _fold_loop(
+    progress: PipelineProgress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed
+) -> PipelineProgress:
     """The loop of the task that is due has begun, or one of its items has ended and the next one is
     due."""
     if isinstance(fact, TaskLoopStarted):
@@ -193,8 +199,8 @@ def _fold_loop(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskIt
 
 
 def _fold_policy(
-    program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None
-) -> Progress:
+    program: PipelineSpec, progress: PipelineProgress, fact: PolicyEvaluated, attempt: int | None
+) -> PipelineProgress:
     match fact.do:
         case "retry":
             # An attempt that failed is counted by its own event; one that went well has none.
@@ -223,7 +229,7 @@ def _fold_policy(
             return _on(program, _pass(program, progress, fact.task))
 
 
-def _break(program: Program, progress: Progress, task: str) -> Progress:
+def _break(program: PipelineSpec, progress: PipelineProgress, task: str) -> PipelineProgress:
     """The pipeline proper ends behind `task`; where it has ended already, what stands behind it
     does."""
     if any(one.name == task and one.after is not None for one in program.tasks):
@@ -232,7 +238,7 @@ def _break(program: Program, progress: Progress, task: str) -> Progress:
     return _over(program, progress, _well(task, last) if last else Completed(None))
 
 
-def _assign(progress: Progress, fact: VariablesSet) -> Progress:
+def _assign(progress: PipelineProgress, fact: VariablesSet) -> PipelineProgress:
     items = progress.items
     if items is not None:
         # Each item has its scope.

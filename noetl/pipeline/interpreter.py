@@ -24,12 +24,12 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed
-from noetl.facts.reference import opened
-from noetl.net.model import Loop, Older, Repeat, Task
+from noetl.facts.reference import open_references
+from noetl.net.model import Loop, OlderRepeat, Repeat, Task
 from noetl.pipeline import items, older, repeating
 from noetl.pipeline.assignments import Changes
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
-from noetl.pipeline.failures import CannotGoOn, blame, described
+from noetl.pipeline.failures import CannotGoOn, blame, describe_failure
 from noetl.pipeline.fold import begin, evolve
 from noetl.pipeline.model import (
     Calls,
@@ -39,8 +39,8 @@ from noetl.pipeline.model import (
     Move,
     Names,
     PipelinePorts,
-    Program,
-    Progress,
+    PipelineProgress,
+    PipelineSpec,
     Recorded,
     Sleep,
     Suspend,
@@ -52,7 +52,9 @@ from noetl.pipeline.policy import Case, Verdict, ask_guard, check_jump, end_of, 
 LONGEST_SLEEP_S: Final = 1.0
 
 
-def run(program: Program, names: Names, progress: Progress, ports: PipelinePorts) -> Iterator[Move]:
+def run(
+    program: PipelineSpec, names: Names, progress: PipelineProgress, ports: PipelinePorts
+) -> Iterator[Move]:
     """Goes on from `progress` to the end, or to a wait of more than a second.
 
     The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes
@@ -95,7 +97,9 @@ class _Machine:
     """From one boundary to the next: an attempt, its judgement, and what it assigned. `drafts` are
     those that are not committed yet, and `progress` is what they have led to."""
 
-    def __init__(self, program: Program, names: Names, progress: Progress, ports: PipelinePorts) -> None:
+    def __init__(
+        self, program: PipelineSpec, names: Names, progress: PipelineProgress, ports: PipelinePorts
+    ) -> None:
         self.program = program
         self.progress = progress
         self.ports = ports
@@ -130,11 +134,11 @@ class _Machine:
         try:
             return ask_guard(task, self._sight_before(task, self.progress), self.ports.load)
         except NoetlError as broken:
-            error = described(broken, f"The `after` of task '{task.name}'")
+            error = describe_failure(broken, f"The `after` of task '{task.name}'")
             error = self.caller.locate(error, task, self.progress)
             return TaskFailed(task.name, error, fatal=True, after=True)
 
-    def _sight_before(self, task: Task, progress: Progress) -> TemplateScope:
+    def _sight_before(self, task: Task, progress: PipelineProgress) -> TemplateScope:
         around = self.caller.around
         return before(around, progress, task, around.names.args)
 
@@ -158,7 +162,7 @@ class _Machine:
         when it was asked."""
         progress = self.progress
         since = None if progress.since else since
-        if since is None and later.checkpoint == opened(progress.checkpoint, self.ports.load):
+        if since is None and later.checkpoint == open_references(progress.checkpoint, self.ports.load):
             return
         fact = TaskCheckpointed(self.task.name, later.checkpoint, since)
         self._record([fact], self.task, part=f"/{progress.checkpoints}")
@@ -201,7 +205,7 @@ class _Machine:
         with blame(f"The `{repeat.key}` of task '{task.name}'"):
             sight = self._sight_after(changes, task, attempt)
             answer = repeating.CallAnswer(
-                opened(outcome.result, self.ports.load),
+                open_references(outcome.result, self.ports.load),
                 attempt.request,
                 in_policy(sight, outcome),
                 in_set(sight, outcome),
@@ -299,7 +303,7 @@ class _Machine:
             changes.keep(into, data, sight)
         changes.apply(task.set, sight)
 
-    def _assign_older(self, task: Task, said: Older, attempt: Attempt, changes: Changes) -> None:
+    def _assign_older(self, task: Task, said: OlderRepeat, attempt: Attempt, changes: Changes) -> None:
         sight = in_set(self._sight_after(changes, task, attempt), attempt.outcome)
         older.assign(changes, task.set, said, sight)
         if said.then:
@@ -313,7 +317,7 @@ class _Machine:
             return attempt.sight
         return self.caller.sight(self._fold(Draft(fact) for fact in facts), task, attempt.args)
 
-    def _fold(self, drafts: Iterable[Draft]) -> Progress:
+    def _fold(self, drafts: Iterable[Draft]) -> PipelineProgress:
         return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, self.progress)
 
     def _record_end(
@@ -324,7 +328,7 @@ class _Machine:
         changes: Changes,
         outcome: Outcome | None,
         part: str = "",
-        at: Progress | None = None,
+        at: PipelineProgress | None = None,
     ) -> None:
         ends: list[Fact] = [] if end is None else [end]
         facts = [*ends, *verdict.decisions(task.name), *changes.facts(task.name)]
@@ -336,7 +340,7 @@ class _Machine:
         task: Task,
         outcome: Outcome | None = None,
         part: str = "",
-        at: Progress | None = None,
+        at: PipelineProgress | None = None,
     ) -> None:
         """Adds drafts of `facts`, whose keys name the place `at` which the pipeline had come."""
         at, where = at or self.progress, self.program.where

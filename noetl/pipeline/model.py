@@ -119,7 +119,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class PipelineSpec:
     """A pipeline and its place. `parallel_loop`: ctx writes are kept for the loop's reducers."""
 
     tasks: tuple[Task, ...]
@@ -192,13 +192,13 @@ class Calls:
     over: bool = False
     truncated: bool = False
     delay: float = 0.0
-    #: What `Progress` had when the first call ended: its `last`, and its `ends`.
+    #: What `PipelineProgress` had when the first call ended: its `last`, and its `ends`.
     before: Outcome | None = None
     ends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PipelineProgress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
     `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how
@@ -264,7 +264,7 @@ class Recorded:
     """Facts of one task's end or attempt: to be committed before the pipeline goes on."""
 
     drafts: tuple[Draft, ...]
-    progress: Progress
+    progress: PipelineProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Suspend:
     there are any)."""
 
     drafts: tuple[Draft, ...]
-    progress: Progress
+    progress: PipelineProgress
     task: str
     reason: Literal["retry", "later", "child"]
     seconds: float | None = None
@@ -293,7 +293,7 @@ class Finished:
     """The last item: `drafts` belong into one commit with the end of the step or iteration."""
 
     drafts: tuple[Draft, ...]
-    progress: Progress
+    progress: PipelineProgress
     ending: Ending
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.scope import bare_names, layered, of_step, of_task, of_tasks, without
+from noetl.expressions.scope import bare_names, hide_names, layer_names, of_step, of_task, of_tasks
 from noetl.facts.event_names import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.net.model import Loop, Task
-from noetl.pipeline.model import Completed, Ending, Failed, Items, Names, Program, Progress
+from noetl.pipeline.model import Completed, Ending, Failed, Items, Names, PipelineProgress, PipelineSpec
 from noetl.pipeline.patches import apply_patch
 
 #: What templates look names up in.
@@ -37,7 +37,7 @@ class OuterScope:
     iterating: bool
 
 
-def outer_scope(program: Program, names: Names) -> OuterScope:
+def outer_scope(program: PipelineSpec, names: Names) -> OuterScope:
     """What stays the same from the first task of a pipeline to its last."""
     execution = program.where.execution_id
     job = {"uuid": execution, "execution_id": execution}
@@ -47,7 +47,7 @@ def outer_scope(program: Program, names: Names) -> OuterScope:
 
 
 def before(
-    around: OuterScope, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
+    around: OuterScope, progress: PipelineProgress, task: Task, args: JsonMap, item: JsonMap | None = None
 ) -> TemplateScope:
     """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own
     over them; `item` is the scope of the item that the task's own loop has come to (`scope_of`)."""
@@ -57,7 +57,7 @@ def before(
     bare = _bare(names.iter, iteration)
     if item is not None:
         iteration = item
-        bare = layered(_bare(item, item), bare)
+        bare = layer_names(_bare(item, item), bare)
     # All calls of a task that repeats see the same one.
     calls = progress.calls
     last = progress.last if calls is None or task.repeat is None else calls.before
@@ -73,7 +73,7 @@ def before(
     }
     if iteration or names.iter is not None:
         own["iter"] = iteration
-    sight = layered(
+    sight = layer_names(
         own,
         around.builtins,
         bare,
@@ -89,7 +89,9 @@ def before(
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
 
 
-def _behind(sight: TemplateScope, around: OuterScope, progress: Progress, proper: Ending) -> TemplateScope:
+def _behind(
+    sight: TemplateScope, around: OuterScope, progress: PipelineProgress, proper: Ending
+) -> TemplateScope:
     """What tasks behind the end of the pipeline proper see besides: what the `set` of the step
     would see there."""
     meta, extras = (progress.last.meta, progress.last.extras) if progress.last is not None else ({}, {})
@@ -106,10 +108,10 @@ def _behind(sight: TemplateScope, around: OuterScope, progress: Progress, proper
         case _:
             assert_never(proper)
     own["event"] = {"name": BoundaryName(event), "step": around.step}
-    return layered(own, in_policy(sight, outcome))
+    return layer_names(own, in_policy(sight, outcome))
 
 
-def scope_of(around: OuterScope, progress: Progress, loop: Loop, item: Json) -> JsonMap:
+def scope_of(around: OuterScope, progress: PipelineProgress, loop: Loop, item: Json) -> JsonMap:
     """`iter` in the task's own loop, where its item that is due is `item`."""
     names = around.names
     outer: Json = apply_patch(names.iter or {}, progress.iter)
@@ -126,9 +128,9 @@ def in_policy(sight: TemplateScope, outcome: Outcome) -> TemplateScope:
     result (undefined after a failure), `error` (undefined after a success)."""
     own = _outcome_names(outcome)
     if outcome.ok:
-        return layered(own, without(sight, _AFTER_SUCCESS))
+        return layer_names(own, hide_names(sight, _AFTER_SUCCESS))
     own["error"] = own["outcome"]["error"]
-    return layered(own, without(sight, _AFTER_FAILURE))
+    return layer_names(own, hide_names(sight, _AFTER_FAILURE))
 
 
 def _outcome_names(outcome: Outcome) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def in_set(sight: TemplateScope, outcome: Outcome) -> TemplateScope:
     `outcome` is the envelope."""
     raw = of_task(outcome.result)
     own = {"outcome": outcome.as_json(), "output": raw, "result": raw, "response": raw}
-    return layered(own, without(sight, _AFTER_SUCCESS))
+    return layer_names(own, hide_names(sight, _AFTER_SUCCESS))
 
 
 def _bare(given: JsonMap | None, iteration: JsonMap) -> JsonMap:

@@ -16,7 +16,7 @@ from noetl.expressions import evaluate, evaluate_at, truth
 from noetl.facts.events import TaskCallDone
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import Outcome, failed, succeeded
-from noetl.facts.reference import Lazy, Load, loaded, opened, plain
+from noetl.facts.reference import Lazy, Load, load_value, open_references, plain
 from noetl.facts.warnings import Warned
 from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Directive, Pages, Repeat, Task, Template
 from noetl.pipeline.failures import CannotGoOn, blame
@@ -199,7 +199,7 @@ def whole(task: Task, repeat: Repeat, calls: Calls, load: Load) -> tuple[Outcome
 
 
 def _collect(collect: CollectPolicy | None, calls: Calls, load: Load) -> Json:
-    parts = [opened(part, load) for part in calls.parts]
+    parts = [open_references(part, load) for part in calls.parts]
     match collect.strategy if collect is not None else "append":
         case "replace":
             return parts[-1] if parts else None
@@ -213,7 +213,7 @@ def _result(repeat: Repeat, calls: Calls, data: Json, load: Load) -> Json:
     more: dict[str, Json] = {"pages": calls.count, "truncated": calls.truncated}
     if repeat.pages is not None:
         return {"data": data, **more}
-    page = plain(loaded(calls.page, load))
+    page = plain(load_value(calls.page, load))
     if repeat.collect is None and not calls.truncated:
         return page
     whole: dict[str, Json] = {**page} if isinstance(page, Mapping) else {"data": page}
@@ -224,7 +224,7 @@ def _result(repeat: Repeat, calls: Calls, data: Json, load: Load) -> Json:
 
 def inputs_of_each(owner: Task, calls: Calls, load: Load) -> JsonMap:
     """What tasks that run after every call of `owner` are handed. Raises what `load` raises."""
-    data = _body(owner, plain(loaded(calls.page, load))) if owner.kind == _HTTP else calls.page
+    data = _body(owner, plain(load_value(calls.page, load))) if owner.kind == _HTTP else calls.page
     return dict(zip(EACH_INPUTS, (data, calls.page, calls.page), strict=True))
 
 

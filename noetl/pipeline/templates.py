@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from noetl.errors import NoetlError
 from noetl.expressions import BeginQuoting, QuotedText, evaluate, evaluate_at
 from noetl.facts.json import JsonMap
-from noetl.facts.reference import Load, opened
+from noetl.facts.reference import Load, open_references
 from noetl.facts.warnings import Warned
 from noetl.net.model import Task, Template
-from noetl.pipeline.failures import CannotGoOn, described
+from noetl.pipeline.failures import CannotGoOn, describe_failure
 from noetl.pipeline.names import TemplateScope
 
 
@@ -36,7 +36,7 @@ class Prepared:
     whole: frozenset[str]
 
 
-def prepared(task: Task, quoting: BeginQuoting) -> Prepared:
+def prepare_task(task: Task, quoting: BeginQuoting) -> Prepared:
     """`task` with its templates told apart from what is handed over as written. `quoting` says how
     values are written into its command lines."""
     if task.loop is not None or task.repeat is not None:
@@ -86,17 +86,19 @@ def render(
     task, whole = ready.task, frozenset[str]() if below else ready.whole
     try:
         rendered: JsonMap = evaluate_at(below, templates, sight, warnings, load=load)
-        return {k: opened(v, load) if k in whole else v for k, v in rendered.items()}
+        return {k: open_references(v, load) if k in whole else v for k, v in rendered.items()}
     except NoetlError as error:
         for key, value in templates.items():
             try:
                 found = evaluate(value, sight, load=load)
                 if key in whole:
-                    opened(found, load)
+                    open_references(found, load)
             except NoetlError as cause:
                 line = _line(task, f"{below}.{key}" if below else key, value, cause)
-                raise CannotGoOn(described(cause, f"The '{key}' of task '{task.name}'", line)) from cause
-        raise CannotGoOn(described(error, f"The values of task '{task.name}'")) from error
+                raise CannotGoOn(
+                    describe_failure(cause, f"The '{key}' of task '{task.name}'", line)
+                ) from cause
+        raise CannotGoOn(describe_failure(error, f"The values of task '{task.name}'")) from error
 
 
 def _line(task: Task, key: str, value: Template, error: NoetlError) -> int | None:

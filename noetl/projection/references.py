@@ -12,7 +12,7 @@ from noetl.net.model import Net
 from noetl.projection.rows import ProjectionRow
 
 
-def net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
+def make_net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
     """The steps and arcs of a net, in document order."""
     for position, step in enumerate(net.transitions):
         yield ProjectionRow(
@@ -44,7 +44,7 @@ def net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
         )
 
 
-def reference_rows(event: Event, payload: JsonMap) -> Iterator[ProjectionRow]:
+def find_reference_rows(event: Event, payload: JsonMap) -> Iterator[ProjectionRow]:
     """A row for each reference in `payload`, that of the event as JSON, however deep; those of a
     manifest's parts too. In the order of their places."""
     for place, found in _find_references(payload):

@@ -167,7 +167,7 @@ def write_parquet(
     """The text table `source` as Parquet. Raises what `Results.put_table` raises."""
     rows = _read(source, content_type, check_columns(columns))
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP_ROWS}"
-    cursor.execute(f"COPY ({rows}) TO {text(str(target))} ({options})")
+    cursor.execute(f"COPY ({rows}) TO {quote_text(str(target))} ({options})")
 
 
 def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
@@ -182,12 +182,12 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
             )
             sizes = f"max_line_size = {_LINE}, buffer_size = {2 * _LINE}"
             return _select(
-                f"read_csv({text(str(source))}, {form}, {sizes}", columns, "from_hex(substr({}, 3))"
+                f"read_csv({quote_text(str(source))}, {form}, {sizes}", columns, "from_hex(substr({}, 3))"
             )
         case ("application/x-ndjson" | "application/json") as found:  # a list of mappings
             layout = "array" if found == "application/json" else "newline_delimited"
             form = f"format = '{layout}', maximum_object_size = {_LINE}"
-            return _select(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
+            return _select(f"read_json({quote_text(str(source))}, {form}", columns, "from_base64({})")
         case other:
             raise BadRequest(f"{other[:100]!r} is no text of a table: text/csv and application/x-ndjson are.")
 
@@ -195,7 +195,7 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
 def _select(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
     """Bytes are read as text: each format writes them in its own way."""
     types = ", ".join(
-        f"{text(one.name)}: '{'VARCHAR' if one.type == 'BLOB' else one.type}'" for one in columns
+        f"{quote_text(one.name)}: '{'VARCHAR' if one.type == 'BLOB' else one.type}'" for one in columns
     )
     chosen = ", ".join(
         f"{to_bytes.format(name(one.name))} AS {name(one.name)}" if one.type == "BLOB" else name(one.name)
@@ -256,7 +256,7 @@ def rows_of(cursor: DuckDBPyConnection) -> list[dict[str, Json]]:
     return rows
 
 
-def text(value: str) -> str:
+def quote_text(value: str) -> str:
     """A text literal of SQL."""
     return "'" + value.replace("'", "''") + "'"
 

@@ -25,7 +25,7 @@ from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.schema import execution, log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
-from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Mark, Owing
+from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark
 
 _c = execution.c
 COLUMNS: Final = columns_of(execution, ExecutionRow)
@@ -149,11 +149,11 @@ class SqlExecutions(SqlTable):
         found = self._session.write(_lock, {"id": codec.number(execution_id)}).first()
         return row(found) if found else None
 
-    def lock_owing(self, now: datetime, limit: int) -> Owing:
+    def lock_owing(self, now: datetime, limit: int) -> DueExecutions:
         values = {"now": now, "limit": limit + SPARE, "rows": limit, "shard": self._shard}
         found = list(self._session.write(_lock_owing, values))
         rows = [row(columns) for _, *columns in found if columns[0] is not None]
-        return Owing(rows, [str(number) for number, *columns in found if columns[0] is None])
+        return DueExecutions(rows, [str(number) for number, *columns in found if columns[0] is None])
 
     def owing(self, now: datetime, limit: int) -> list[str]:
         values = {"now": now, "limit": limit, "shard": self._shard}

@@ -20,7 +20,7 @@ from typing import Final
 LOOK_S: Final = 0.3
 
 
-class Found(Enum):
+class LockState(Enum):
     """What was known of the lock when it was asked for."""
 
     #: Nothing is known of an earlier holder: there was none, it let the lock go, or it was on
@@ -36,7 +36,7 @@ class Found(Enum):
 class Lock:
     """A lock that was asked for. With `found` BUSY it is not held."""
 
-    found: Found
+    found: LockState
     #: Leave the file behind, as a process that dies does: whoever takes the lock next finds it
     #: LEFT.
     leave: bool = False
@@ -52,7 +52,7 @@ def hold_lock(path: Path) -> Iterator[Lock]:
     try:
         yield lock
     finally:
-        if found is not Found.BUSY and not lock.leave:
+        if found is not LockState.BUSY and not lock.leave:
             # While it is held: a file that somebody else has just made is not this one.
             with suppress(FileNotFoundError):
                 path.unlink()
@@ -73,18 +73,18 @@ def is_held(path: Path) -> bool:
         os.close(fd)
 
 
-def _take(path: Path) -> tuple[int | None, Found]:
+def _take(path: Path) -> tuple[int | None, LockState]:
     while True:
         fd, found = _open(path)
         if not _wait_for_lock(fd):
             os.close(fd)
-            return None, Found.BUSY
+            return None, LockState.BUSY
         if _is_at(fd, path):
             break
         # Its holder removed the file between the two: what is locked is no longer there.
         os.close(fd)
-    if found is Found.LEFT and os.pread(fd, 1024, 0).decode(errors="replace") != platform.node():
-        found = Found.NEW
+    if found is LockState.LEFT and os.pread(fd, 1024, 0).decode(errors="replace") != platform.node():
+        found = LockState.NEW
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, platform.node().encode(), 0)
@@ -95,13 +95,13 @@ def _take(path: Path) -> tuple[int | None, Found]:
     return fd, found
 
 
-def _open(path: Path) -> tuple[int, Found]:
+def _open(path: Path) -> tuple[int, LockState]:
     while True:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), Found.NEW
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), LockState.NEW
         except FileExistsError:
             with suppress(FileNotFoundError):
-                return os.open(path, os.O_RDWR), Found.LEFT
+                return os.open(path, os.O_RDWR), LockState.LEFT
 
 
 def _wait_for_lock(fd: int) -> bool:

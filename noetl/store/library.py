@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from noetl.dsl.read.metadata import declared_path
+from noetl.dsl.read.metadata import read_path
 from noetl.dsl.read.source import MAX_BYTES
 from noetl.usecases.ports import Library, PlaybookFile
 
@@ -61,7 +61,7 @@ def _index_files(root: Path) -> dict[str, Path]:
         if text is None:
             continue
         left -= len(text)
-        path = declared_path(text)
+        path = read_path(text)
         if path is not None:
             found.setdefault(path, file)
     return found

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, Select, bindparam, delete, func, insert, select, text
 
-from noetl.facts.logs import LogChunk, LogFilter, LogPlace, LogRow
+from noetl.facts.logs import LogChunk, LogFilter, LogPosition, LogRow
 from noetl.store import codec
 from noetl.store.schema import log
 from noetl.store.session import SqlTable, lines, text_or_none, value_or_none
@@ -135,5 +135,5 @@ def _values(row: LogRow, seq: int) -> dict[str, Any]:
 
 def _rows(execution_id: str, found: Any) -> Iterator[LogRow]:
     for seq, last, step, run_id, iteration, task, attempt, delivery, stream, offset, said, ref, at in found:
-        place = LogPlace(execution_id, step, run_id, iteration, task, attempt, delivery)
+        place = LogPosition(execution_id, step, run_id, iteration, task, attempt, delivery)
         yield LogRow(LogChunk(place, stream, offset, said, at, seq), last, value_or_none(ref))

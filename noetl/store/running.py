@@ -17,7 +17,7 @@ from typing import Final
 
 from noetl.errors import Conflict
 from noetl.store import file_lock
-from noetl.store.file_lock import Found, hold_lock
+from noetl.store.file_lock import LockState, hold_lock
 
 _LOCK: Final = "up.lock"
 _NOTE: Final = "up.json"
@@ -57,7 +57,7 @@ def hold_home(home: Path) -> Iterator[None]:
     """Holds `home` for this process while the block runs. Raises Conflict where another stack
     does."""
     with hold_lock(home / _LOCK) as lock:
-        if lock.found is Found.BUSY:
+        if lock.found is LockState.BUSY:
             running = find(home)
             where = f" ({running.api})" if running is not None else ""
             raise Conflict(

@@ -12,7 +12,7 @@ from noetl.dsl import Compiled, compile_playbook, load_playbook, net_of
 from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.warnings import shown
+from noetl.facts.warnings import make_warning
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
 from noetl.pipeline.templates import has_template
@@ -49,7 +49,7 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
 def warnings_of(row: PlaybookRow) -> list[JsonMap]:
     """What the compiler warned of when the version was registered, as `noetl.facts.warnings.shown`
     has it."""
-    return [shown(source="playbook", **warning) for warning in row.warnings]
+    return [make_warning(source="playbook", **warning) for warning in row.warnings]
 
 
 def _warnings(compiled: Compiled) -> tuple[JsonMap, ...]:

@@ -84,7 +84,7 @@ def http_type(data: Mapping[str, Json]) -> str | None:
     return next((type for type, names in marks.items() if first(data, names) is not None), None)
 
 
-def fault(type: str, data: Mapping[str, Json]) -> str | None:
+def find_fault(type: str, data: Mapping[str, Json]) -> str | None:
     """Why `data` is no credential of `type`, as a clause without values; None where it is one."""
     if type == "generic":
         return None

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.usecases.credential_types import TYPES, fault
+from noetl.usecases.credential_types import TYPES, find_fault
 from noetl.usecases.ports import CredentialRow, CredentialScope, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 
@@ -63,7 +63,7 @@ def save(
         )
     if not data:
         raise BadRequest("The data of a credential is a JSON object with at least one field.")
-    wrong = fault(type, data)
+    wrong = find_fault(type, data)
     if wrong is not None:
         raise BadRequest(f"Credential {name!r} cannot be kept: {wrong}.")
     now = rt.clock()

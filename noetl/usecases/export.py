@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from noetl.facts.events import Event
 from noetl.facts.logs import LogChunk, LogFilter
 from noetl.projection.fold import Projection
-from noetl.projection.references import net_rows, reference_rows
+from noetl.projection.references import find_reference_rows, make_net_rows
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import FOLDED, REFERENCES, needs_executions
 from noetl.usecases import logs
@@ -31,7 +31,7 @@ _PLAIN: Final = REFERENCES | {"event_log"}
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ExportedHead:
     """All rows of the execution up to `version`, and up to chunk `log` of what it printed, have
     been given."""
 
@@ -41,21 +41,24 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExportedBefore:
     """Where an export begins. `head` tells what is known of an execution; it is asked for falling
     ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
 
-    head: Callable[[str], Head] = Head
+    head: Callable[[str], ExportedHead] = ExportedHead
     playbooks: Mapping[str, int] = field(default_factory=dict)
     nets: Collection[str] = ()
 
 
-Item: TypeAlias = ProjectionRow | Head
+Item: TypeAlias = ProjectionRow | ExportedHead
 
 
-def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = None) -> Iterator[Item]:
+def rows(
+    rt: Runtime, tables: Collection[str], known: ExportedBefore, last: int | None = None
+) -> Iterator[Item]:
     """The rows of `tables` that are not `known`: definitions, then executions from the newest to
-    the oldest, a `Head` behind each of them. `last` bounds how many executions are looked at.
+    the oldest, a `ExportedHead` behind each of them. `last` bounds how many executions are looked
+    at.
 
     Reads in many short transactions, so each execution is as of its own moment: a version that
     was its head. Raises NoetlError where an event cannot be read.
@@ -64,7 +67,7 @@ def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = 
 
 
 class _Export:
-    def __init__(self, rt: Runtime, tables: Collection[str], known: Known, last: int | None) -> None:
+    def __init__(self, rt: Runtime, tables: Collection[str], known: ExportedBefore, last: int | None) -> None:
         self._rt = rt
         self._tables = frozenset(tables)
         self._known = known
@@ -116,7 +119,7 @@ class _Export:
         self._nets.add(digest)
         with self._rt.store.read() as tx:
             net = self._rt.plan(tx, digest).net
-        yield from net_rows(digest, net)
+        yield from make_net_rows(digest, net)
 
     # --- executions -------------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class _Export:
             for chunk in self._read_chunks(row.execution_id, log):
                 log = chunk.seq
                 yield ProjectionRow("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
-        yield Head(row.execution_id, max(row.head_version, since.version), log)
+        yield ExportedHead(row.execution_id, max(row.head_version, since.version), log)
 
     def _read_chunks(self, execution_id: str, after: int) -> Iterator[LogChunk]:
         more: int | None = after
@@ -164,7 +167,7 @@ class _Export:
         view = envelope(event)
         yield ProjectionRow("event_log", view)
         if self._tables & REFERENCES:
-            yield from reference_rows(event, view["payload"])
+            yield from find_reference_rows(event, view["payload"])
 
     def _events(self, row: ExecutionRow, after: int) -> Iterator[Event]:
         """Behind `after`, up to the version that was the head when the execution was looked at."""

@@ -9,7 +9,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.warnings import shown
+from noetl.facts.warnings import make_warning
 from noetl.net.model import Net, Task
 from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
@@ -23,7 +23,7 @@ def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
     found = [_warning(notice, net) for notice in notices.kept]
     if notices.more:
         message = f"{notices.more} more warnings were recorded; they stand in the events."
-        found.append(shown(source="run", message=message, count=notices.more))
+        found.append(make_warning(source="run", message=message, count=notices.more))
     return found
 
 
@@ -32,7 +32,7 @@ def _warning(notice: Notice, net: Net) -> JsonMap:
     if notice.template:
         message = f"The template `{notice.template}` of `{notice.place}` is undefined and became null."
         hint = _HINT
-    return shown(
+    return make_warning(
         source="run",
         message=message,
         hint=hint,

@@ -16,7 +16,7 @@ from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.reference import loaded
+from noetl.facts.reference import load_value
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.large_values import Resolver, resolve
@@ -49,7 +49,7 @@ def is_idle(rt: Runtime, execution_id: str) -> bool:
         return moment.is_idle(tx, moment.find(tx, execution_id))
 
 
-def has_to_tell(rt: Runtime, execution_id: str) -> bool:
+def has_to_notify(rt: Runtime, execution_id: str) -> bool:
     """Whether others are still to hear from it: its caller how it is or ended, children and
     machines elsewhere that they are not waited for."""
     with rt.store.read() as tx:
@@ -85,7 +85,7 @@ def events(
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewEvents:
     """Events, and the execution at the moment when they were read.
 
     `idle`: nothing happens to it by itself, as `is_idle` says; None where it was not asked for.
@@ -104,13 +104,13 @@ def news(
     types: Iterable[str] = (),
     *,
     ask_idle: bool = False,
-) -> News:
+) -> NewEvents:
     """What happened behind version `after`, and where the execution is. Raises as `events` does."""
     wanted = tuple(_event_type(name) for name in types)
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         found = tx.events.read(execution_id, after=after, limit=limit, types=wanted)
-        return News(row, found, moment.is_idle(tx, row) if ask_idle else None)
+        return NewEvents(row, found, moment.is_idle(tx, row) if ask_idle else None)
 
 
 def _event_type(name: str) -> str:
@@ -259,7 +259,7 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
     nearest name."""
     value: Json = state_at(rt, execution_id).ctx
     for number, part in enumerate(name.split(".")):
-        value = loaded(value, rt.load)
+        value = load_value(value, rt.load)
         if not isinstance(value, Mapping) or part not in value:
             known = value if isinstance(value, Mapping) else ()
             where = ".".join(name.split(".")[:number])
@@ -273,7 +273,7 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResultView:
-    """Where an execution is, and what it came to: null while it runs. `idle` as in `News`."""
+    """Where an execution is, and what it came to: null while it runs. `idle` as in `NewEvents`."""
 
     row: ExecutionRow
     value: Json = None

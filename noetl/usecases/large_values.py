@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final, NoReturn
 
 from noetl.errors import BadRequest, LimitExceeded, NotFound, Unavailable
-from noetl.expressions import selected
+from noetl.expressions import select_parts
 from noetl.facts.events import (
     ChildCall,
     CtxPatched,
@@ -24,7 +24,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import MANIFEST, Lazy, Retention, holds_reference, is_reference, loaded
+from noetl.facts.reference import MANIFEST, Lazy, Retention, holds_reference, is_reference, load_value
 from noetl.net.model import ResultPolicy, Selected
 from noetl.usecases.runtime import Runtime
 
@@ -93,7 +93,7 @@ def _select(rt: Runtime, result: Json, how: ResultPolicy) -> dict[str, dict[str,
     path names something or not: the name stands for nothing else. `aliases`: name → path of parts
     that are too large for that, where the names differ. Raises LimitExceeded for such parts unless
     they may be fetched."""
-    parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
+    parts = select_parts(result, {part.name: part.path for part in how.select}, rt.load)
     large = {part.name: part for part in how.select if _json_bytes(parts.get(part.name)) > LARGEST_SELECTED}
     if large and how.on_large == "fail":
         _refuse(next(iter(large.values())), parts)
@@ -164,7 +164,7 @@ SHOWN_BYTES = 8 * 1024 * 1024
 def resolve(rt: Runtime, value: Json) -> Json:
     """What a value stands for where it is a reference, with those inside of it replaced as
     `Resolver` does."""
-    whole = loaded(value, rt.load)
+    whole = load_value(value, rt.load)
     return Resolver(rt)(value if isinstance(whole, Lazy) else whole)
 
 
@@ -203,7 +203,7 @@ class Resolver:
         if _read_size(reference) > self._left:
             return reference
         try:
-            whole = loaded(reference, self._rt.load)
+            whole = load_value(reference, self._rt.load)
             if isinstance(whole, Lazy):
                 return self._read_rows(reference, whole)
             self._left -= _read_size(reference)

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from noetl.facts.logs import LogChunk, LogPlace, Stream
+from noetl.facts.logs import LogChunk, LogPosition, Stream
 
 #: Bytes at the beginning, and at the end, of an attempt that stay rows of the store.
 INLINE: Final = 256 * 1024
@@ -64,7 +64,7 @@ class PrintedAttempt:
     """What one call has printed so far. `rows` are those of the store behind its first `INLINE`
     bytes."""
 
-    place: LogPlace
+    place: LogPosition
     most: int = MOST
     offsets: dict[Stream, int] = field(default_factory=dict)
     first: int = 0

@@ -18,7 +18,7 @@ _command: Final[ContextVar[CommandRow | None]] = ContextVar("noetl_command", def
 at_work: Final[ContextVar[Call | None]] = ContextVar("noetl_call", default=None)
 
 
-def about_request(request_id: str | None) -> None:
+def set_request(request_id: str | None) -> None:
     """This thread answers that request; None: it has answered."""
     _request.set(request_id)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from noetl.errors import NoetlError
-from noetl.facts.logs import LogPlace, LogRow, Stream, pack
+from noetl.facts.logs import LogPosition, LogRow, Stream, pack
 from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call
 from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored
@@ -82,7 +82,7 @@ class LogWriter:
     def begin(self, command: CommandRow, call: Call) -> PrintedAttempt:
         """The first text of a call is about to come."""
         where, key = call.where, (command.command_id, command.attempt)
-        place = LogPlace(
+        place = LogPosition(
             where.execution_id,
             where.step,
             where.run_id,

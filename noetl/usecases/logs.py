@@ -9,7 +9,7 @@ from typing import Final
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.logs import LogChunk, LogFilter, LogRow, unpack
-from noetl.facts.reference import Load, loaded
+from noetl.facts.reference import Load, load_value
 from noetl.usecases import moment
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
@@ -69,7 +69,7 @@ def _chunks(row: LogRow, load: Load) -> list[LogChunk]:
         return [row.chunk]
     place = row.chunk.place
     try:
-        return [unpack(place, item) for item in loaded(row.ref, load)]
+        return [unpack(place, item) for item in load_value(row.ref, load)]
     except (NotFound, BadRequest):
         return [LogChunk(place, "note", row.chunk.offset, GONE, row.chunk.recorded_at, row.last_seq)]
 

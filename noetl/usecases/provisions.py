@@ -16,7 +16,7 @@ from noetl.net.model import KindInfo
 from noetl.usecases import catalog
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Library, PlaybookFile, Transaction
-from noetl.usecases.secrets import STORE, Lookable, Provider
+from noetl.usecases.secrets import STORE, Inspectable, Provider
 
 _NEEDED: Final = "its name is known only then"
 
@@ -32,7 +32,7 @@ class Provisions:
     kinds: Mapping[str, KindInfo]
 
 
-def provided(forecast: Forecast, by: Provisions) -> Forecast:
+def find_provisions(forecast: Forecast, by: Provisions) -> Forecast:
     """`forecast` with what is there of what it needs. Raises what the store raises."""
     return replace(
         forecast,
@@ -41,7 +41,7 @@ def provided(forecast: Forecast, by: Provisions) -> Forecast:
     )
 
 
-def unseen(forecast: Forecast, why: str) -> Forecast:
+def mark_unknown(forecast: Forecast, why: str) -> Forecast:
     """`forecast` where it was not possible to look."""
     return replace(
         forecast,
@@ -85,7 +85,7 @@ def _look_in_store(secret: SecretForecast, name: str, path: str, tx: Transaction
 def _ask_provider(secret: SecretForecast, name: str, provider: str, by: Provisions) -> SecretForecast:
     try:
         found = by.provider(provider)
-        if not isinstance(found, Lookable):
+        if not isinstance(found, Inspectable):
             return replace(secret, note=f"{provider} was not asked")
         exists = found.has(name)
     except ToolError as error:

@@ -16,7 +16,7 @@ from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Retention, is_reference
-from noetl.facts.secret import Seal, unsealed
+from noetl.facts.secret import Seal, omit_seal
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
@@ -117,7 +117,7 @@ class Runtime:
     limits: RuntimeLimits = RuntimeLimits()
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they differ from data that only looks like one.
-    seal: Seal = unsealed
+    seal: Seal = omit_seal
     #: Encrypts the fields of a credential. Raises ConfigError where there is no key.
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.

@@ -10,7 +10,7 @@ from noetl.errors import ToolError
 from noetl.facts.events import Evaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.secret import called, deeper, is_secret
+from noetl.facts.secret import deeper, describe_secret, is_secret
 from noetl.net.codec import from_json
 from noetl.usecases.ports import Transaction
 
@@ -46,12 +46,14 @@ def _read_rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
 def is_own(reference: JsonMap, scope: SecretScope) -> bool:
     """Whether the entry that is meant brings its own values."""
     entry = scope.keychain.get(str(reference.get("keychain")), {})
-    return bool(entry.get("credential", entry.get("auth")) == called({"keychain": entry.get("name")}))
+    return bool(
+        entry.get("credential", entry.get("auth")) == describe_secret({"keychain": entry.get("name")})
+    )
 
 
 def base_name(reference: JsonMap) -> str:
     """How the whole of a secret is called, whatever field of it a reference means."""
-    return called({key: value for key, value in reference.items() if key != "field"})
+    return describe_secret({key: value for key, value in reference.items() if key != "field"})
 
 
 def fields_of(value: Json) -> Json:

@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 from noetl.errors import ConfigError, ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.secret import called
+from noetl.facts.secret import describe_secret
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Store, Transaction
 from noetl.usecases.runtime import Cache
@@ -45,7 +45,7 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class Lookable(Protocol):
+class Inspectable(Protocol):
     """A provider that can tell what it has without reading it, and without a network. No provider
     has to."""
 
@@ -71,7 +71,7 @@ class Vault(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenOrder:
+class TokenRequest:
     """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and
     for how long.
 
@@ -92,7 +92,7 @@ class Sources:
     is not."""
 
     provider: Callable[[str], Provider]
-    token: Callable[[TokenOrder], str]
+    token: Callable[[TokenRequest], str]
 
 
 class Safe:
@@ -132,7 +132,8 @@ class Safe:
         secret's name. Raises ToolError where it may not be opened, or is not there."""
         if not self._vault().has_sealed(reference):
             message = (
-                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot "
+                f"{describe_secret(reference)} is not opened: no key of this process made its reference. "
+                "Data cannot "
                 "ask for secrets; where the keys were changed, add the old one behind the new one."
             )
             raise ToolError("auth", message, type="UnsealedSecret")
@@ -144,7 +145,8 @@ class Safe:
         value = pick(whole.value, str(wanted), reference)
         if value in (None, "") and is_own(reference, scope):
             message = (
-                f"{called(reference)} is empty: what the keychain reads there was not given when the "
+                f"{describe_secret(reference)} is empty: what the keychain reads there was not given "
+                "when the "
                 "execution began."
             )
             raise ToolError("auth", message, type="EmptySecret")
@@ -196,7 +198,7 @@ class Safe:
             auth = auth.get("credential")
         data = {**(self._read_credential(str(auth), scope) if auth is not None else {}), **fields}
         ttl, renew = entry.get("ttl"), entry.get("auto_renew", True)
-        order = TokenOrder(name, data, None if ttl is None else float(ttl), bool(renew), scope.execution_id)
+        order = TokenRequest(name, data, None if ttl is None else float(ttl), bool(renew), scope.execution_id)
         token = self._sources.token(order)
         return Secret({"type": "bearer", "token": token, "access_token": token})
 

@@ -28,7 +28,7 @@ _ENDING = ("cancel", "fail")
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepReport:
     """What one sweep did. `resent` counts commands that had been sent before."""
 
     sent: int = 0
@@ -37,7 +37,7 @@ class Swept:
     woken: int = 0
 
 
-def sweep(rt: Runtime) -> Swept:
+def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
     executions that owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
@@ -57,7 +57,7 @@ def sweep(rt: Runtime) -> Swept:
             tx.commands.mark_sent([row.command_id for row in waiting], now)
     sent = send(rt, waiting)
     woken = _wake(rt, owing)
-    return Swept(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
+    return SweepReport(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
 
 
 def _forget_credentials(rt: Runtime, executions: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, logs
-from noetl.usecases.inspect import ExecutionResultView, News
+from noetl.usecases.inspect import ExecutionResultView, NewEvents
 from noetl.usecases.logs import PrintedPage
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -22,7 +22,7 @@ T = TypeVar("T")
 IDLE_LOOK_S: Final = 1.0
 
 
-def result(
+def wait_for_result(
     rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False
 ) -> ExecutionResultView:
     """As `inspect.result`, once the execution has ended (or, with `until_idle`, nothing happens to
@@ -35,7 +35,7 @@ def result(
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
-def news(
+def wait_for_news(
     rt: Runtime,
     execution_id: str,
     after: int,
@@ -44,17 +44,17 @@ def news(
     seconds: float,
     *,
     until_idle: bool = False,
-) -> News:
+) -> NewEvents:
     """As `inspect.news`, once there is an event behind version `after`, or none will come."""
 
-    def is_due(found: News) -> bool:
+    def is_due(found: NewEvents) -> bool:
         return bool(found.events) or found.row.status in ENDED or (until_idle and bool(found.idle))
 
     look = partial(inspect.news, rt, execution_id, after, limit, tuple(types), ask_idle=True)
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
-def printed(
+def wait_for_printed(
     rt: Runtime, execution_id: str, where: LogFilter, after: int, limit: int, seconds: float
 ) -> PrintedPage:
     """As `logs.page`, once there is a chunk behind number `after`, or none will come."""

@@ -27,7 +27,7 @@ from werkzeug.test import Client
 from noetl.api.answers import Problem
 from noetl.cli.services import server_argv
 from noetl.config import Settings
-from noetl.facts.logs import LogChunk, LogPlace
+from noetl.facts.logs import LogChunk, LogPosition
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.wsgi import app
@@ -116,7 +116,7 @@ def test_health_is_ok_and_the_page_is_served(url: str) -> None:
     assert "NoETL" in page.text
 
 
-def test_a_set_up_that_cannot_work_is_told_to_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_up_that_cannot_work_is_reported_to_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_PORT", "eighty")
     answer = Client(app).get("/api/health")
     assert answer.status_code == 503
@@ -155,7 +155,7 @@ NO_REQUESTS = {
 }
 
 
-def test_what_is_no_request_is_answered_with_a_problem(url: str, subtests: pytest.Subtests) -> None:
+def test_anything_but_a_request_is_answered_with_a_problem(url: str, subtests: pytest.Subtests) -> None:
     for name, (text, status) in NO_REQUESTS.items():
         with subtests.test(name):
             head, _, body = exchange(url, text).partition("\r\n\r\n")
@@ -202,7 +202,7 @@ def test_a_credential_outlives_its_request_encrypted(url: str, settings: Setting
     assert oct((settings.home / "secret.key").stat().st_mode & 0o777) == "0o600"
 
 
-def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str) -> None:
+def test_a_stream_learns_of_a_cancellation_while_it_is_open(url: str, text: str) -> None:
     started = requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()
     where = url + started["links"]["self"]
     with requests.get(
@@ -215,7 +215,7 @@ def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str
     assert (first, second) == ("event: playbook.execution.requested", "event: playbook.cancel.requested")
 
 
-def test_a_stream_is_told_within_milliseconds(url: str, text: str) -> None:
+def test_a_stream_learns_within_milliseconds(url: str, text: str) -> None:
     """Of what another request commits, on SQLite, where nobody is notified."""
     where = (
         url
@@ -236,13 +236,13 @@ def test_a_stream_is_told_within_milliseconds(url: str, text: str) -> None:
     pace.check(statistics.median(took), 0.02)
 
 
-def test_a_log_stream_is_told_within_milliseconds(url: str, settings: Settings, text: str) -> None:
+def test_a_log_stream_learns_within_milliseconds(url: str, settings: Settings, text: str) -> None:
     """Of what another process writes, on SQLite."""
     check_log_stream(url, settings, text)
 
 
 @pytest.mark.postgres
-def test_a_log_stream_is_told_within_milliseconds_on_postgresql(
+def test_a_log_stream_learns_within_milliseconds_on_postgresql(
     tmp_path: Path, postgres_url: str, text: str
 ) -> None:
     settings = Settings(home=tmp_path, database_url=postgres_url, watch_s=0.0)
@@ -255,7 +255,7 @@ def check_log_stream(url: str, settings: Settings, text: str) -> None:
     started = requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()
     # Before anything is printed, a client is answered.
     began = time.perf_counter()
-    place = LogPlace(started["execution_id"], "s", "s#1", None, "t", 1, 1)
+    place = LogPosition(started["execution_id"], "s", "s#1", None, "t", 1, 1)
     store, took = open_store(settings.database), []
     headers = {"Accept": "text/event-stream"}
     with requests.get(

@@ -69,7 +69,7 @@ def test_no_process_begins_with_settings_that_contradict_a_promise(
     assert "Traceback" not in said, said
 
 
-def test_a_run_without_a_broker_does_not_mind_what_celery_is_told(tmp_path: Path) -> None:
+def test_a_run_without_a_broker_does_not_mind_what_celery_is_given(tmp_path: Path) -> None:
     (tmp_path / "hello.yaml").write_text(HELLO)
     (tmp_path / "celeryconfig.py").write_text("task_serializer = 'pickle'\n")
     assert run(tmp_path, "noetl", "run", "hello.yaml", "-q").returncode == 0

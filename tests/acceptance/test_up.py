@@ -185,7 +185,7 @@ def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_t
 
 
 @pytest.mark.full("a stack of its own")
-def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_served(
+def test_a_step_whose_queue_no_worker_serves_is_reported_and_further_queues_can_be_served(
     home: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "pool.yaml"
@@ -220,7 +220,7 @@ def under_nohup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def test_a_stack_serves_until_it_is_told_to_stop_and_replaces_children_that_die(home: Path) -> None:
+def test_a_stack_serves_until_it_is_asked_to_stop_and_replaces_children_that_die(home: Path) -> None:
     with serving(home, preexec_fn=under_nohup) as process:
         first = eventually(lambda: note(home), "the stack to be up")
         process.send_signal(signal.SIGHUP)  # its terminal is closed

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.reference import Lazy, Retention, is_reference, opened
+from noetl.facts.reference import Lazy, Retention, is_reference, open_references
 from noetl.results import FileResults, tree
 
 KEEP = Retention("7")
@@ -75,7 +75,7 @@ def test_rows_become_a_table_and_are_read_lazily(results: FileResults) -> None:
             loaded[index]
 
 
-def test_a_list_that_is_no_table_becomes_pages(results: FileResults) -> None:
+def test_a_list_that_is_not_a_table_becomes_pages(results: FileResults) -> None:
     items = nested(20_000)
     loaded = results.load(results.put(items, KEEP))
     assert isinstance(loaded, Lazy)
@@ -97,7 +97,7 @@ def test_members_above_the_size_of_a_node_are_objects_of_their_own(results: File
     assert is_reference(data["rows"])
     assert is_reference(data["text"])
     assert results.load(data["rows"])[3] == value["data"]["rows"][3]
-    assert opened(reference, results.load) == value
+    assert open_references(reference, results.load) == value
 
 
 def test_a_large_element_of_a_list_is_an_object_of_its_own(results: FileResults) -> None:
@@ -105,7 +105,7 @@ def test_a_large_element_of_a_list_is_an_object_of_its_own(results: FileResults)
     loaded = results.load(results.put(items, KEEP))
     assert (loaded[0], loaded[3]) == (1, 3)
     assert is_reference(loaded[1])
-    assert opened(loaded[2], results.load) == items[2]
+    assert open_references(loaded[2], results.load) == items[2]
 
 
 def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
     again = FileResults(str(tmp_path))
     assert again.load(again.load(again.load(reference)["big"])["data"])[3] == items[3]
     with pytest.raises(NotFound, match="damaged"):
-        opened(reference, again.load)
+        open_references(reference, again.load)
 
 
 def test_all_parts_lie_in_the_place_of_their_root_and_go_with_it(results: FileResults) -> None:
@@ -152,7 +152,7 @@ def test_rows_that_a_table_would_change_are_no_table(results: FileResults, rows:
     rows = rows * 40
     reference = results.put(rows, KEEP)
     assert reference["ref"].endswith(".json")
-    found = opened(reference, results.load)
+    found = open_references(reference, results.load)
     assert json.dumps(found) == json.dumps(rows)
 
 
@@ -192,7 +192,7 @@ TABLES = st.dictionaries(TEXT, st.integers(0, 4), min_size=1, max_size=5).flatma
 @pytest.mark.usefixtures("small")
 def test_what_was_kept_in_parts_is_the_same_when_all_is_read(tmp_path: Path, value: Any) -> None:
     results = _shared(tmp_path)
-    found = opened(results.put(value, KEEP), results.load)
+    found = open_references(results.put(value, KEEP), results.load)
     assert json.dumps(found) == json.dumps(value)
 
 
@@ -231,7 +231,7 @@ def test_lines_of_json_are_handed_out_as_the_file_that_they_were(
         assert path.read_bytes() == (tmp_path / "lines").read_bytes()
 
 
-def test_a_line_that_is_no_json_is_named(results: FileResults, tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_is_named(results: FileResults, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text('{"a": 1}\n{"a":\n')
     loaded = results.load(results.put_file(tmp_path / "lines", NDJSON, KEEP))
     with pytest.raises(BadRequest, match="Row 1"):
@@ -271,4 +271,4 @@ def test_a_value_of_many_levels_stays_readable(results: FileResults) -> None:
     value: Any = "x" * 400_000
     for _ in range(150):
         value = {"a": value}
-    assert opened(results.put(value, KEEP), results.load) == value
+    assert open_references(results.put(value, KEEP), results.load) == value

@@ -73,7 +73,7 @@ def test_an_execution_is_of_the_shard_of_its_store_whatever_its_row_says(store: 
 
 
 @pytest.mark.parametrize("bad", ["", "x", "-1", "007", "1.0", "٣", str(2**63), "9" * 40])
-def test_an_id_that_is_no_number_is_nobody(store: Store, bad: str) -> None:
+def test_an_id_that_is_not_a_number_is_unknown(store: Store, bad: str) -> None:
     with store.read() as tx:
         assert tx.executions.get(bad) is None
         assert tx.events.read(bad) == []

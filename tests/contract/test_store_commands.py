@@ -166,7 +166,7 @@ def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
         assert len(tx.commands.expired(LATER + SECOND, 10)) == 1
 
 
-def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_told_so(store: Store) -> None:
+def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_warned(store: Store) -> None:
     create(store)
     add(store)
     claim(store)

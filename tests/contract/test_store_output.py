@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl.facts.logs import LogChunk, LogFilter, LogPlace, LogRow
+from noetl.facts.logs import LogChunk, LogFilter, LogPosition, LogRow
 from noetl.usecases.ports import Store
 
 from .given import NOW, create, execution
@@ -13,7 +13,7 @@ ALL = LogFilter()
 
 
 def chunk(text: str, execution_id: str = "100", **place: int | str | None) -> LogChunk:
-    where = replace(LogPlace(execution_id, "s", "s#1", None, "t", 1, 1), **place)  # type: ignore[arg-type]
+    where = replace(LogPosition(execution_id, "s", "s#1", None, "t", 1, 1), **place)  # type: ignore[arg-type]
     return LogChunk(where, "stdout", 7, text, NOW)
 
 

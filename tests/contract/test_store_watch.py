@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from noetl.errors import Unavailable
-from noetl.facts.logs import LogChunk, LogPlace
+from noetl.facts.logs import LogChunk, LogPosition
 from noetl.store import open_store
 from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
 from noetl.usecases.ports import Store, Watch
@@ -100,7 +100,7 @@ def _head(store: Store) -> int:
 
 def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -> None:
     create(store)
-    place = LogPlace("100", "s", "s#1", None, "t", 1, 1)
+    place = LogPosition("100", "s", "s#1", None, "t", 1, 1)
     with store.watch("100") as watch:
         quiet(watch)
         for text in "ab":
@@ -124,7 +124,7 @@ def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
     seen.append(marks())
     with store.begin() as tx:
         tx.executions.lock("100")
-        tx.logs.add("100", [LogChunk(LogPlace("100", "s", "s#1", None, "t", 1, 1), "stdout", 0, "a", NOW)])
+        tx.logs.add("100", [LogChunk(LogPosition("100", "s", "s#1", None, "t", 1, 1), "stdout", 0, "a", NOW)])
     seen.append(marks())
     assert all(set(one) == {"100"} for one in seen)
     assert len({one["100"] for one in seen}) == 4
@@ -142,7 +142,7 @@ def test_one_notice_tells_of_all_that_a_transaction_prints(postgres_url: str) ->
         with store.begin_async_commit() as tx:
             for one in ("100", "101"):
                 tx.executions.lock(one)
-                place = LogPlace(one, "s", "s#1", None, "t", 1, 1)
+                place = LogPosition(one, "s", "s#1", None, "t", 1, 1)
                 tx.logs.add(one, [LogChunk(place, "stdout", 0, str(n), NOW) for n in range(1000)])
         cursor.execute("SELECT 1")
     connection.poll()

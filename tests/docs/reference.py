@@ -10,11 +10,11 @@ import yaml
 from pages import HEADER, LANGUAGE, language
 
 from noetl.dsl import document as parts
-from noetl.dsl.document import Document, Part, classic
+from noetl.dsl.document import Document, DocumentPart, classic
 from noetl.dsl.read.source import read
 
 #: Section of the reference → the parts of the document whose keys its tables list, all of them.
-REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
+REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Document": (parts.Document,),
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
@@ -37,7 +37,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
 }
 
 #: The same, of the page about dialects.
-OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
+OF_DIALECTS: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
     "Sinks": (classic.Sink,),
     "Retries": (
@@ -53,7 +53,7 @@ OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
 OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
 #: Parts that hold nothing but what another one is wrapped in.
 WRAPPERS = {
-    *(parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule),
+    *(parts.DocumentPart, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule),
     *(parts.Defaults, parts.SizeThreshold),
 }
 
@@ -75,7 +75,7 @@ def examples(title: str) -> list[str]:
     return [as_playbook(text) for text in _FENCE.findall(language()[title] + "\n")]
 
 
-def used(part: type[Part], title: str) -> set[str]:
+def used(part: type[DocumentPart], title: str) -> set[str]:
     """The keys of `part`, as documents write them, that examples of the section use."""
     found: set[str] = set()
     for text in examples(title):
@@ -87,10 +87,10 @@ def used(part: type[Part], title: str) -> set[str]:
     return found
 
 
-def _parts(value: object) -> Iterator[Part]:
+def _parts(value: object) -> Iterator[DocumentPart]:
     """Every part in `value`, itself included."""
     match value:
-        case Part():
+        case DocumentPart():
             yield value
             for name in type(value).model_fields:
                 yield from _parts(getattr(value, name))

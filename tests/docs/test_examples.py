@@ -123,7 +123,7 @@ def test_the_playbook_of_the_readme_yields_what_it_says() -> None:
     assert whole("examples/squares", SQUARE).run().result == {"sum": 30}
 
 
-def test_a_final_step_is_told_how_it_ended() -> None:
+def test_a_final_step_learns_how_it_ended() -> None:
     def broken(_: Call) -> Json:
         raise ToolError("shell", "It ended with exit status 1.")
 

@@ -39,9 +39,9 @@ def test_a_section_lists_every_key_of_its_parts(title: str) -> None:
     assert listed - _VALUES == known - _VALUES
 
 
-def every_part() -> set[type[parts.Part]]:
+def every_part() -> set[type[parts.DocumentPart]]:
     named = vars(parts).values()
-    return {value for value in named if isinstance(value, type) and issubclass(value, parts.Part)}
+    return {value for value in named if isinstance(value, type) and issubclass(value, parts.DocumentPart)}
 
 
 def test_every_part_of_the_document_has_its_section() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from noetl.dsl import Code, compile_playbook, json_schema
 from noetl.dsl.explain.lessons import lessons, whole
-from noetl.dsl.problems import Path, dotted
+from noetl.dsl.problems import Path, format_path
 from noetl.dsl.read.source import read
 from noetl.net.model import KindInfo
 from noetl.tools.kit.registry import kinds
@@ -83,7 +83,7 @@ def test_structural_faults_of_every_wrong_document_are_found_where_they_are() ->
         found = compile_playbook(text, file="p", kinds=KINDS)
         if found.source.data is None:
             continue
-        said = {dotted(place) for place in places(text)}
+        said = {format_path(place) for place in places(text)}
         for problem in found.problems:
             if problem.code in STRUCTURAL:
                 looked_at += 1

@@ -121,7 +121,7 @@ def test_keys_belong_to_an_execution_unless_they_are_shared(registry: Registry) 
     assert missing.message == "There is no artifact 'a' of this execution."
 
 
-def test_a_key_that_is_not_there_is_told_with_the_nearest_one(registry: Registry) -> None:
+def test_a_key_that_is_not_there_is_reported_with_the_nearest_one(registry: Registry) -> None:
     result(registry, "put", key="reports/totals.json", data=1)
     found = error(registry, "get", key="reports/total.json")
     assert (found.kind, found.type, found.retryable) == ("client_error", "NotFound", False)

@@ -166,7 +166,7 @@ def test_a_template_inside_of_data_is_never_rendered(run: Run) -> None:
         ("", "url"),
     ],
 )
-def test_a_url_that_is_none_fails_the_task(error: Run, url: str, word: str) -> None:
+def test_a_url_that_is_not_one_fails_the_task(error: Run, url: str, word: str) -> None:
     body = 'workflow: [{step: start, tool: {name: get, kind: http, url: "{{ url }}"}}]'
     found = error(body, url=url, within=3.0)
     assert (found["step"], found["task"], found["kind"]) == ("start", "get", "client_error")

@@ -187,7 +187,7 @@ def test_a_call_that_waits_for_a_file_is_cancelled_too(tool: DuckDb) -> None:
 # --- other databases -----------------------------------------------------------------------------
 
 
-def test_an_extension_that_is_missing_is_told(tool: DuckDb) -> None:
+def test_an_extension_that_is_missing_is_reported(tool: DuckDb) -> None:
     (tool.services.files.start or Path()).joinpath("x.sqlite").touch()
 
     error = refused(tool, "select 1", attach={"lite": {"database": "x.sqlite"}})

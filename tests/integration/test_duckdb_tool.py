@@ -243,7 +243,7 @@ def test_ten_thousand_rows_are_a_table_in_no_time(tool: DuckDb) -> None:
     assert result["rows"] == [{"n": 12_000, "s": sum(row["v"] for row in rows)}]
 
 
-def test_a_table_that_is_none_is_refused(tool: DuckDb) -> None:
+def test_a_table_that_is_not_one_is_refused(tool: DuckDb) -> None:
     assert "Table 't' must be a list of rows" in str(refused(tool, "from t", tables={"t": 5}))
 
 

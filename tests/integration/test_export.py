@@ -332,7 +332,7 @@ def test_a_directory_of_somebody_else_is_left_alone(small: Runtime, tmp_path: Pa
 
 
 @pytest.mark.parametrize("to", ["nowhere://x", "/dev/null"])
-def test_what_is_no_directory_is_said_so(small: Runtime, to: str) -> None:
+def test_anything_but_a_directory_is_refused(small: Runtime, to: str) -> None:
     with pytest.raises(BadRequest, match="is no directory to export to"):
         export(small, ExportRequest(to))
 

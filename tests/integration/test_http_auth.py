@@ -262,7 +262,7 @@ def test_a_changed_secret_is_another_client(issuer: Issuer, tool: Http) -> None:
         (302, None, "auth", False, "give the address that it redirects to"),
     ],
 )
-def test_a_client_that_gets_no_token_is_told_why_without_its_secret(
+def test_a_client_that_gets_no_token_learns_why_without_its_secret(
     issuer: Issuer, tool: Http, status: int, said: str | None, kind: str, retryable: bool, words: str
 ) -> None:
     issuer.server.routes["/token"] = lambda h: h.json(

@@ -217,7 +217,7 @@ def test_the_body_of_an_error_is_cut(server: Server, tool: Http) -> None:
     assert refused(tool, server.url + "/").extras["http"]["body"] == "x" * 4096
 
 
-def test_json_that_is_none_is_the_servers_error(server: Server, tool: Http) -> None:
+def test_json_that_is_not_one_is_the_servers_error(server: Server, tool: Http) -> None:
     server.routes["/"] = lambda h: h.answer(b"{oops", content_type="application/json")
     server.routes["/deep"] = lambda h: h.answer(b"[" * 200_000, content_type="application/json")
 
@@ -414,7 +414,7 @@ def test_the_environment_chooses_no_proxy(
         "",
     ],
 )
-def test_a_url_that_is_no_plain_http_is_refused(tool: Http, url: str) -> None:
+def test_a_url_that_is_not_plain_http_is_refused(tool: Http, url: str) -> None:
     error = refused(tool, url)
 
     assert (error.kind, error.retryable) == ("client_error", False)

@@ -277,7 +277,7 @@ def test_a_proxy_that_is_not_there_is_a_connection_error_without_its_password(
     "proxy",
     ["127.0.0.1:8080", "socks5://127.0.0.1:1", "http://a:canary@127.0.0.1:1", "http://127.0.0.1", "http://[::1", "http://h:1/canary", ""],
 )  # fmt: skip
-def test_what_is_no_address_of_a_proxy_is_refused(server: Server, tool: Http, proxy: str) -> None:
+def test_anything_but_an_address_of_a_proxy_is_refused(server: Server, tool: Http, proxy: str) -> None:
     error = refused(tool, server.url + "/", proxy=proxy)
 
     assert (error.kind, "canary" in str(error)) == ("client_error", False)

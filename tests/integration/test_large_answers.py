@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from noetl.errors import ToolError
-from noetl.facts.reference import Retention, is_reference, opened
+from noetl.facts.reference import Retention, is_reference, open_references
 from noetl.net.model import ResultPolicy
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
@@ -71,7 +71,7 @@ def both(tool: Tool, command: str, **config: Any) -> tuple[list[Any], list[Any]]
     assert is_reference(large["rows"])
     assert tool.services.results is not None
     assert (large["row_count"], large["columns"]) == (inline["row_count"], inline["columns"])
-    return inline["rows"], opened(large["rows"], tool.services.results.load)
+    return inline["rows"], open_references(large["rows"], tool.services.results.load)
 
 
 def same(rows: tuple[list[Any], list[Any]]) -> list[Any]:
@@ -281,7 +281,7 @@ def test_duckdb_reads_tables_of_the_store_where_they_lie(services: Services, tmp
         ran(tool, ALL, command="select * from read_csv('/etc/passwd')", tables=tables)
 
 
-def test_a_reference_that_is_gone_is_told(services: Services) -> None:
+def test_a_reference_that_is_gone_is_reported(services: Services) -> None:
     gone = {
         "kind": "result_ref",
         "ref": "noetl://results/executions/7/" + "0" * 64 + ".json",

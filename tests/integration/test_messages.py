@@ -143,7 +143,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         yield opened
 
 
-def test_what_is_no_message_is_read_past_and_told_of_with_its_queue_and_its_reason(
+def test_anything_but_a_message_is_skipped_and_reported_with_its_queue_and_its_reason(
     broker: Broker, told: list[tuple[str, str, str]]
 ) -> None:
     bad = no_messages(QUEUE)
@@ -158,7 +158,7 @@ def test_what_is_no_message_is_read_past_and_told_of_with_its_queue_and_its_reas
 
 
 @pytest.mark.redis
-def test_a_key_that_is_no_list_makes_room_for_the_queue_and_is_lost_to_nobody(
+def test_a_key_that_is_not_a_list_makes_room_for_the_queue_and_is_lost_to_nobody(
     redis_url: str, tmp_path: Path, told: list[tuple[str, str, str]]
 ) -> None:
     with on_redis(redis_url, tmp_path) as broker, redis.Redis.from_url(redis_url) as client:
@@ -249,7 +249,7 @@ def test_what_passes_as_an_envelope_can_be_made_a_message_of(raw: bytes) -> None
 @pytest.mark.parametrize(
     "make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["folder", "pipe", "link"]
 )
-def test_what_is_no_file_is_put_aside(
+def test_anything_but_a_file_is_put_aside(
     tmp_path: Path, told: list[tuple[str, str, str]], make: Callable[[Path], None]
 ) -> None:
     with on_files("", tmp_path) as broker:
@@ -314,7 +314,7 @@ def log_as_before() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("log_as_before")
-def test_a_worker_on_any_broker_refuses_what_is_no_order_to_a_task_of_ours(
+def test_a_worker_on_any_broker_refuses_anything_but_an_order_to_a_task_of_ours(
     told: list[tuple[str, str, str]], tmp_path: Path
 ) -> None:
     """The broker in memory brings no protection of its own: what is seen here holds for AMQP as
@@ -500,7 +500,7 @@ def test_a_process_that_is_forked_while_letters_are_written_keeps_its_own() -> N
     assert (sorted(done.stdout.split()), done.stderr) == (["again", "child", "parent", "waiting"], "")
 
 
-def test_what_is_told_is_bounded_and_obeyed_by_no_terminal(told: list[tuple[str, str, str]]) -> None:
+def test_what_is_reported_is_bounded_and_obeyed_by_no_terminal(told: list[tuple[str, str, str]]) -> None:
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]

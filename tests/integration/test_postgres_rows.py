@@ -512,7 +512,7 @@ def test_savepoints_and_prepared_statements_stay_possible(tool: Postgres) -> Non
     assert rows(tool, "select * from rows_test.t") == []
 
 
-def test_a_role_that_may_not_make_the_ledger_is_told(tool: Postgres, postgres_url: str) -> None:
+def test_a_role_that_may_not_make_the_ledger_is_reported(tool: Postgres, postgres_url: str) -> None:
     run(tool, "drop role if exists poor; create role poor login; revoke create on schema public from public")
     error = refused(tool, "select 1", dsn=postgres_url, user="poor", exactly_once=True)
 

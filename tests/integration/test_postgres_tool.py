@@ -99,7 +99,7 @@ def test_a_timestamp_with_zone_is_iso(tool: Postgres) -> None:
     assert result["rows"] == [{"t": "2026-01-02T05:30:00+05:30"}]
 
 
-def test_a_number_that_is_none_is_noted(tool: Postgres) -> None:
+def test_a_number_that_is_not_one_is_noted(tool: Postgres) -> None:
     assert run(tool, "select 'NaN'::float8").meta["warnings"] == ["NaN and infinite numbers are null"]
 
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_sent_is_an_sql_error(tool: Postgres) -> None:
     assert "holds no statement" in str(refused(tool, "-- nothing; here"))
 
 
-def test_a_missing_parameter_is_told_before_anything_runs(tool: Postgres) -> None:
+def test_a_missing_parameter_is_reported_before_anything_runs(tool: Postgres) -> None:
     error = refused(
         tool, "create table tool_test.t (a int);\ninsert into tool_test.t values (:idd)", params={"id": 1}
     )

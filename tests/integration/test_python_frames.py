@@ -239,7 +239,7 @@ def test_a_frame_that_cannot_be_kept_is_named_by_its_path(run: Run, code: str, m
     assert outcome.error.message.startswith(message)
 
 
-def test_a_table_that_is_no_plain_file_is_not_followed(run: Run, results: Results, tmp_path: Path) -> None:
+def test_a_table_that_is_not_a_plain_file_is_not_followed(run: Run, results: Results, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("canary")
     code = (
         "import os, pandas\n"

@@ -136,7 +136,7 @@ def test_a_script_knows_its_file_and_changes_with_it(run: Run, folder: Path) -> 
     ],
     ids=str,
 )
-def test_a_script_that_is_no_file_of_the_playbook_is_refused(run: Run, script: Any, message: str) -> None:
+def test_a_script_that_is_not_a_file_of_the_playbook_is_refused(run: Run, script: Any, message: str) -> None:
     error = failure(run(script))
     assert (error.kind, error.retryable) == ("client_error", False)
     assert message in error.message

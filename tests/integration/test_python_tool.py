@@ -163,7 +163,7 @@ def test_a_lib_that_is_not_installed_is_named(registry: Registry) -> None:
     assert "`pip install no_such_library`" in below.message
 
 
-def test_a_name_that_a_library_does_not_have_is_told_with_the_nearest(registry: Registry) -> None:
+def test_a_name_that_a_library_does_not_have_is_reported_with_the_nearest(registry: Registry) -> None:
     failure = error(registry, "result = 1", libs={"join": "os.path.jion"})
     assert failure.type == "ImportError"
     assert (
@@ -225,7 +225,7 @@ def test_numpy_values_become_numbers_and_lists(registry: Registry) -> None:
         ("'x' * 2_000_000", "The result is 2,000,002 bytes of JSON, and 1,000,000 are allowed; return less."),
     ],
 )
-def test_a_result_that_is_no_json_names_the_value(registry: Registry, expression: str, message: str) -> None:
+def test_a_result_that_is_not_json_names_the_value(registry: Registry, expression: str, message: str) -> None:
     assert error(registry, f"result = {expression}").message == message
 
 

@@ -154,7 +154,7 @@ def test_code_yields_a_circuit_of_its_inputs(services: Services, runners: Runner
         ({"ref": {"kind": "result_ref", "ref": "noetl://x/y/z"}}, "BadReference", "ref cannot be read"),
     ],
 )
-def test_what_is_no_circuit_is_refused(
+def test_anything_but_a_circuit_is_refused(
     services: Services, runners: Runners, config: dict[str, Any], type: str, said: str
 ) -> None:
     with pytest.raises(ToolError) as caught:

@@ -136,7 +136,7 @@ def test_a_cancelled_execution_cancels_its_jobs(rt: Runtime, ionq: IonQServer) -
 
     control.cancel(rt, execution_id)
     eventually(lambda: inspect.execution(rt, execution_id).status == "cancelled")
-    eventually(lambda: not inspect.has_to_tell(rt, execution_id))
+    eventually(lambda: not inspect.has_to_notify(rt, execution_id))
 
     assert ionq.paid() == []
     last = inspect.events(rt, execution_id)[-1]

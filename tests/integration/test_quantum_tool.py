@@ -535,7 +535,7 @@ def test_a_result_that_differs_is_an_error_that_says_where(tool: Quantum, turned
     assert told["differences"][0]["was"] == {"0": 50}
 
 
-def test_another_version_that_yields_the_same_is_told_and_no_difference(tool: Quantum) -> None:
+def test_another_version_that_yields_the_same_is_reported_and_no_difference(tool: Quantum) -> None:
     result = run(tool, qasm=BELL)
     result["provenance"]["versions"]["noetl"] = "0.0.1"
     told = run(tool, action="verify", of=result)

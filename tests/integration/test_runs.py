@@ -770,7 +770,7 @@ def test_a_result_store_that_takes_nothing_fails_the_task_with_its_reason(
     assert report["error"]["attempt"] == (1 if rules == "[]" else 2)
 
 
-def test_a_result_that_is_gone_is_told_by_its_reference(run: Run, settings: Settings) -> None:
+def test_a_result_that_is_gone_is_reported_by_its_reference(run: Run, settings: Settings) -> None:
     body = f"""
     workflow:
       - {{step: start, tool: {{kind: python, code: "result = {{'gone': 'y' * 150_000}}"}}, next: remove}}

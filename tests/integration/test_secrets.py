@@ -126,7 +126,7 @@ workflow: [{{step: start, tool: {{kind: http, url: "{server.url}/who", auth: sho
     assert report["result"]["data"]["ok"][::-1] == "Bearer t0ken-of-the-eu"
 
 
-def test_a_credential_of_another_path_is_told_of_and_not_given(rt: Runtime, settings: Settings) -> None:
+def test_a_credential_of_another_path_is_reported_and_not_given(rt: Runtime, settings: Settings) -> None:
     keep(rt, settings, "theirs", {"secret": "for them"}, path="them")
     body = "workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: theirs}}]\n"
 

@@ -32,7 +32,7 @@ RIGHT = {
 }
 
 
-def test_sql_that_cannot_be_parsed_is_told_with_its_place_and_other_sql_is_not() -> None:
+def test_sql_that_cannot_be_parsed_is_reported_with_its_place_and_other_sql_is_not() -> None:
     installed = kinds()
     wrong = {}
     for kind, texts in WRONG.items():

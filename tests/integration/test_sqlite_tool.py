@@ -171,7 +171,7 @@ def test_the_database_of_the_engine_is_refused(tmp_path: Path, sqlite_url: str) 
     assert refused(tool, "select 1", database=path, read_only=True).type == "EngineDatabase"
 
 
-def test_what_is_no_database_says_so(tool: Sqlite) -> None:
+def test_anything_but_a_database_says_so(tool: Sqlite) -> None:
     (base(tool) / "x.txt").write_text("no database at all" * 100)
 
     assert "file is not a database" in str(refused(tool, "select 1", database="x.txt"))

@@ -15,7 +15,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
-from noetl.facts.reference import opened
+from noetl.facts.reference import open_references
 from noetl.pipeline.model import Call, Later, Where
 from noetl.results import open_results
 from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
@@ -230,7 +230,7 @@ def test_files_are_written_and_read_again(tool: Transfer, services: Services, na
     result = moved(tool, {"kind": "file", "file": name}, {"kind": "result"}, "2")
 
     assert services.results is not None
-    assert opened(result["ref"], services.results.load) == odd
+    assert open_references(result["ref"], services.results.load) == odd
     assert services.files.start is not None
     assert [path.name for path in services.files.start.iterdir()] == [name]
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from noetl.dsl.document import Document, Part, known_keys
+from noetl.dsl.document import Document, DocumentPart, known_keys
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import read
@@ -27,7 +27,7 @@ NAMES = {case.name for case in CASES}
 #: What every case has from its head, and no key of which means anything to a run.
 HEAD = "Metadata"
 
-Keys = dict[type[Part], set[str]]
+Keys = dict[type[DocumentPart], set[str]]
 
 
 def test_a_sentence_names_where_it_is_held_to(subtests: pytest.Subtests) -> None:
@@ -64,7 +64,7 @@ def test_every_key_of_every_dialect_stands_in_some_case() -> None:
 def _note(value: object, found: Keys) -> None:
     """Adds the keys that the parts in `value` have."""
     match value:
-        case Part():
+        case DocumentPart():
             fields = type(value).model_fields
             for name in value.model_fields_set & fields.keys():
                 found[type(value)].add(fields[name].alias or name)
@@ -77,11 +77,11 @@ def _note(value: object, found: Keys) -> None:
                 _note(one, found)
 
 
-def _parts(annotation: Any, seen: set[type[Part]]) -> Iterator[type[Part]]:
+def _parts(annotation: Any, seen: set[type[DocumentPart]]) -> Iterator[type[DocumentPart]]:
     """The parts that documents of this type are made of, in whatever dialect."""
     for inner in get_args(annotation):
         yield from _parts(inner, seen)
-    if isinstance(annotation, type) and issubclass(annotation, Part) and annotation not in seen:
+    if isinstance(annotation, type) and issubclass(annotation, DocumentPart) and annotation not in seen:
         seen.add(annotation)
         yield annotation
         for field in annotation.model_fields.values():

@@ -17,7 +17,7 @@ from world import PATIENT, Schedule, World
 
 from noetl.facts.events import LoopClaimed
 from noetl.facts.json import Json
-from noetl.facts.reference import loaded
+from noetl.facts.reference import load_value
 from noetl.pipeline.model import Call
 
 
@@ -91,7 +91,9 @@ def played(book: Book, table: Table, schedule: Schedule) -> tuple[World, list[in
         world.play(schedule)
         world.settle()
         claims = [event.fact for event in world.sim.events(run) if isinstance(event.fact, LoopClaimed)]
-        items: list[Any] = [item for claim in claims for item in loaded(claim.items, world.sim.rt.load) or []]
+        items: list[Any] = [
+            item for claim in claims for item in load_value(claim.items, world.sim.rt.load) or []
+        ]
         return world, [item["id"] for item in items], broken(world, book)
     finally:
         world.abandon()

@@ -20,7 +20,7 @@ from noetl.net.model import (
     Failure,
     Loop,
     NextRequest,
-    Older,
+    OlderRepeat,
     Repeat,
     Rule,
     Task,
@@ -34,8 +34,8 @@ from noetl.pipeline.model import (
     Move,
     Names,
     PipelinePorts,
-    Program,
-    Progress,
+    PipelineProgress,
+    PipelineSpec,
     Recorded,
     Sleep,
     Suspend,
@@ -197,7 +197,7 @@ def each_of(draw: st.DrawFn, owner: str, after: Any) -> list[Task]:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
+def programs(draw: st.DrawFn) -> PipelineSpec:
     tasks = []
     proper = draw(st.sampled_from([4, 4, 4, 3, 2, 2, 1, 0]))
     for position, name in enumerate(NAMES):
@@ -222,7 +222,7 @@ def programs(draw: st.DrawFn) -> Program:
                 set=draw(ASSIGNMENTS),
                 line=position + 1,
                 loop=loop,
-                older=Older("{{ req }}", then, merged=("req.args",)) if then else None,
+                older=OlderRepeat("{{ req }}", then, merged=("req.args",)) if then else None,
                 repeat=repeat,
                 after=after,
             )
@@ -230,7 +230,7 @@ def programs(draw: st.DrawFn) -> Program:
         if repeat is not None:
             tasks += draw(each_of(name, after))
     parallel = draw(st.integers(0, 5)) == 0
-    return Program(
+    return PipelineSpec(
         tuple(tasks),
         Where("1", "s#1", "s", 0 if parallel else None),
         parallel_loop=parallel,
@@ -269,12 +269,12 @@ def gone(reference: Mapping[str, Any], /) -> Any:
 class Worker:
     """Runs slices of one pipeline, one after another, and keeps what it was told to commit."""
 
-    program: Program
+    program: PipelineSpec
     seed: int
     log: list[Draft] = field(default_factory=list)
     calls: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def slices(self, progress: Progress) -> Iterator[tuple[Move, Progress]]:
+    def slices(self, progress: PipelineProgress) -> Iterator[tuple[Move, PipelineProgress]]:
         """Every move, with the progress that it stands for, across suspensions."""
         while True:
             oracle = Oracle(self.seed)
@@ -293,7 +293,7 @@ class Worker:
             if not isinstance(move, Suspend):
                 return
 
-    def _answered(self, move: Suspend, progress: Progress) -> Progress:
+    def _answered(self, move: Suspend, progress: PipelineProgress) -> PipelineProgress:
         assert move.child is not None
         number = move.child.payload["n"]
         fact = ChildEnded(move.task, "9", "completed", {"n": number})
@@ -308,7 +308,7 @@ class Worker:
         return evolve(self.program, progress, draft)
 
 
-def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progress, int, int]]]:
+def whole(program: PipelineSpec, seed: int) -> tuple[Worker, list[tuple[Move, PipelineProgress, int, int]]]:
     worker = Worker(program, seed)
     moves = [
         (move, progress, len(worker.log), len(worker.calls))
@@ -319,7 +319,7 @@ def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progres
 
 @settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
-def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Program, seed: int) -> None:
+def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: PipelineSpec, seed: int) -> None:
     worker, moves = whole(program, seed)
     for _, progress, recorded, _ in moves:
         assert replay(program, worker.log[:recorded]) == progress
@@ -327,7 +327,9 @@ def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Prog
 
 @settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
-def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: Program, seed: int) -> None:
+def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(
+    program: PipelineSpec, seed: int
+) -> None:
     worker, moves = whole(program, seed)
     for _, _, recorded, called in [(None, None, 0, 0), *moves]:
         again = Worker(program, seed)
@@ -340,7 +342,7 @@ def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: P
 @settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_a_pipeline_ends_once_with_keys_that_differ_short_sleeps_and_long_suspensions(
-    program: Program, seed: int
+    program: PipelineSpec, seed: int
 ) -> None:
     worker, moves = whole(program, seed)
     kinds = [type(move) for move, *_ in moves]

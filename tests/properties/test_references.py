@@ -13,7 +13,7 @@ from noetl.errors import TemplateError
 from noetl.expressions import evaluate, truth
 from noetl.expressions.scope import of_task
 from noetl.facts.json import Json
-from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy, opened
+from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy, open_references
 from noetl.results.blocks import PartBlocks
 from tests.budget import examples
 
@@ -168,7 +168,7 @@ templates = st.one_of(
 
 def outcome(template: str, names: Mapping[str, Any], store: Store) -> Json:
     try:
-        return opened(evaluate(template, names, load=store), store)
+        return open_references(evaluate(template, names, load=store), store)
     except TemplateError as error:
         return type(error)
 

@@ -69,7 +69,7 @@ def test_a_job_yields_its_repetitions_one_by_one(aqt: AqtServer, backend: Aqt) -
     [[], [[0, 1]], [[0, 1], [0]], [[0, 0.5], [1, 1]], [["0", "1"], ["1", "1"]], [[0, 2], [1, 1]], [[0, -1], [1, 1]],
      [[True, False], [True, True]], [[0, 10**30], [1, 1]], [[0, None], [1, 1]], "01", {"0": 1}],
 )  # fmt: skip
-def test_a_result_that_is_no_bits_is_not_taken_for_some(aqt: AqtServer, backend: Aqt, shots: Any) -> None:
+def test_a_result_that_is_not_bits_is_not_taken_for_some(aqt: AqtServer, backend: Aqt, shots: Any) -> None:
     made = order(BELL, 2)
     job = backend.submit(made, "noetl-1")
     aqt.jobs[job.id].status, aqt.jobs[job.id].shots = "finished", shots
@@ -174,7 +174,7 @@ def test_a_circuit_that_aqt_cannot_run_is_refused_here(
     assert aqt.jobs == {}
 
 
-def test_unknown_jobs_wrong_keys_and_wrong_targets_are_told(
+def test_unknown_jobs_wrong_keys_and_wrong_targets_are_reported(
     aqt: AqtServer, client: HttpClient, services: Services, backend: Aqt
 ) -> None:
     with pytest.raises(ToolError, match="knows no job nobody"):

@@ -28,7 +28,7 @@ def test_a_processor_samples_with_its_noise_and_the_same_seed_yields_the_same() 
     assert 300 < first.counts["00"] + first.counts["11"] < 400
 
 
-def test_what_it_can_and_when_it_was_calibrated_is_told() -> None:
+def test_what_it_can_and_when_it_was_calibrated_is_reported() -> None:
     told = backend().capabilities()
     assert (told.local, told.exact, told.gateset) == (True, False, "google_cz")
     assert told.versions["calibration"].startswith("2021-11-16")

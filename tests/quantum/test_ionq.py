@@ -176,7 +176,7 @@ def test_a_job_that_is_done_is_not_cancelled_which_would_lose_its_results(
         ("refuse", "connection", True),
     ],
 )
-def test_what_goes_wrong_is_told_as_for_http_and_never_with_the_key(
+def test_what_goes_wrong_is_reported_as_for_http_and_never_with_the_key(
     ionq: IonQServer,
     backend: IonQ,
     services: Services,

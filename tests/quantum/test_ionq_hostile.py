@@ -178,7 +178,7 @@ def test_answers_that_cannot_be_right_are_asked_for_again_and_their_error_says_w
         ("metadata", 7),
     ],
 )
-def test_what_is_told_of_a_job_in_a_wrong_form_is_left_out_and_costs_no_result(
+def test_what_a_vendor_reports_of_a_job_in_a_wrong_form_is_left_out_and_costs_no_result(
     tool: Quantum, ionq: IonQServer, asked: dict[str, Any], key: str, value: Any
 ) -> None:
     ionq.spoil("GET", "jobs", lambda said: {**said, "jobs": [{**job, key: value} for job in said["jobs"]]})
@@ -262,7 +262,7 @@ def test_a_connection_that_broke_with_an_error_of_tls_may_have_taken_a_job(reaso
         "job-0001",
     ],
 )
-def test_a_job_that_somebody_wrote_by_hand_is_told_what_it_should_be(
+def test_a_job_that_somebody_wrote_by_hand_learns_what_it_should_be(
     tool: Quantum, asked: dict[str, Any], job: Any
 ) -> None:
     for action in ("poll", "fetch", "cancel"):

@@ -25,7 +25,7 @@ def called_off(play: Play) -> ToolError:
 
 @pytest.mark.parametrize("calls", range(1, 6))
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same worker", "another worker"])
-def test_no_job_is_left_of_a_task_that_was_called_off_after_any_of_its_calls(
+def test_no_job_is_left_of_a_task_that_was_cancelled_after_any_of_its_calls(
     calls: int, elsewhere: bool
 ) -> None:
     vendor = Vendor(run_s=600.0)
@@ -77,7 +77,7 @@ def test_jobs_that_could_not_be_cancelled_are_named_with_the_reason() -> None:
     assert (vendor.clock() - asked).total_seconds() > 30.0
 
 
-def test_an_order_that_nobody_can_look_for_is_told_with_its_label() -> None:
+def test_an_order_that_nobody_can_look_for_is_reported_with_its_label() -> None:
     def fate(verb: str) -> str:
         if verb == "submit":
             raise MaybeSubmitted("connection", "The answer got lost.", retryable=True)

@@ -11,7 +11,7 @@ from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.cursors import NO_CODE
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path
-from noetl.dsl.read.python_code import Fault, parsed, templates_between
+from noetl.dsl.read.python_code import Fault, parse_python, templates_between
 from noetl.errors import NoetlError
 from noetl.net.model import Template
 
@@ -23,7 +23,7 @@ def check_python(subject: Subject) -> Iterator[Finding]:
     """Python code that cannot be parsed, in the playbook."""
     for call in subject.notes.calls:
         for key, code in python_in(call):
-            if isinstance(tree := parsed(code), Fault):
+            if isinstance(tree := parse_python(code), Fault):
                 path, before = call.paths[key], code.split("\n")[: tree.line - 1]
                 # What is missing at the end is missing behind the last word.
                 end = max(len(code.rstrip()) - 1, 0)
@@ -66,7 +66,7 @@ def check_files(subject: Subject) -> Iterator[Finding]:
                 text.message.rstrip("."),
                 "name a file from the playbook's directory on",
             )
-        elif call.kind.python_keys and isinstance(tree := parsed(text), Fault):
+        elif call.kind.python_keys and isinstance(tree := parse_python(text), Fault):
             yield Finding(
                 Code.PYTHON,
                 call.paths[key],

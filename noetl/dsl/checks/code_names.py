@@ -14,8 +14,8 @@ from pyflakes.messages import UndefinedLocal, UndefinedName
 from noetl.dsl.checks.code import files_of, python_in, text_of_file
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.checks.values import inputs_around
-from noetl.dsl.problems import Code, Finding, Path, shown
-from noetl.dsl.read.python_code import Fault, parsed
+from noetl.dsl.problems import Code, Finding, Path, quote_value
+from noetl.dsl.read.python_code import Fault, parse_python
 from noetl.net.model import EACH_INPUTS, Template
 
 #: Code that calls these may define names out of sight, or ask which there are.
@@ -122,7 +122,7 @@ def check_names_of_code(subject: Subject) -> Iterator[Finding]:
         return
     around = inputs_around(net, nulls=True)
     for code in _codes(subject):
-        tree = parsed(code.text)
+        tree = parse_python(code.text)
         given = {*_GIVEN, *code.given, *around[code.step]}
         for one in find_undefined_names(tree, given) if not isinstance(tree, Fault) else ():
             where = f"{code.file}:{one.line}: " if code.file else ""
@@ -130,7 +130,7 @@ def check_names_of_code(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.UNDEFINED_IN_CODE,
                 code.path,
-                f"python: {where}nothing defines {shown(one.name)}",
+                f"python: {where}nothing defines {quote_value(one.name)}",
                 subject.names.suggest(
                     one.name, sorted(given), f"hand it over with input: {{{one.name}: ...}}"
                 ),

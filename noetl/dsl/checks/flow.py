@@ -12,10 +12,10 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.policies import branches_of
 from noetl.dsl.document import Policy, Then
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.errors import TemplateError
 from noetl.net.checks import (
-    Unfilled,
+    UnfilledJoin,
     endless_cycles,
     endless_steps,
     find_shadowed_arcs,
@@ -56,7 +56,7 @@ def check_reachability(subject: Subject) -> Iterator[Finding]:
                 yield Finding(
                     Code.UNREACHABLE,
                     _place(net, step.name),
-                    f"no path leads to step {shown(step.name)}",
+                    f"no path leads to step {quote_value(step.name)}",
                     "add an arc to it, or remove it",
                 )
 
@@ -68,7 +68,7 @@ def check_cycles(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.SELF_LOOP,
                 _place(net, name),
-                f"step {shown(name)} leads to itself without a condition",
+                f"step {quote_value(name)} leads to itself without a condition",
                 "give the arc a when:",
             )
         for cycle in endless_cycles(net, always):
@@ -88,7 +88,8 @@ def check_shadowed_arcs(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.SHADOWED_ARC,
                 subject.notes.arcs[arc.id],
-                f"the arc to {shown(arc.step)} is never taken: the one to {shown(before.step)} always is",
+                f"the arc to {quote_value(arc.step)} is never taken: the one to "
+                f"{quote_value(before.step)} always is",
                 "put the arc without a guard last",
             )
 
@@ -120,23 +121,23 @@ def _place(net: Net, step: str) -> Path:
     return "workflow", list(net.steps).index(step), "step"
 
 
-def _why(one: Unfilled) -> tuple[str, str]:
+def _why(one: UnfilledJoin) -> tuple[str, str]:
     """The message and the hint."""
     steps = _some(one.steps)
     match one.why:
         case "unreached":
             return (
-                f"the join of {shown(one.join)} waits for {steps}, which nothing leads to",
+                f"the join of {quote_value(one.join)} waits for {steps}, which nothing leads to",
                 "remove those arcs, or lead to the steps",
             )
         case "later":
             return (
-                f"the join of {shown(one.join)} waits for {steps}, which can only run after it",
+                f"the join of {quote_value(one.join)} waits for {steps}, which can only run after it",
                 "write spec.join: any, or leave join out",
             )
         case "exclusive":
             return (
-                f"the join of {shown(one.join)} waits for {steps}, but {shown(one.router)} leads "
+                f"the join of {quote_value(one.join)} waits for {steps}, but {quote_value(one.router)} leads "
                 "to one of them"
             ), f"write mode: inclusive in the router of {one.router}, or leave join out"
 
@@ -197,7 +198,8 @@ def check_order_of_tasks(subject: Subject) -> Iterator[Finding]:
                 yield Finding(
                     Code.MISPLACED,
                     call.path,
-                    f"task {shown(call.task.name)} stands behind {shown(first)}, which runs once the "
+                    f"task {quote_value(call.task.name)} stands behind {quote_value(first)}, which runs "
+                    "once the "
                     "pipeline has ended",
                     "put tasks with spec.after last, or give this one an after: as well",
                 )
@@ -227,6 +229,6 @@ def _endless(calls: Sequence[CompiledCall]) -> Iterator[Finding]:
             yield Finding(
                 Code.ENDLESS_JUMP,
                 calls[index].path,
-                f"task {shown(task.name)} always jumps back: {repeated} repeat until one of them fails",
+                f"task {quote_value(task.name)} always jumps back: {repeated} repeat until one of them fails",
                 "give the jump a when:",
             )

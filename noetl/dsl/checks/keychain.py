@@ -20,7 +20,7 @@ from noetl.dsl.compile.keychain import (
 from noetl.dsl.document.keychain import FORMS, KINDS
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import holds_template, is_template
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.errors import TemplateError
 from noetl.expressions import names_used
 from noetl.facts.durations import seconds
@@ -48,7 +48,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.VALUE,
                 (*path, "name"),
-                f"the name {shown(name)} of an entry is no template",
+                f"the name {quote_value(name)} of an entry is no template",
                 "write it out",
             )
         elif not isinstance(name, str) or not name:
@@ -61,7 +61,7 @@ def check_entry_names(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.DUPLICATE_NAME,
                 path,
-                f"the keychain has two entries {shown(name)}",
+                f"the keychain has two entries {quote_value(name)}",
                 "give each its own name",
             )
         seen.add(name)
@@ -76,14 +76,14 @@ def check_entries(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.VALUE,
                 (*path, "kind"),
-                f"the keychain has no kind {shown(said)}",
+                f"the keychain has no kind {quote_value(said)}",
                 subject.names.suggest(str(said), known, f"the kinds are {', '.join(known)}"),
             )
         elif form == "static":
             yield Finding(
                 Code.IN_PLAIN_TEXT,
                 path,
-                f"the secret {shown(name)} stands in the playbook as plain text, and will not be used",
+                f"the secret {quote_value(name)} stands in the playbook as plain text, and will not be used",
                 f"store it (`noetl credential set {name} ...`), and make the entry kind: credential",
                 hides=tuple((*path, key) for key in entry.keys() - {"name", "kind", "description"}),
             )
@@ -141,7 +141,7 @@ def _check_templates(subject: Subject, path: Path, form: str, entry: JsonMap) ->
                     Code.VALUE,
                     (*path, key),
                     "an entry of the keychain is rendered before the first step, and cannot read "
-                    f"{shown(name)}",
+                    f"{quote_value(name)}",
                     "name workload, payload, env or execution_id",
                 )
 
@@ -153,7 +153,7 @@ def _check_values(subject: Subject, path: Path, name: str, form: str, entry: Jso
             yield Finding(
                 Code.VALUE,
                 (*path, key),
-                f"`{key}` of a keychain entry is a mapping, not {shown(value)}",
+                f"`{key}` of a keychain entry is a mapping, not {quote_value(value)}",
                 f"write {key}: {{name: value}}",
             )
     if "ttl" in entry and not is_template(entry["ttl"]):
@@ -177,7 +177,7 @@ def _check_client(path: Path, name: str, entry: JsonMap) -> Iterator[Finding]:
             yield Finding(
                 Code.MISSING,
                 (*path, "data"),
-                f"the keychain's entry {shown(name)} needs `data.{key}` to ask for a token",
+                f"the keychain's entry {quote_value(name)} needs `data.{key}` to ask for a token",
                 f"add {key}:",
                 lacks=key,
             )
@@ -187,7 +187,7 @@ def _check_client(path: Path, name: str, entry: JsonMap) -> Iterator[Finding]:
             yield Finding(
                 Code.VALUE,
                 (*path, *at),
-                f"`{at[-1]}` of a token can only be {only}, not {shown(value)}",
+                f"`{at[-1]}` of a token can only be {only}, not {quote_value(value)}",
                 f"write {only}, or leave it out",
             )
 
@@ -210,7 +210,7 @@ def _check_plain_text(path: Path, name: str, form: str, entry: JsonMap) -> Itera
         yield Finding(
             Code.IN_PLAIN_TEXT,
             place,
-            f"the secret {shown(name)} is plain text in the {where}",
+            f"the secret {quote_value(name)} is plain text in the {where}",
             f"store it (`noetl credential set {name} ...`), and make the entry kind: credential",
             hides=tuple(at for at, found in plain.items() if found == "playbook"),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.report import DottedNames
 from noetl.facts.json import Json
 from noetl.facts.nearest import NEARLY_THE_SAME
@@ -196,4 +196,4 @@ class Members:
 
 
 def _make_fault(chain: Chain, hint: str) -> Fault:
-    return Code.UNDEFINED, f"nothing defines {shown('.'.join(chain))}", hint
+    return Code.UNDEFINED, f"nothing defines {quote_value('.'.join(chain))}", hint

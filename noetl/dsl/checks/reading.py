@@ -10,7 +10,7 @@ from typing import Final
 
 from noetl.dsl.checks.members import is_in_task
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
 from noetl.net.model import Net, Transition, find_assigned_names
@@ -41,7 +41,7 @@ Fault = tuple[Code, str, str]
 
 
 @dataclass(frozen=True)
-class Readings:
+class NameReader:
     """What is known of the net before templates are looked at."""
 
     subject: Subject
@@ -106,8 +106,8 @@ class Readings:
                 yield (
                     Code.OUTSIDE_OF_LOOP,
                     (
-                        f"the loop of step {shown(here.name)} is over here: "
-                        f"{shown('.'.join(chain[:2]))} is undefined"
+                        f"the loop of step {quote_value(here.name)} is over here: "
+                        f"{quote_value('.'.join(chain[:2]))} is undefined"
                     ),
                     f"read {here.name}.results, or assign to ctx in the loop",
                 )
@@ -116,7 +116,7 @@ class Readings:
             if name is not None and name not in known:
                 yield (
                     Code.UNDEFINED,
-                    f"nothing defines {shown(f'iter.{name}')}",
+                    f"nothing defines {quote_value(f'iter.{name}')}",
                     self.subject.names.suggest(
                         name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
                     ),
@@ -124,7 +124,7 @@ class Readings:
         elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
             yield (
                 Code.OUTSIDE_OF_LOOP,
-                f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined",
+                f"step {quote_value(here.name)} has no loop: {quote_value('.'.join(chain[:2]))} is undefined",
                 "add loop: to the step, or read args or ctx",
             )
 
@@ -141,7 +141,8 @@ class Readings:
         if self._is_later(here.name, there.name):
             yield (
                 Code.TOO_EARLY,
-                f"step {shown(there.name)} only runs after {shown(here.name)}: here it has no result",
+                f"step {quote_value(there.name)} only runs after {quote_value(here.name)}: here it has "
+                "no result",
                 "read it in a step behind it",
             )
         elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
@@ -152,7 +153,7 @@ class Readings:
             if close is not None:
                 yield (
                     Code.UNKNOWN_RESULT,
-                    f"step {shown(there.name)} has no task {shown(chain[2])}",
+                    f"step {quote_value(there.name)} has no task {quote_value(chain[2])}",
                     f"did you mean {close!r}?",
                 )
 
@@ -187,14 +188,14 @@ def check_built_in_names(
             yield Finding(
                 Code.BUILT_IN,
                 ("workflow", index, "step"),
-                f"templates cannot read step {shown(transition.name)}: the name is a built-in",
+                f"templates cannot read step {quote_value(transition.name)}: the name is a built-in",
                 "call it otherwise",
             )
         if transition.loop is not None and (name := transition.loop.iterator) in EVERYWHERE:
             yield Finding(
                 Code.BUILT_IN,
                 ("workflow", index, "loop", "iterator"),
-                f"templates that read {shown(name)} get the built-in, not the item",
+                f"templates that read {quote_value(name)} get the built-in, not the item",
                 f"call it otherwise, or read iter.{name}",
             )
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
@@ -207,7 +208,7 @@ def check_built_in_names(
             yield Finding(
                 Code.BUILT_IN,
                 ("workload", key),
-                f"templates that read {shown(key)} get the built-in, not this value",
+                f"templates that read {quote_value(key)} get the built-in, not this value",
                 f"read workload.{key}",
                 at_key=True,
             )

@@ -11,7 +11,7 @@ from noetl.dsl.compile.repeat import CHANGING, is_expression, key_of, next_calls
 from noetl.dsl.document import NextCall, Pagination, Repeat, Tool
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.json import Json
 
 #: What every pagination knows, and what each type knows besides.
@@ -57,7 +57,7 @@ def _check_repeat(
         yield Finding(
             Code.MISPLACED,
             call.path,
-            f"task {shown(call.task.name)} has two of `loop`, `repeat` and `pagination`",
+            f"task {quote_value(call.task.name)} has two of `loop`, `repeat` and `pagination`",
             "keep one; a step can loop over such a task",
         )
     elif "repeat" in given:
@@ -83,7 +83,7 @@ def _check_calls(subject: Subject, call: CompiledCall, part: Repeat, path: Path)
         yield Finding(
             Code.VALUE,
             (*path, "delay"),
-            f"delay is {shown(part.delay)}",
+            f"delay is {quote_value(part.delay)}",
             "write a template that is one expression, or a duration",
         )
 
@@ -98,7 +98,7 @@ def _check_keys(subject: Subject, call: CompiledCall, entry: NextCall, path: Pat
     for key in (key for key in given if key not in fine):
         yield from unknown_key(
             (*path, key),
-            f"the key {shown(key)} means nothing to the next call of {call.task.kind}",
+            f"the key {quote_value(key)} means nothing to the next call of {call.task.kind}",
             subject.names.suggest(key, known, f"known here: {', '.join(known)}"),
             known,
             given,
@@ -163,7 +163,7 @@ def _check_params(part: Pagination, path: Path, params: Json) -> Iterator[Findin
         yield Finding(
             Code.VALUE,
             path,
-            f"pagination by {part.type} adds to `params`, which is {shown(params)}",
+            f"pagination by {part.type} adds to `params`, which is {quote_value(params)}",
             "write params: as a mapping",
             at_key=True,
         )
@@ -174,6 +174,6 @@ def _check_number(value: Json, path: Path, least: int) -> Iterator[Finding]:
         yield Finding(
             Code.VALUE,
             path,
-            f"{path[-1]} is {shown(value)}",
+            f"{path[-1]} is {quote_value(value)}",
             f"write a whole number from {least}, or a template that is one expression",
         )

@@ -28,7 +28,7 @@ from noetl.dsl.document import (
     known_keys,
 )
 from noetl.dsl.document.validation import unknown_keys
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 
 _Release: TypeAlias = tuple[int, ...]
 
@@ -77,7 +77,7 @@ def _check_tools(subject: Subject, tools: list[str], path: Path) -> Iterator[Fin
         yield Finding(
             Code.UNKNOWN_KIND,
             (*path, index),
-            f"the playbook requires tools of kind {shown(kind)}, and none is installed",
+            f"the playbook requires tools of kind {quote_value(kind)}, and none is installed",
             f"{subject.names.suggest(kind, subject.kinds)} {available}".strip(),
         )
 
@@ -88,7 +88,7 @@ def _check_version(wanted: str, path: Path) -> Iterator[Finding]:
             yield Finding(
                 Code.VALUE,
                 path,
-                f"{shown(wanted)} does not say which versions",
+                f"{quote_value(wanted)} does not say which versions",
                 'write versions behind >=, <=, ==, !=, > or <: ">=0.1, <2"',
             )
             return
@@ -141,7 +141,7 @@ def check_keys_of_tools_at_steps(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 Code.MISPLACED,
                 (*path, key),
-                f"`{key}` stands at step {shown(step.step)}, {beside}",
+                f"`{key}` stands at step {quote_value(step.step)}, {beside}",
                 "put it under tool: with its kind",
                 at_key=True,
                 explains=(*path, "tool"),

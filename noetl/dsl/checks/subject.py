@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from noetl.dsl.compile.context import Notes
-from noetl.dsl.document import Document, Part
+from noetl.dsl.document import Document, DocumentPart
 from noetl.dsl.document.base import Parts, parts_of
 from noetl.dsl.problems import Finding, Path
 from noetl.dsl.read.report import DottedNames
@@ -18,7 +18,7 @@ from noetl.net.checks import dominators
 from noetl.net.graphs import Dominators
 from noetl.net.model import KindInfo, Net
 
-_Part = TypeVar("_Part", bound=Part)
+_Part = TypeVar("_Part", bound=DocumentPart)
 
 
 @dataclass(frozen=True)

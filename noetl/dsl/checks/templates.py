@@ -10,15 +10,15 @@ from noetl import expressions
 from noetl.dsl.checks.members import Fault, Members, is_envelope, unseen
 from noetl.dsl.checks.reading import (
     Chain,
-    Readings,
+    NameReader,
     check_built_in_names,
     is_behind_loops,
     iterators,
 )
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.context import KEYCHAIN, Use
+from noetl.dsl.compile.context import KEYCHAIN, TemplateUse
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.json import Json
 from noetl.net.model import FINAL_INPUTS, Net, Transition, find_assigned_names
 
@@ -71,7 +71,7 @@ def check_syntax(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _faults(use: Use) -> Sequence[expressions.TemplateFault]:
+def _faults(use: TemplateUse) -> Sequence[expressions.TemplateFault]:
     if not any(True for _ in _texts(use.template, (), guard=use.guard)):
         return ()
     return expressions.check(use.template, guard=use.guard)
@@ -128,7 +128,7 @@ class _Names:
         self._subject = subject
         self._scopes = _scopes(net)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
-        self._readings = Readings(subject, net)
+        self._readings = NameReader(subject, net)
         self._steps = frozenset(net.steps)
         self._members = Members(subject.names, net.workload, net.variables)
         #: The chains that were met, by their first name; and those of them that are read before the
@@ -136,7 +136,7 @@ class _Names:
         self.read: dict[str, set[Chain]] = {}
         self.early: dict[str, set[Chain]] = {}
 
-    def check(self, use: Use) -> Iterator[Finding]:
+    def check(self, use: TemplateUse) -> Iterator[Finding]:
         """What is wrong with the names in one template."""
         yield from self._check_collection(use)
         for path, text in _texts(use.template, use.path, guard=use.guard):
@@ -158,7 +158,7 @@ class _Names:
                 for fault in self._member_faults(use.step, path, chain, scope):
                     yield spot.finding(*fault, chain)
 
-    def _check_collection(self, use: Use) -> Iterator[Finding]:
+    def _check_collection(self, use: TemplateUse) -> Iterator[Finding]:
         """`in: workload.rows` is one item, a text."""
         scope = self._scopes.get(use.step)
         if scope is None or use.path[-2:] != ("loop", "in") or not isinstance(use.template, str):
@@ -167,7 +167,7 @@ class _Names:
             yield Finding(
                 Code.LOOP_OVER_NAME,
                 use.path,
-                f"the loop has one item, the text {shown(use.template)}",
+                f"the loop has one item, the text {quote_value(use.template)}",
                 f'write in: "{{{{ {use.template} }}}}"',
             )
 
@@ -177,7 +177,7 @@ class _Names:
             if chain[1] not in self._secrets:
                 yield spot.finding(
                     Code.UNKNOWN_KEYCHAIN,
-                    f"the keychain has no entry {shown(chain[1])}",
+                    f"the keychain has no entry {quote_value(chain[1])}",
                     self._subject.names.suggest(chain[1], self._secrets, "add it to keychain:"),
                     chain,
                 )
@@ -195,13 +195,15 @@ class _Names:
         elif scope is not None and name in self._members.workload and name not in scope.hiding:
             yield from self._members.of_workload(chain, 0)
 
-    def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> Iterator[Finding]:
+    def _check_read(
+        self, use: TemplateUse, spot: _Spot, chains: list[Chain], scope: _Scope
+    ) -> Iterator[Finding]:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
         odd = self._readings.unreadable(spot.text, unknown) if unknown else None
         if odd is not None:
             yield spot.finding(
                 Code.UNREADABLE,
-                f"templates cannot read {shown(odd)} by its name: this subtracts",
+                f"templates cannot read {quote_value(odd)} by its name: this subtracts",
                 "use letters, digits and _ in names that templates read",
                 (re.split(r"\W", odd)[0],),
             )
@@ -209,7 +211,7 @@ class _Names:
         for name in sorted(unknown)[:_MAX_NAMES]:
             yield spot.finding(
                 Code.UNDEFINED,
-                f"nothing defines {shown(name)}",
+                f"nothing defines {quote_value(name)}",
                 _ELSEWHERE.get(name)
                 or self._subject.names.suggest(
                     name, scope.all - _OF_JINJA, "define it in workload, set or input"

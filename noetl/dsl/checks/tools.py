@@ -16,9 +16,9 @@ from noetl.dsl.compile.specs import config_from_spec, takes_timeout
 from noetl.dsl.document import (
     CallSpec,
     Cursor,
+    DocumentPart,
     Executor,
     Loop,
-    Part,
     Policy,
     Step,
     StepSpec,
@@ -30,7 +30,7 @@ from noetl.dsl.document.base import keys_near, place_of
 from noetl.dsl.document.misspelt import unknown_key
 from noetl.dsl.document.texts import holds_template, is_template
 from noetl.dsl.document.validation import by_place, fault_of, real_path
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.dsl.read.origins import value_at
 from noetl.facts.durations import seconds
 from noetl.net.model import KindInfo, Template
@@ -43,7 +43,7 @@ class _Spec:
     """A spec, where it stands, and of a task the kind."""
 
     subject: Subject
-    model: type[Part]
+    model: type[DocumentPart]
     path: Path
     kind: KindInfo | None = None
 
@@ -92,7 +92,7 @@ def check_timeouts(subject: Subject) -> Iterator[Finding]:
         with contextlib.suppress(ValueError):
             if seconds(timeout) > 0:
                 continue
-        yield Finding(Code.VALUE, at, f"timeout is {shown(timeout)}", _DURATIONS)
+        yield Finding(Code.VALUE, at, f"timeout is {quote_value(timeout)}", _DURATIONS)
 
 
 def check_keys_of_policies(subject: Subject) -> Iterator[Finding]:
@@ -105,7 +105,7 @@ def check_keys_of_policies(subject: Subject) -> Iterator[Finding]:
             if key not in known:
                 yield from unknown_key(
                     at,
-                    f"the key {shown(key)} means nothing here",
+                    f"the key {quote_value(key)} means nothing here",
                     subject.names.suggest(key, known, f"known here: {', '.join(known)}"),
                     keys_near(Policy),
                     given,
@@ -136,7 +136,7 @@ def check_keys_of_specs(subject: Subject) -> Iterator[Finding]:
             hint = f"put it under {place}" if place else otherwise
             near = () if place else {*keys_near(spec.model), *spec.known}
             yield from unknown_key(
-                (*spec.path, key), f"the key {shown(key)} means nothing here", hint, near, given
+                (*spec.path, key), f"the key {quote_value(key)} means nothing here", hint, near, given
             )
 
 
@@ -175,7 +175,7 @@ def check_keys_of_tools(subject: Subject) -> Iterator[Finding]:
             if key in _OF_STEPS:
                 hint, near = "put it beside tool:", set()
             yield from unknown_key(
-                path, f"the key {shown(key)} means nothing to {call.kind.kind}", hint, near, call.paths
+                path, f"the key {quote_value(key)} means nothing to {call.kind.kind}", hint, near, call.paths
             )
 
 
@@ -249,13 +249,17 @@ def _describe(
         case "missing":
             if all(first["loc"] != (key,) for group in kind.required for key in group):
                 yield Finding(
-                    Code.MISSING, at, f"{kind.kind} needs {shown(name)} here", f"add {name}:", lacks=name
+                    Code.MISSING,
+                    at,
+                    f"{kind.kind} needs {quote_value(name)} here",
+                    f"add {name}:",
+                    lacks=name,
                 )
         case "extra_forbidden":
             yield Finding(
                 Code.VALUE,
                 at,
-                f"the key {shown(name)} means nothing here to {kind.kind}",
+                f"the key {quote_value(name)} means nothing here to {kind.kind}",
                 subject.names.suggest(name, (first.get("ctx") or {}).get("known", ()), "remove it"),
                 at_key=True,
             )

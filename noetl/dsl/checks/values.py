@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.checks.templates import FOR_WORKLOAD
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.expressions import names_used, path_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_header, is_secret_name
@@ -27,12 +27,12 @@ def check_inputs(subject: Subject) -> Iterator[Finding]:
         for demand in one.expects:
             head = _first_name(demand)
             if not one.given.get(head, head in given[one.step]):
-                who = f"workbook task {shown(demand.of)}" if demand.of else "the task"
+                who = f"workbook task {quote_value(demand.of)}" if demand.of else "the task"
                 spare = (one.own | given[one.step]) - {_first_name(other) for other in one.expects}
                 yield Finding(
                     Code.MISSING,
                     one.path,
-                    f"{who} expects the input {shown(demand.path)}, and nothing gives it",
+                    f"{who} expects the input {quote_value(demand.path)}, and nothing gives it",
                     subject.names.suggest(head, sorted(spare), f"add input: {{{head}: ...}}"),
                 )
 

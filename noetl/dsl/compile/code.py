@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from noetl.dsl.read.python_code import Fault, parsed, templates_between
+from noetl.dsl.read.python_code import Fault, parse_python, templates_between
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
 
@@ -77,7 +77,7 @@ def names_read(
 
 
 def _names(code: str) -> set[str] | None:
-    tree = parsed(code)
+    tree = parse_python(code)
     if isinstance(tree, Fault):
         # `check_code` says what is wrong with it.
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl.dsl.document import Arc, Document, Step, Then, Tool
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import JsonMap
 from noetl.net.model import Assignment, Demand, KindInfo, Scope, Task, Template
@@ -19,7 +19,7 @@ KEYCHAIN = "#keychain"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TemplateUse:
     """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the
     workload."""
 
@@ -30,7 +30,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Expecting:
+class InputDemand:
     """A task that expects inputs. `given` are those that it says itself, and whether with a value
     or as null; `own` are those among them that the workbook does not know."""
 
@@ -64,9 +64,9 @@ class Notes:
     """All that compiling one document notes. `is_whole`: no step and no arc was left out because of
     an error, so that the net says what follows what."""
 
-    uses: list[Use] = field(default_factory=list)
+    uses: list[TemplateUse] = field(default_factory=list)
     calls: list[CompiledCall] = field(default_factory=list)
-    expecting: list[Expecting] = field(default_factory=list)
+    expecting: list[InputDemand] = field(default_factory=list)
     #: Where each arc stands, by its id.
     arcs: dict[str, Path] = field(default_factory=dict)
     is_whole: bool = True
@@ -92,7 +92,7 @@ class Context:
     def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
         """Remembers a template; all are checked at the end, when every name is known."""
         if isinstance(template, str | list | dict) and template:
-            self.notes.uses.append(Use(path, template, step, guard))
+            self.notes.uses.append(TemplateUse(path, template, step, guard))
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` as it was read; empty where there is none."""
@@ -128,7 +128,7 @@ def whole_number(context: Context, value: Template, at: Path, default: Template,
     if is_template(value) or (isinstance(value, int) and value >= 1):
         return value
     hint = hint or "write a whole number from 1, or a template"
-    context.report.add(Code.VALUE, at, f"{at[-1]} is {shown(value)}", hint)
+    context.report.add(Code.VALUE, at, f"{at[-1]} is {quote_value(value)}", hint)
     return default
 
 
@@ -139,7 +139,7 @@ def as_number(value: int | str) -> int | str:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PipelineSite:
     """Where a pipeline stands. `specs` are those around its tasks, outermost first.
 
     `reduced` are the ctx names that the reducers of a parallel loop fold; None outside of such
@@ -167,7 +167,7 @@ def inputs_of(context: Context, part: Step | Arc, path: Path, step: str) -> dict
 
 
 def assignments(
-    context: Context, part: Tool | Then | Step | Arc, path: Path, site: Site, bare: Scope = "local"
+    context: Context, part: Tool | Then | Step | Arc, path: Path, site: PipelineSite, bare: Scope = "local"
 ) -> tuple[Assignment, ...]:
     """All that a part assigns, in the order of the document. `bare` is what names without a scope
     mean: of steps and arcs, whose iterations are over, it is ctx."""
@@ -182,7 +182,7 @@ def assignments(
 
 
 def assignment(
-    context: Context, at: Path, target: str, value: Template, site: Site, bare: Scope = "local"
+    context: Context, at: Path, target: str, value: Template, site: PipelineSite, bare: Scope = "local"
 ) -> Assignment | None:
     """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
     assigned."""
@@ -203,17 +203,20 @@ def assignment(
     return Assignment(scope, name, value)
 
 
-def _fault(target: str, head: str, scope: Scope, name: str, site: Site) -> tuple[str, str] | None:
+def _fault(target: str, head: str, scope: Scope, name: str, site: PipelineSite) -> tuple[str, str] | None:
     if head in _NOT_ASSIGNABLE:
         return (
-            f"{shown(target)} cannot be assigned: {head} does not change",
+            f"{quote_value(target)} cannot be assigned: {head} does not change",
             f"assign ctx.{name.partition('.')[2]}",
         )
     if not all(part.strip() for part in name.split(".")):
         return (
-            f"{shown(target)} names nothing to assign",
+            f"{quote_value(target)} names nothing to assign",
             "write ctx.<name>, iter.<name>, step.<name> or a name",
         )
     if scope == "iter" and not site.iterating:
-        return f"{shown(target)} is assigned outside of an iteration", "assign ctx.<name> or step.<name> here"
+        return (
+            f"{quote_value(target)} is assigned outside of an iteration",
+            "assign ctx.<name> or step.<name> here",
+        )
     return None

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.dsl.compile.code import verbatim_keys
-from noetl.dsl.compile.context import CompiledCall, Context, Site, whole_number
+from noetl.dsl.compile.context import CompiledCall, Context, PipelineSite, whole_number
 from noetl.dsl.compile.specs import effective_spec
 from noetl.dsl.document import Cursor, FrameSpec
 from noetl.dsl.document.misspelt import is_free
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.expressions import inside
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
 
@@ -40,7 +40,9 @@ _RULES: Final = (
 NO_CODE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
-def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameSpec | None) -> Task | None:
+def cursor(
+    context: Context, part: Cursor, path: Path, site: PipelineSite, frame: FrameSpec | None
+) -> Task | None:
     """The claim of the cursor at `path`; None where it cannot be made."""
     kind = _kind(context, part, path)
     if part.claim is None or not part.claim.strip():
@@ -99,7 +101,7 @@ def _kind(context: Context, part: Cursor, path: Path) -> KindInfo | None:
     context.report.add(
         Code.UNKNOWN_KIND,
         (*path, "kind"),
-        f"rows cannot be claimed with kind {shown(part.kind)}",
+        f"rows cannot be claimed with kind {quote_value(part.kind)}",
         context.report.suggest(part.kind, able, f"one of {', '.join(able)}"),
     )
     return None
@@ -122,7 +124,7 @@ def _read(claim: str, rows: Template) -> dict[str, Template]:
     return {ROWS: f"{{{{ ({inner}) | int }}}}" if inner else rows}
 
 
-def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
+def _rows_per_claim(context: Context, frame: FrameSpec | None, site: PipelineSite) -> Template:
     if frame is None or frame.max_rows is None:
         return MAX_ROWS
     at: Path = (*site.specs[-1], "frame", "max_rows")

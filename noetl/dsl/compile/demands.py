@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from noetl.dsl.compile.context import Context, Expecting
+from noetl.dsl.compile.context import Context, InputDemand
 from noetl.dsl.compile.entries import ToolEntry, tool_inputs
 from noetl.dsl.document import NamedTask, Tool
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.expressions import path_of
 from noetl.net.model import Demand, ValueType
 
 
 @dataclass(frozen=True, slots=True)
-class Asserted:
+class Demands:
     """What a task says of its inputs and of its result; those of the workbook before that of the
     call."""
 
@@ -22,9 +22,9 @@ class Asserted:
     returns: tuple[Demand, ...] = ()
 
 
-def find_demands(context: Context, entry: ToolEntry) -> Asserted:
+def find_demands(context: Context, entry: ToolEntry) -> Demands:
     """The demands of a task, with the problems of their names."""
-    found = Asserted()
+    found = Demands()
     for tool, path in entry.parts:
         item = _workbook_item(context, path)
         name = "" if item is None else path[1] if isinstance(path[1], str) else item.name or ""
@@ -33,7 +33,7 @@ def find_demands(context: Context, entry: ToolEntry) -> Asserted:
             if part is not None:
                 expects = _demands(context, part.expects, (*at, "expects"), name)
                 returns = _demands(context, part.returns, (*at, "returns"), name)
-                found = Asserted((*found.expects, *expects), (*found.returns, *returns))
+                found = Demands((*found.expects, *expects), (*found.returns, *returns))
     return found
 
 
@@ -59,12 +59,12 @@ def _demands(
             found.append(Demand(key, kind, name))
         else:
             context.report.add(
-                Code.VALUE, (*path, at), f"{shown(key)} is no name", "write names like id or user.id"
+                Code.VALUE, (*path, at), f"{quote_value(key)} is no name", "write names like id or user.id"
             )
     return tuple(found)
 
 
-def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> Expecting:
+def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> InputDemand:
     """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the
     caller to give."""
     given: dict[str, bool] = {}
@@ -76,4 +76,4 @@ def expectation_of(entry: ToolEntry, expects: tuple[Demand, ...], step: str) -> 
                 booked |= {name} if path[0] == "workbook" else set()
                 if value is not None or path[0] != "workbook":
                     given[name] = value is not None
-    return Expecting(entry.path, step, expects, given, frozenset(given) - booked)
+    return InputDemand(entry.path, step, expects, given, frozenset(given) - booked)

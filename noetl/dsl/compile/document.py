@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from noetl.dsl.compile.context import Context, Site, assignments, inputs_of
+from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
@@ -15,7 +15,7 @@ from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
 from noetl.dsl.document.identifiers import usable
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.net.model import Failure, Join, Net, Task, Template, Transition
 from noetl.net.model import Loop as NetLoop
 
@@ -100,7 +100,7 @@ def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, 
         context.report.add(
             Code.DUPLICATE_NAME,
             at,
-            f"a step {shown(step.step)} is already in line {seen[step.step]}",
+            f"a step {quote_value(step.step)} is already in line {seen[step.step]}",
             "give each step its own name",
         )
         return False
@@ -130,7 +130,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
         args=args,
-        set=assignments(context, step, path, Site(name), "ctx"),
+        set=assignments(context, step, path, PipelineSite(name), "ctx"),
         failure=own_failure or around,
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
@@ -143,15 +143,18 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     if has_tool or has_targets(step.next) or name in _BARE or context.report.is_faulty((*path, "next")):
         return
     context.report.missing(
-        path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"
+        path,
+        "tool",
+        f"step {quote_value(name)} has neither tool nor next",
+        "add one of them, or remove the step",
     )
 
 
-def _site(name: str, step: Step, path: Path) -> Site:
+def _site(name: str, step: Step, path: Path) -> PipelineSite:
     specs: tuple[Path, ...] = (_EXECUTOR_SPEC, (*path, "spec"))
     if step.loop is None:
-        return Site(name, specs)
-    return Site(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
+        return PipelineSite(name, specs)
+    return PipelineSite(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
 
 
 def _join(context: Context, spec: StepSpec, at: Path) -> Join:
@@ -165,7 +168,7 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
         context.report.add(
             Code.VALUE,
             (*at, "count"),
-            f"the join's count is {shown(given.count)}",
+            f"the join's count is {quote_value(given.count)}",
             "write a whole number from 1",
         )
     return Join(mode, given.count or 0 if mode == "count" else 0, bool(given.cancel_rest))
@@ -177,7 +180,7 @@ def _iteration(context: Context, step: Step, at: Path) -> str:
         context.report.add(
             Code.VALUE,
             at,
-            f"iteration is {shown(step.iteration)}",
+            f"iteration is {quote_value(step.iteration)}",
             "write the name of a variable in ctx that holds {<iterator>, index, parent}",
         )
         return ""
@@ -207,7 +210,9 @@ def _add_inputs(context: Context, task: Task, step: Step, path: Path, inputs: Ma
     return replace(task, given={**inputs, **task.given}, lines={**lines, **task.lines})
 
 
-def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], around: NetLoop | None) -> str:
+def _queue(
+    context: Context, step: Step, site: PipelineSite, tasks: tuple[Task, ...], around: NetLoop | None
+) -> str:
     if around is not None and around.cursor is not None:
         # What is called first decides, as it does among tasks.
         tasks = (around.cursor, *tasks)
@@ -226,7 +231,7 @@ def _special_step(context: Context, name: str | None, key: str) -> str | None:
     context.report.add(
         Code.UNKNOWN_STEP,
         (*_EXECUTOR_SPEC, key),
-        f"there is no step {shown(name)}",
+        f"there is no step {quote_value(name)}",
         context.report.suggest(name, context.step_names, "name a step of this workflow"),
     )
     context.notes.is_whole = False

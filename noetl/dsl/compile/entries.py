@@ -9,7 +9,7 @@ from typing import Any
 from noetl.dsl.compile.context import Context
 from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.document.identifiers import usable
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.json import JsonMap
 from noetl.net.model import Template
 
@@ -63,7 +63,7 @@ def entries_of(context: Context, form: Any, path: Path) -> Iterator[ToolEntry]:
             context.report.add(
                 Code.DUPLICATE_NAME,
                 entry.name_path,
-                f"two tasks of this step are called {shown(entry.name)}",
+                f"two tasks of this step are called {quote_value(entry.name)}",
                 "give each its own name",
             )
             continue
@@ -81,7 +81,9 @@ def workbook_entries(context: Context) -> dict[str, tuple[Tool, Path]]:
             key = "name" if name is None else "tool"
             context.report.missing(path, key, f"the workbook task has no {key}", f"add {key}:")
         elif name in book:
-            context.report.add(Code.DUPLICATE_NAME, name_path, f"two workbook tasks are called {shown(name)}")
+            context.report.add(
+                Code.DUPLICATE_NAME, name_path, f"two workbook tasks are called {quote_value(name)}"
+            )
         elif usable(context.report, name, name_path, "workbook task"):
             book[name] = (tool, at)
     return book
@@ -153,7 +155,7 @@ def _call(
         hint = context.report.suggest(name, context.workbook, otherwise)
         if name in context.kinds:
             hint = f"write tool: {{kind: {name}, ...}} with what the tool needs"
-        context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
+        context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {quote_value(name)}", hint)
         return None
     parts = _chain(context, *known)
     if parts[0][0].kind == "workbook":
@@ -177,7 +179,7 @@ def workbook_entry(context: Context, name: str) -> ToolEntry | None:
         context.report.add(
             Code.UNKNOWN_TASK,
             at,
-            f"workbook task {shown(name)} leads in a circle through {shown(inner)}",
+            f"workbook task {quote_value(name)} leads in a circle through {quote_value(inner)}",
             "one of them has to be of another kind",
         )
     return None

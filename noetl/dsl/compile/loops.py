@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from noetl.dsl.compile.context import Context, Site, as_number, whole_number
+from noetl.dsl.compile.context import Context, PipelineSite, as_number, whole_number
 from noetl.dsl.compile.cursors import cursor
 from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.expressions import names_used
 from noetl.net.model import Failure, Reducer, Template
 from noetl.net.model import Loop as NetLoop
@@ -22,7 +22,7 @@ _ARGS = frozenset({"args", "input"})
 
 
 def loop(
-    context: Context, part: Loop, path: Path, site: Site, step_failure: Failure | None
+    context: Context, part: Loop, path: Path, site: PipelineSite, step_failure: Failure | None
 ) -> NetLoop | None:
     """The loop at `path`; None where it cannot be one."""
     iterator = iterator_of(context, part, path)
@@ -90,7 +90,7 @@ def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
             context.report.add(
                 Code.SCOPE,
                 (*path, "spec", "reduce", key),
-                f"{shown(key)} cannot be reduced",
+                f"{quote_value(key)} cannot be reduced",
                 "reducers fold ctx.<name>",
                 at_key=True,
             )
@@ -121,7 +121,7 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
         context.report.add(
             Code.VALUE,
             (*at, "tolerate", "percent"),
-            f"percent is {shown(tolerate.percent)}",
+            f"percent is {quote_value(tolerate.percent)}",
             "write 0 to 100",
         )
     # Who tolerates some failures wants the rest to run.
@@ -169,7 +169,7 @@ def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool
     return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))
 
 
-def task_loop(context: Context, entry: ToolEntry, site: Site) -> NetLoop | None:
+def task_loop(context: Context, entry: ToolEntry, site: PipelineSite) -> NetLoop | None:
     """The loop of the task."""
     if (given := entry.part("loop")) is None:
         return None

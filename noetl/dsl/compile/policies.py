@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.context import Context, Site, as_number, assignments, whole_number
+from noetl.dsl.compile.context import Context, PipelineSite, as_number, assignments, whole_number
 from noetl.dsl.compile.entries import Siblings
-from noetl.dsl.document import Admit, AdmitRule, Allow, ElseAllow, ElseThen, Part, PolicyRule, Then
+from noetl.dsl.document import Admit, AdmitRule, Allow, DocumentPart, ElseAllow, ElseThen, PolicyRule, Then
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.durations import seconds
 from noetl.net.model import Admission, Directive, Rule, Template
 from noetl.net.model import AdmitRule as NetAdmitRule
 
 
-def branches_of(rules: Sequence[PolicyRule | AdmitRule], path: Path) -> Iterator[tuple[Template, Part, Path]]:
+def branches_of(
+    rules: Sequence[PolicyRule | AdmitRule], path: Path
+) -> Iterator[tuple[Template, DocumentPart, Path]]:
     """(`when`, what follows, its path) of every rule; one with an `else` gives two."""
     for index, rule in enumerate(rules):
         at, other = (*path, index), rule.else_
-        if rule.then is not None and (rule.when is not None or not isinstance(other, Part)):
+        if rule.then is not None and (rule.when is not None or not isinstance(other, DocumentPart)):
             yield rule.when, rule.then, (*at, "then")
         if isinstance(other, Then | Allow):
             yield None, other, (*at, "else")
-        elif isinstance(other, Part) and (inner := getattr(other, "then", None)) is not None:
+        elif isinstance(other, DocumentPart) and (inner := getattr(other, "then", None)) is not None:
             yield None, inner, (*at, "else", "then")
 
 
 def branches(
     context: Context, rules: Sequence[PolicyRule | AdmitRule], path: Path, step: str | None
-) -> Iterator[tuple[Template, Part, Path]]:
+) -> Iterator[tuple[Template, DocumentPart, Path]]:
     """Those of `rules`, which stand at `path`; adds a problem for each that does not say what
     follows."""
     for index, rule in enumerate(rules):
         at, other = (*path, index), rule.else_
         if rule.when is not None:
             context.use((*at, "when"), rule.when, step, guard=True)
-        if rule.then is None and (rule.when is not None or not isinstance(other, Part)):
+        if rule.then is None and (rule.when is not None or not isinstance(other, DocumentPart)):
             context.report.missing(at, "then", "the rule does not say what follows", "add then: {...}")
         if isinstance(other, ElseThen | ElseAllow) and other.then is None:
             context.report.missing(
@@ -45,7 +47,7 @@ def branches(
 
 
 def policy(
-    context: Context, rules: Sequence[PolicyRule], path: Path, task: str, tasks: Siblings, site: Site
+    context: Context, rules: Sequence[PolicyRule], path: Path, task: str, tasks: Siblings, site: PipelineSite
 ) -> tuple[Rule, ...]:
     """The rules of `task`, which is one of the pipeline's `tasks`."""
     made = []
@@ -70,7 +72,9 @@ def admission(context: Context, admit: Admit, path: Path, step: str) -> Admissio
     return Admission(tuple(made), admit.on_deny or "pending")
 
 
-def _directive(context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: Site) -> Directive:
+def _directive(
+    context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: PipelineSite
+) -> Directive:
     default = Directive()
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
     # A delay without a word on how it grows is meant to be waited.
@@ -108,7 +112,7 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
             Code.VALUE,
             (*at, "to"),
             (
-                f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks "
+                f"the jump to {quote_value(then.to)} crosses the end of the pipeline, behind which tasks "
                 "with spec.after run"
             ),
             f"it may lead to {listed}",
@@ -119,7 +123,7 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
     context.report.add(
         Code.UNKNOWN_TASK,
         (*at, "to"),
-        f"there is no task {shown(then.to)} in this step",
+        f"there is no task {quote_value(then.to)} in this step",
         context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}"),
     )
     return None
@@ -134,7 +138,7 @@ def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | N
     context.report.add(
         Code.NO_PREVIOUS,
         (*at, "to"),
-        f"task {shown(task)} is the first {place}: there is no previous one",
+        f"task {quote_value(task)} is the first {place}: there is no previous one",
         "name a task, or use do: retry",
     )
     return None
@@ -149,7 +153,7 @@ def seconds_at(context: Context, value: float | str, at: Path) -> Template:
         context.report.add(
             Code.VALUE,
             at,
-            f"{shown(value)} is not a duration",
+            f"{quote_value(value)} is not a duration",
             "write seconds, 500ms, 10s, 5m, 2h, 1d, or a template",
         )
         return 0.0

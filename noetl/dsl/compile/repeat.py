@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.compile.context import Context, Site, assignment
+from noetl.dsl.compile.context import Context, PipelineSite, assignment
 from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.policies import seconds_at
 from noetl.dsl.document import Collect, NextCall, Pagination, Repeat
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.expressions import inside
 from noetl.facts.json import Json
 from noetl.net.model import CollectPolicy, NextRequest, Pages, Rule, Task, Template
 from noetl.net.model import Repeat as NetRepeat
 
 #: Compiles the tasks that stand at a path, one by one.
-CompileTasks: TypeAlias = Callable[[Context, Any, Path, Site], list[tuple[ToolEntry, Task]]]
+CompileTasks: TypeAlias = Callable[[Context, Any, Path, PipelineSite], list[tuple[ToolEntry, Task]]]
 
 #: The keys of a tool that `next` changes; `args` are the inputs.
 CHANGING: Final = ("params", "url", "headers", "data", "json")
@@ -31,7 +31,7 @@ _UNNAMED: Final = re.compile(r"task_\d+")
 
 
 def add_repeats(
-    context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: Site, compile_tasks: CompileTasks
+    context: Context, tasks: Sequence[tuple[ToolEntry, Task]], site: PipelineSite, compile_tasks: CompileTasks
 ) -> tuple[Task, ...]:
     """The pipeline: tasks with `repeat` or `pagination` say so, and those that run after every call
     of one stand behind it. `compile_tasks` yields the tasks of `each`."""
@@ -55,14 +55,14 @@ def _check_names(context: Context, path: Path, each: Sequence[Task], names: set[
             context.report.add(
                 Code.DUPLICATE_NAME,
                 path,
-                f"two tasks of this step are called {shown(task.name)}",
+                f"two tasks of this step are called {quote_value(task.name)}",
                 "give each its own name",
                 at_key=True,
             )
         names.add(task.name)
 
 
-def _compile_pagination(context: Context, part: Pagination, path: Path, site: Site) -> NetRepeat:
+def _compile_pagination(context: Context, part: Pagination, path: Path, site: PipelineSite) -> NetRepeat:
     for key in ("start", "size", "limit", "max_pages", "delay"):
         value = getattr(part, key)
         # A check reports text around an expression where a number is meant.
@@ -83,7 +83,7 @@ def _compile_pagination(context: Context, part: Pagination, path: Path, site: Si
     return NetRepeat((), pages, most, _delay(context, part.delay, path), "fixed", collect)
 
 
-def _compile_repeat(context: Context, part: Repeat, path: Path, task: Task, site: Site) -> NetRepeat:
+def _compile_repeat(context: Context, part: Repeat, path: Path, task: Task, site: PipelineSite) -> NetRepeat:
     for key in ("max", "delay"):
         context.use((*path, key), getattr(part, key), site.step)
     most = _MOST if part.max is None else part.max
@@ -101,7 +101,9 @@ def _delay(context: Context, value: float | str | None, path: Path) -> Template:
     return 0.0 if value is None else seconds_at(context, value, (*path, "delay"))
 
 
-def _compile_collect(context: Context, part: Collect | None, path: Path, site: Site) -> CollectPolicy | None:
+def _compile_collect(
+    context: Context, part: Collect | None, path: Path, site: PipelineSite
+) -> CollectPolicy | None:
     if part is None:
         return None
     into = None
@@ -119,7 +121,9 @@ def next_calls(part: Repeat, path: Path) -> Iterator[tuple[NextCall, Path]]:
         yield from ((entry, (*path, "next", number)) for number, entry in enumerate(part.next or ()))
 
 
-def _compile_next(context: Context, entry: NextCall, path: Path, task: Task, site: Site) -> NextRequest:
+def _compile_next(
+    context: Context, entry: NextCall, path: Path, task: Task, site: PipelineSite
+) -> NextRequest:
     context.use((*path, "when"), entry.when, site.step, guard=True)
     given = {key: value for key, value in context.raw(path).items() if key in CHANGING}
     for key, value in {**given, "args": entry.args}.items():
@@ -135,7 +139,7 @@ def key_of(task: Task, key: str) -> str:
 
 
 def _compile_each(
-    context: Context, part: Repeat, path: Path, task: Task, site: Site, compile_tasks: CompileTasks
+    context: Context, part: Repeat, path: Path, task: Task, site: PipelineSite, compile_tasks: CompileTasks
 ) -> tuple[Task, ...]:
     """The tasks that run after every call. They stand where the task stands: in the pipeline
     proper, or behind it, where its guard is theirs. Unnamed ones are called after the task."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.context import Context, Site, assignments, inputs_of
+from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.document import Arc, NextSpec, Router
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.errors import TemplateError
 from noetl.expressions import names_used
 from noetl.facts.event_names import BOUNDARY
@@ -94,7 +94,7 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
     context.report.add(
         Code.UNKNOWN_STEP,
         target_path,
-        f"there is no step {shown(step)}",
+        f"there is no step {quote_value(step)}",
         context.report.suggest(step, context.step_names, "every target must be a step of this workflow"),
     )
     return None
@@ -115,7 +115,7 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: 
         # Whether the guard mentions how the step ended.
         boundary=not BOUNDARY.isdisjoint(heads),
         args=inputs_of(context, arc, at, source),
-        set=assignments(context, arc, at, Site(source), "ctx"),
+        set=assignments(context, arc, at, PipelineSite(source), "ctx"),
         line=context.report.source.mark(at).line,
         also=also,
     )

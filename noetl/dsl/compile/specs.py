@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
 
-from noetl.dsl.compile.context import Context, Site
+from noetl.dsl.compile.context import Context, PipelineSite
 from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys, is_result
-from noetl.dsl.document.base import reserved, structure
+from noetl.dsl.document.base import reserved_keys, structure_keys
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.specs import MOST_INLINE
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import ResultScope
 from noetl.net.model import KindInfo, OnLarge, ResultPolicy, Selected
 
-_STRUCTURE = structure(TaskSpec)
+_STRUCTURE = structure_keys(TaskSpec)
 _POLICY_STRUCTURE = frozenset(canonical_keys(Policy))
 
 
-def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:
+def effective_spec(context: Context, kind: KindInfo, site: PipelineSite, tools: Sequence[Path]) -> JsonMap:
     """The merged spec of the task whose tool mappings stand at `tools`, outermost first."""
     merged: Json = dict(kind.defaults)
     for path in site.specs:
@@ -49,18 +49,18 @@ def takes_timeout(kind: KindInfo) -> bool:
     return "timeout" in kind.schema.get("properties", {})
 
 
-def specs_of(site: Site, tools: Sequence[Path]) -> tuple[Path, ...]:
+def specs_of(site: PipelineSite, tools: Sequence[Path]) -> tuple[Path, ...]:
     """Where the specs stand around the task at `tools`, and its own; the innermost last."""
     return (*site.specs, *((*tool, "spec") for tool in tools))
 
 
-def use_timeouts(context: Context, site: Site, tools: Sequence[Path]) -> None:
+def use_timeouts(context: Context, site: PipelineSite, tools: Sequence[Path]) -> None:
     """Remembers the templates that say how long a call may take, of the task and around it."""
     for path in specs_of(site, tools):
         context.use((*path, "timeout"), context.raw(path).get("timeout"), site.step)
 
 
-def timeout_around(context: Context, kind: KindInfo, site: Site) -> Path | None:
+def timeout_around(context: Context, kind: KindInfo, site: PipelineSite) -> Path | None:
     """Where the innermost spec around a task gives a tool that has them the parts of its
     timeout."""
     for path in reversed(site.specs):
@@ -76,7 +76,7 @@ def config_from_spec(spec: JsonMap, kind: KindInfo) -> dict[str, Json]:
     return {
         key: value
         for key, value in spec.items()
-        if (key in known or key in required) and key not in reserved(CallSpec)
+        if (key in known or key in required) and key not in reserved_keys(CallSpec)
     }
 
 
@@ -85,7 +85,7 @@ def rules_of(spec: TaskSpec | None) -> list[PolicyRule] | None:
     return spec.policy.rules if spec is not None and spec.policy is not None else None
 
 
-def rules_around(context: Context, site: Site) -> list[tuple[list[PolicyRule], Path]]:
+def rules_around(context: Context, site: PipelineSite) -> list[tuple[list[PolicyRule], Path]]:
     """The rules that the specs around a task give it, the innermost last."""
     found = []
     for path in site.specs:
@@ -97,7 +97,7 @@ def rules_around(context: Context, site: Site) -> list[tuple[list[PolicyRule], P
     return found
 
 
-def queue_of(context: Context, site: Site, tool: Any) -> str | None:
+def queue_of(context: Context, site: PipelineSite, tool: Any) -> str | None:
     """The queue that the first task of `tool`, or the innermost spec around the pipeline, asks
     for."""
     first = tool[0] if isinstance(tool, list) and tool else tool
@@ -127,7 +127,7 @@ def _without_structure(merged: Json) -> JsonMap:
 MOST_SELECTED: Final = 32
 
 
-def result_policy(context: Context, site: Site, tools: Sequence[Path]) -> ResultPolicy:
+def result_policy(context: Context, site: PipelineSite, tools: Sequence[Path]) -> ResultPolicy:
     """What the specs around a task and its own say of its result, the inner over the outer."""
     how = ResultPolicy()
     for path in specs_of(site, tools):
@@ -166,7 +166,7 @@ def _inline(context: Context, value: int, path: Path) -> int | None:
     context.report.add(
         Code.VALUE,
         path,
-        f"{path[-1]} is {shown(value)}",
+        f"{path[-1]} is {quote_value(value)}",
         f"write a number of bytes from 0 to {MOST_INLINE:,}",
     )
     return None
@@ -177,7 +177,7 @@ def _ttl(context: Context, value: Json, path: Path) -> float | None:
         if (length := seconds(value)) > 0:
             return length
     context.report.add(
-        Code.VALUE, path, f"ttl is {shown(value)}", "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
+        Code.VALUE, path, f"ttl is {quote_value(value)}", "write seconds above zero, 500ms, 10s, 5m, 2h or 7d"
     )
     return None
 
@@ -186,7 +186,9 @@ def _select(context: Context, given: Json, path: Path) -> tuple[Selected, ...]:
     found: dict[str, Selected] = {}
     for part, at in _parts(context, given if isinstance(given, list) else [], path):
         if part.name in found:
-            context.report.add(Code.DUPLICATE_NAME, at, f"{shown(part.name)} is selected twice", "keep one")
+            context.report.add(
+                Code.DUPLICATE_NAME, at, f"{quote_value(part.name)} is selected twice", "keep one"
+            )
         found[part.name] = part
     if len(found) > MOST_SELECTED:
         context.report.add(
@@ -213,7 +215,7 @@ def _parts(context: Context, given: list[Json], path: Path) -> Iterator[tuple[Se
             context.report.add(
                 Code.VALUE,
                 at,
-                f"{shown(text)} is no path",
+                f"{quote_value(text)} is no path",
                 "write names and places from the result on: data.rows[0].id",
             )
             continue

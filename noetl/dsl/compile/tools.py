@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.compile.code import names_read, verbatim_keys, wants_context
-from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, Site, assignments
+from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, PipelineSite, assignments
 from noetl.dsl.compile.demands import expectation_of, find_demands
 from noetl.dsl.compile.entries import (
     Siblings,
@@ -32,7 +32,7 @@ from noetl.dsl.compile.specs import (
 from noetl.dsl.document import PolicyRule
 from noetl.dsl.document.misspelt import is_free
 from noetl.dsl.document.texts import holds_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.nearest import nearest
 from noetl.net.model import KindInfo, Rule, Task, Template
 
@@ -40,12 +40,14 @@ from noetl.net.model import KindInfo, Rule, Task, Template
 _LATER = frozenset({"wait"})
 
 
-def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
+def pipeline(context: Context, form: Any, path: Path, site: PipelineSite) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
     return add_repeats(context, _compile_tasks(context, form, path, site), site, _compile_tasks)
 
 
-def _compile_tasks(context: Context, form: Any, path: Path, site: Site) -> list[tuple[ToolEntry, Task]]:
+def _compile_tasks(
+    context: Context, form: Any, path: Path, site: PipelineSite
+) -> list[tuple[ToolEntry, Task]]:
     entries = list(entries_of(context, form, path))
     around = siblings(entries)
     made = [(entry, _task(context, entry, around, site, path)) for entry in entries]
@@ -57,14 +59,16 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
     made = {}
     for name in context.workbook:
         entry = workbook_entry(context, name)
-        site = Site(WORKBOOK, (("executor", "spec"),))
+        site = PipelineSite(WORKBOOK, (("executor", "spec"),))
         task = _task(context, entry, siblings([entry]), site, entry.path) if entry else None
         if task is not None:
             made[name] = task
     return made
 
 
-def _task(context: Context, entry: ToolEntry, around: Siblings, site: Site, pipeline: Path) -> Task | None:
+def _task(
+    context: Context, entry: ToolEntry, around: Siblings, site: PipelineSite, pipeline: Path
+) -> Task | None:
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
@@ -128,7 +132,7 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
             if near is not None:
                 hint = f"did you mean {near!r} by {key!r}?"
                 break
-        context.report.missing(path, "kind", f"task {shown(entry.name)} has no kind", hint)
+        context.report.missing(path, "kind", f"task {quote_value(entry.name)} has no kind", hint)
         return None
     found = context.kinds.get(tool.kind)
     if found is not None:
@@ -143,14 +147,14 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
     context.report.add(
         Code.UNKNOWN_KIND,
         (*path, "kind"),
-        f"no tool of kind {shown(tool.kind)} is installed",
+        f"no tool of kind {quote_value(tool.kind)} is installed",
         f"{hint} {available}".strip(),
     )
     return None
 
 
 def _config(
-    context: Context, entry: ToolEntry, kind: KindInfo, site: Site
+    context: Context, entry: ToolEntry, kind: KindInfo, site: PipelineSite
 ) -> dict[str, tuple[Template, Path]]:
     """The tool's own keys, each with its value and where it stands."""
     found: dict[str, tuple[Template, Path]] = {}
@@ -167,7 +171,7 @@ def _config(
     return found
 
 
-def _args(context: Context, entry: ToolEntry, site: Site) -> dict[str, tuple[Template, Path]]:
+def _args(context: Context, entry: ToolEntry, site: PipelineSite) -> dict[str, tuple[Template, Path]]:
     """The task's own inputs, each with its value and where it stands."""
     found: dict[str, tuple[Template, Path]] = {}
     for tool, path in entry.parts:
@@ -200,7 +204,7 @@ def _declare(name: str, value: Template, path: Path) -> Template:
 
 
 def _rules(
-    context: Context, kind: KindInfo, entry: ToolEntry, around: Siblings, site: Site
+    context: Context, kind: KindInfo, entry: ToolEntry, around: Siblings, site: PipelineSite
 ) -> tuple[tuple[Rule, ...] | None, Path | None]:
     """The rules that hold for a task, and where they stand in the document."""
     own = [

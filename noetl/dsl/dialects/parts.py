@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from noetl import expressions
-from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.problems import Code, Path, quote_value
+from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
 from noetl.facts.event_names import BOUNDARY
@@ -18,30 +18,30 @@ from noetl.net.model import Template
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Located:
     """A value of the data, and where it stands."""
 
     value: Any
     path: Path
 
-    def get(self, key: str) -> Spot | None:
+    def get(self, key: str) -> Located | None:
         """What stands under `key`; None where there is nothing, or null."""
         found = self.value.get(key)
-        return None if found is None else Spot(found, (*self.path, key))
+        return None if found is None else Located(found, (*self.path, key))
 
-    def entries(self) -> dict[str, Spot]:
+    def entries(self) -> dict[str, Located]:
         """Those of a mapping by key."""
-        return {key: Spot(value, (*self.path, key)) for key, value in self.value.items()}
+        return {key: Located(value, (*self.path, key)) for key, value in self.value.items()}
 
-    def items(self) -> list[Spot]:
+    def items(self) -> list[Located]:
         """Those of a list; of anything else, itself."""
         if not isinstance(self.value, list):
             return [self]
-        return [Spot(value, (*self.path, index)) for index, value in enumerate(self.value)]
+        return [Located(value, (*self.path, index)) for index, value in enumerate(self.value)]
 
     @property
-    def moved(self) -> Moved:
-        return Moved(self.value, self.path)
+    def moved(self) -> Rewritten:
+        return Rewritten(self.value, self.path)
 
     def mapping(self, key: str) -> dict[str, Tree]:
         """The entries of the mapping under `key`; none where there is nothing, or null."""
@@ -50,7 +50,7 @@ class Spot:
 
 
 #: A guard as it was written, or one that was made.
-Guard: TypeAlias = Spot | Template
+Guard: TypeAlias = Located | Template
 
 SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
 FAILED: Final = "{{ outcome.status == 'error' }}"
@@ -63,34 +63,36 @@ class Guards:
     def __init__(self, report: ProblemReport) -> None:
         self._report = report
 
-    def every(self, *guards: Guard) -> Spot:
+    def every(self, *guards: Guard) -> Located:
         """Holds where all do; no guard (None) always does."""
         return self._join("and", guards, nothing=True)
 
-    def some(self, *guards: Guard) -> Spot:
+    def some(self, *guards: Guard) -> Located:
         """Holds where any does."""
         return self._join("or", guards, nothing=False)
 
-    def no(self, guard: Guard) -> Spot:
+    def no(self, guard: Guard) -> Located:
         """Holds where `guard` does not."""
         known = _literal(guard)
-        return Spot(f"{{{{ not ({self._inside(guard)}) }}}}" if known is None else not known, _path([guard]))
+        return Located(
+            f"{{{{ not ({self._inside(guard)}) }}}}" if known is None else not known, _path([guard])
+        )
 
-    def _join(self, word: str, guards: Sequence[Guard], *, nothing: bool) -> Spot:
+    def _join(self, word: str, guards: Sequence[Guard], *, nothing: bool) -> Located:
         """`nothing` is what no guard at all means, and what does not count among others."""
         left = [guard for guard in guards if _literal(guard) is not nothing]
         path = _path(left or guards)
         if any(_literal(guard) is not None for guard in left):
-            return Spot(not nothing, path)
+            return Located(not nothing, path)
         if len(left) < 2:
-            return Spot(_plain(left[0]) if left else nothing, path)
-        return Spot("{{ " + f" {word} ".join(f"({self._inside(guard)})" for guard in left) + " }}", path)
+            return Located(_plain(left[0]) if left else nothing, path)
+        return Located("{{ " + f" {word} ".join(f"({self._inside(guard)})" for guard in left) + " }}", path)
 
     def _inside(self, guard: Guard) -> str:
         text = _plain(guard)
         found = expressions.inside(text) if isinstance(text, str) else None
         if found is None:
-            message = f"the guard {shown(text)} is joined with another one, and is not one expression"
+            message = f"the guard {quote_value(text)} is joined with another one, and is not one expression"
             self._report.add(Code.VALUE, _path([guard]), message, 'write it as one: "{{ a and b }}"')
         return found or "false"
 
@@ -113,11 +115,11 @@ def asks_how_it_ended(guard: Guard) -> bool:
 
 
 def _plain(guard: Guard) -> Template:
-    return guard.value if isinstance(guard, Spot) else guard
+    return guard.value if isinstance(guard, Located) else guard
 
 
 def _path(guards: Sequence[Guard]) -> Path:
-    return next((guard.path for guard in guards if isinstance(guard, Spot)), ())
+    return next((guard.path for guard in guards if isinstance(guard, Located)), ())
 
 
 def _literal(guard: Guard) -> bool | None:
@@ -134,13 +136,13 @@ class Item:
 
     name: str
     label: str | None
-    tool: Spot
+    tool: Located
 
     @property
     def keys(self) -> frozenset[str]:
         return frozenset(self.tool.value if isinstance(self.tool.value, dict) else ())
 
-    def get(self, key: str) -> Spot | None:
+    def get(self, key: str) -> Located | None:
         """What the task says under `key`; None where it does not, or null."""
         return self.tool.get(key) if isinstance(self.tool.value, dict) else None
 
@@ -151,11 +153,11 @@ class Item:
             made = {key: one for key, one in made.items() if key not in without} | changes
         elif changes:
             made = {"kind": "workbook", "task": self.tool.moved, **changes}
-        moved = Moved(made, self.tool.path)
+        moved = Rewritten(made, self.tool.path)
         return moved if self.label is None else {self.label: moved}
 
 
-def items_of(form: Spot | None) -> list[Item]:
+def items_of(form: Located | None) -> list[Item]:
     """The tasks of a `tool`."""
     if form is None:
         return []
@@ -164,7 +166,7 @@ def items_of(form: Spot | None) -> list[Item]:
     return [_item(spot, index, in_list=in_list) for index, spot in enumerate(form.items())]
 
 
-def _item(spot: Spot, index: int, *, in_list: bool) -> Item:
+def _item(spot: Located, index: int, *, in_list: bool) -> Item:
     if isinstance(spot.value, str):
         return Item(spot.value, None, spot)
     if in_list and "kind" not in spot.value and len(spot.value) == 1:

@@ -7,7 +7,15 @@ one wrong value never hides the other faults. Unknown keys are kept (`model_extr
 from __future__ import annotations
 
 from noetl.dsl.document.arcs import Arc, Destination, Router
-from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys, spellings_of
+from noetl.dsl.document.base import (
+    DocumentPart,
+    Names,
+    Template,
+    canonical_keys,
+    is_older,
+    known_keys,
+    spellings_of,
+)
 from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
     Admit,
@@ -56,6 +64,7 @@ __all__ = [
     "Defaults",
     "Destination",
     "Document",
+    "DocumentPart",
     "ElseAllow",
     "ElseThen",
     "Executor",
@@ -72,7 +81,6 @@ __all__ = [
     "NextCall",
     "NextSpec",
     "Pagination",
-    "Part",
     "Policy",
     "PolicyRule",
     "Repeat",

@@ -9,10 +9,10 @@ from pydantic import Tag
 
 from noetl.dsl.document.base import (
     Assigned,
+    DocumentPart,
     Inputs,
     Key,
     OlderInputs,
-    Part,
     SetCtx,
     expect,
     known_keys,
@@ -21,7 +21,7 @@ from noetl.dsl.document.base import (
 from noetl.dsl.document.specs import NextSpec
 
 
-class Destination(Part):
+class Destination(DocumentPart):
     """A step and what is passed to it."""
 
     step: str | None = None
@@ -71,7 +71,7 @@ ChoiceForm = Annotated[
 ]
 
 
-class Router(Part):
+class Router(DocumentPart):
     """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in an inner list are one
     choice."""
 

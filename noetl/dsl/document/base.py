@@ -57,7 +57,7 @@ SetCtx = Annotated[Names | None, Key(instead="set: {ctx.<name>: ...}")]
 SetIter = Annotated[Names | None, Key(instead="set: {iter.<name>: ...}")]
 
 
-class Part(BaseModel):
+class DocumentPart(BaseModel):
     """Base of all parts: strict types, unknown keys kept."""
 
     #: Whether keys that it does not declare may mean something: those of a tool, or notes.
@@ -106,17 +106,17 @@ def older(alias: str | None = None) -> Any:
 
 
 @cache
-def field_keys(model: type[Part]) -> Mapping[str, str]:
+def field_keys(model: type[DocumentPart]) -> Mapping[str, str]:
     """The fields of a part → its keys, as documents write them."""
     return {name: field.alias or name for name, field in model.model_fields.items()}
 
 
-def given_keys(part: Part) -> list[str]:
+def given_keys(part: DocumentPart) -> list[str]:
     """Those of its declared keys that the document gives the part."""
     return [key for name, key in field_keys(type(part)).items() if name in part.model_fields_set]
 
 
-def is_older(model: type[Part], name: str) -> bool:
+def is_older(model: type[DocumentPart], name: str) -> bool:
     """Whether the field `name` is one that has another spelling in the canonical form."""
     field = model.model_fields[name]
     extra = field.json_schema_extra
@@ -125,18 +125,18 @@ def is_older(model: type[Part], name: str) -> bool:
 
 
 @cache
-def known_keys(model: type[Part]) -> tuple[str, ...]:
+def known_keys(model: type[DocumentPart]) -> tuple[str, ...]:
     """The keys that a part may have, as documents write them."""
     return tuple(field_keys(model).values())
 
 
 @cache
-def canonical_keys(model: type[Part]) -> tuple[str, ...]:
+def canonical_keys(model: type[DocumentPart]) -> tuple[str, ...]:
     """Those of them that the canonical form has."""
     return tuple(key for name, key in field_keys(model).items() if not is_older(model, name))
 
 
-def _find_declared(model: type[Part], kind: type[_Declared]) -> Mapping[str, _Declared]:
+def _find_declared(model: type[DocumentPart], kind: type[_Declared]) -> Mapping[str, _Declared]:
     return {
         key: one
         for name, key in field_keys(model).items()
@@ -146,25 +146,25 @@ def _find_declared(model: type[Part], kind: type[_Declared]) -> Mapping[str, _De
 
 
 @cache
-def spellings_of(model: type[Part]) -> Mapping[str, Spelling]:
+def spellings_of(model: type[DocumentPart]) -> Mapping[str, Spelling]:
     """Its fields that are other spellings, and that no warning is given for: key → what it means.
     They are declared as `Annotated[..., Spelling(...)]`."""
     return _find_declared(model, Spelling)
 
 
 @cache
-def declared_keys(model: type[Part]) -> Mapping[str, Key]:
+def declared_keys(model: type[DocumentPart]) -> Mapping[str, Key]:
     """What is declared of its keys, as documents write them; without those that have a type and no
     more."""
     return _find_declared(model, Key)
 
 
-def models_below(model: type[Part]) -> list[type[Part]]:
+def models_below(model: type[DocumentPart]) -> list[type[DocumentPart]]:
     """`model` and all that are made of it."""
     return [model, *(inner for one in model.__subclasses__() for inner in models_below(one))]
 
 
-def keys_near(model: type[Part]) -> frozenset[str]:
+def keys_near(model: type[DocumentPart]) -> frozenset[str]:
     """The keys of all dialects that such a part may have: what its other keys may be slips for."""
     return frozenset({*known_keys(model), *vars(model).get("rewritten", ())})
 
@@ -172,12 +172,12 @@ def keys_near(model: type[Part]) -> frozenset[str]:
 @cache
 def examples() -> Mapping[str, str]:
     """Key → a value, of the keys whose form has to be known."""
-    found = (declared_keys(model).items() for model in models_below(Part))
+    found = (declared_keys(model).items() for model in models_below(DocumentPart))
     return {key: one.example for keys in found for key, one in keys if one.example}
 
 
 @cache
-def structure(model: type[Part]) -> frozenset[str]:
+def structure_keys(model: type[DocumentPart]) -> frozenset[str]:
     """The keys of specs made of `model` that are compiled into the net, and mean nothing to a
     tool."""
     found = (declared_keys(one).items() for one in models_below(model))
@@ -185,7 +185,7 @@ def structure(model: type[Part]) -> frozenset[str]:
 
 
 @cache
-def reserved(model: type[Part]) -> frozenset[str]:
+def reserved_keys(model: type[DocumentPart]) -> frozenset[str]:
     """The keys of such a part that are never a tool's own."""
     return frozenset(key for key, one in declared_keys(model).items() if one.is_reserved)
 
@@ -194,32 +194,34 @@ def reserved(model: type[Part]) -> frozenset[str]:
 def place_of(key: str) -> str:
     """Where a key belongs that stands in the wrong part of a spec; empty where no part of one has
     it."""
-    models = (model for model in models_below(Part) if vars(model).get("place"))
+    models = (model for model in models_below(DocumentPart) if vars(model).get("place"))
     return next((model.place for model in models if key in canonical_keys(model)), "")
 
 
 @cache
-def keys_of_spec(model: type[Part]) -> frozenset[str]:
+def keys_of_spec(model: type[DocumentPart]) -> frozenset[str]:
     """The keys that the `spec` of such a part has; none where it has no spec."""
     field = model.model_fields.get("spec")
     models = get_args(field.annotation) if field is not None else ()
-    return frozenset(key for one in models if isinstance(one, type(Part)) for key in canonical_keys(one))
+    return frozenset(
+        key for one in models if isinstance(one, type(DocumentPart)) for key in canonical_keys(one)
+    )
 
 
 #: Parts of a document, each with where it stands.
-Parts: TypeAlias = Sequence[tuple[Part, Path]]
+Parts: TypeAlias = Sequence[tuple[DocumentPart, Path]]
 
 
-def parts_of(document: Part) -> Parts:
+def parts_of(document: DocumentPart) -> Parts:
     """`document`, and all parts in it; outer ones first."""
-    found: list[tuple[Part, Path]] = []
+    found: list[tuple[DocumentPart, Path]] = []
     _collect(document, (), found)
     return found
 
 
-def _collect(value: Any, path: Path, found: list[tuple[Part, Path]]) -> None:
+def _collect(value: Any, path: Path, found: list[tuple[DocumentPart, Path]]) -> None:
     match value:
-        case Part():
+        case DocumentPart():
             found.append((value, path))
             keys = field_keys(type(value))
             for name in keys.keys() & value.model_fields_set:

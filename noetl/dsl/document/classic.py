@@ -11,10 +11,10 @@ from noetl.dsl.document.arcs import Destination
 from noetl.dsl.document.base import (
     Assigned,
     Count,
+    DocumentPart,
     Duration,
     Inputs,
     OlderInputs,
-    Part,
     SetCtx,
     expect,
     older,
@@ -22,11 +22,11 @@ from noetl.dsl.document.base import (
 from noetl.dsl.document.specs import CallSpec
 
 
-class Classic(Part):
+class Classic(DocumentPart):
     """Base of the parts that only this dialect has."""
 
 
-class Sink(Part):
+class Sink(DocumentPart):
     """A task that takes a result as `data`: the tool mapping itself, or below `tool`. Other keys
     are the tool's own."""
 

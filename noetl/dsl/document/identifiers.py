@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.report import ProblemReport
 
 MAX_LENGTH = 128
@@ -21,7 +21,7 @@ def usable(report: ProblemReport, name: str, path: Path, what: str) -> bool:
         return False
     bad = _RESERVED.search(name)
     if bad is not None:
-        message = f"the name {shown(name)} of a {what} contains {shown(bad.group())}"
+        message = f"the name {quote_value(name)} of a {what} contains {quote_value(bad.group())}"
         report.add(Code.NAME, path, message, "#, /, -> and control characters are not allowed in names")
         return False
     return True
@@ -34,7 +34,7 @@ def readable(report: ProblemReport, name: str, path: Path, what: str = "an itera
     report.add(
         Code.NAME,
         path,
-        f"templates cannot read {what} called {shown(name)}",
+        f"templates cannot read {what} called {quote_value(name)}",
         "use letters, digits and _",
     )
     return False

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from noetl.dsl.document import Part
+from noetl.dsl.document import DocumentPart
 from noetl.dsl.document.base import keys_near, models_below
 from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.report import ProblemReport
@@ -84,7 +84,7 @@ def _far(word: str, other: str) -> tuple[bool, bool, int, str]:
 @cache
 def _words() -> frozenset[str]:
     """All keys that some part of a document has."""
-    models = [*models_below(Part)]
+    models = [*models_below(DocumentPart)]
     return frozenset(key for model in models for key in keys_near(model))
 
 

@@ -6,11 +6,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Tag
 
-from noetl.dsl.document.base import Assigned, Count, Duration, Key, Part, SetCtx, SetIter, expect, older
+from noetl.dsl.document.base import (
+    Assigned,
+    Count,
+    DocumentPart,
+    Duration,
+    Key,
+    SetCtx,
+    SetIter,
+    expect,
+    older,
+)
 from noetl.net.model import Spelling
 
 
-class Then(Part):
+class Then(DocumentPart):
     """What a rule does once it matches."""
 
     # What stands below `else` may be what follows itself.
@@ -32,7 +42,7 @@ class Then(Part):
     set_iter: SetIter = older()
 
 
-class Allow(Part):
+class Allow(DocumentPart):
     """The verdict of an admission rule."""
 
     rewritten: ClassVar[tuple[str, ...]] = ("then",)
@@ -40,13 +50,13 @@ class Allow(Part):
     allow: bool | None = None
 
 
-class ElseThen(Part):
+class ElseThen(DocumentPart):
     """`else: {then: ...}`."""
 
     then: Then | None = None
 
 
-class ElseAllow(Part):
+class ElseAllow(DocumentPart):
     """`else: {then: {allow: ...}}`."""
 
     then: Allow | None = None
@@ -55,7 +65,7 @@ class ElseAllow(Part):
 _OTHERWISE = expect("a mapping", lambda form: "<then>" if "then" in form else "<direct>")
 
 
-class PolicyRule(Part):
+class PolicyRule(DocumentPart):
     """`{when, then}`, `{when, then, else}`, `{else: {then}}`, `{else: {do}}` or `{else: null,
     then}`."""
 
@@ -72,7 +82,7 @@ class PolicyRule(Part):
     ) = Field(None, alias="else")
 
 
-class AdmitRule(Part):
+class AdmitRule(DocumentPart):
     """The same forms as `PolicyRule`, with `{allow: true|false}` as what follows."""
 
     when: bool | str | None = None
@@ -88,7 +98,7 @@ class AdmitRule(Part):
     ) = Field(None, alias="else")
 
 
-class Admit(Part):
+class Admit(DocumentPart):
     """Whether a token may enter the step; the first rule that matches decides."""
 
     rules: list[AdmitRule] | None = None
@@ -97,28 +107,28 @@ class Admit(Part):
     """`exclusive`, without effect: the first rule that matches decides."""
 
 
-class Tolerate(Part):
+class Tolerate(DocumentPart):
     """How many iterations may fail."""
 
     count: int | None = None
     percent: int | float | None = None
 
 
-class FailurePolicy(Part):
+class FailurePolicy(DocumentPart):
     """What one failure means for the rest."""
 
     mode: Literal["fail_fast", "best_effort"] | None = None
     tolerate: Tolerate | None = None
 
 
-class Defaults(Part):
+class Defaults(DocumentPart):
     """What holds unless something nearer says so: another way to write it in the spec."""
 
     timeout_s: Annotated[int | float | str | None, Spelling("../../timeout")] = None
     """The same as `timeout` of the spec, which wins."""
 
 
-class Policy(Part):
+class Policy(DocumentPart):
     """Rules for tasks, admission for steps, failure for steps, loops and executions."""
 
     place: ClassVar[str] = "policy:"

@@ -8,7 +8,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, Tag
 
 from noetl.dsl.document.arcs import NextForm
-from noetl.dsl.document.base import Assigned, Inputs, Key, Names, Part, SetCtx, Template, expect, older
+from noetl.dsl.document.base import (
+    Assigned,
+    DocumentPart,
+    Inputs,
+    Key,
+    Names,
+    SetCtx,
+    Template,
+    expect,
+    older,
+)
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
@@ -19,7 +29,7 @@ from noetl.net.model import Spelling
 VERSION: Final = "noetl.io/v2"
 
 
-class Metadata(Part):
+class Metadata(DocumentPart):
     """What the catalog knows the playbook by."""
 
     is_open: ClassVar[bool] = True
@@ -32,7 +42,7 @@ class Metadata(Part):
     tags: Any = None
 
 
-class Requires(Part):
+class Requires(DocumentPart):
     """What has to be installed where a playbook runs."""
 
     tools: list[str] | None = None
@@ -43,7 +53,7 @@ class Requires(Part):
     """No effect: what a version can do, its number says."""
 
 
-class Executor(Part):
+class Executor(DocumentPart):
     """What runs the playbook, and how."""
 
     profile: Any = None
@@ -58,7 +68,7 @@ class Executor(Part):
     spec: ExecutorSpec | None = None
 
 
-class NamedTask(Part):
+class NamedTask(DocumentPart):
     """An entry of a workbook as `{name, tool}`."""
 
     name: str | None = None
@@ -88,7 +98,7 @@ Keychain = Annotated[
 ]
 
 
-class Cursor(Part):
+class Cursor(DocumentPart):
     """Where rows are claimed. Keys that are not named here are those of the kind: `auth`,
     `database`..."""
 
@@ -103,7 +113,7 @@ class Cursor(Part):
     spec: ClaimSpec | None = None
 
 
-class Loop(Part):
+class Loop(DocumentPart):
     """Runs the step's pipeline once for each element."""
 
     in_: Annotated[Any, Key(required_unless="cursor")] = Field(None, alias="in")
@@ -116,7 +126,7 @@ class Loop(Part):
     spec: LoopSpec | None = None
 
 
-class Step(Part):
+class Step(DocumentPart):
     """One step of the workflow."""
 
     step: Annotated[str | None, Key(required=True)] = None
@@ -147,7 +157,7 @@ class Step(Part):
     result: Names | None = older()
 
 
-class Document(Part):
+class Document(DocumentPart):
     """A playbook."""
 
     api_version: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Tag
 
 from noetl.dsl.document.arcs import Destination, NextForm
-from noetl.dsl.document.base import Assigned, Part, expect, is_labelled, older
+from noetl.dsl.document.base import Assigned, DocumentPart, expect, is_labelled, older
 from noetl.dsl.document.tools import Tool
 
 
@@ -56,7 +56,7 @@ RunForm = Annotated[
 ]
 
 
-class Rule(Part):
+class Rule(DocumentPart):
     """The first rule of a step whose `when` holds acts."""
 
     when: bool | str | None = None
@@ -75,7 +75,7 @@ Actions = Annotated[
 ]
 
 
-class NamedActions(Part):
+class NamedActions(DocumentPart):
     """An entry of `tasks`."""
 
     name: str | None = None

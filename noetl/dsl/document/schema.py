@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from noetl.dsl.document import Document, Part, Router
+from noetl.dsl.document import Document, DocumentPart, Router
 from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
@@ -22,7 +22,9 @@ _DURATION: Final = (
 _COUNT: Final = r"\{\{|\{%|^\s*\d+\s*$"
 #: Unit → what texts with it look like, and the least number.
 _UNITS: Final = {"duration": (_DURATION, 0), "count": (_COUNT, 1)}
-_MODELS: Final[Mapping[str, type[Part]]] = {model.__name__: model for model in models_below(Part)}
+_MODELS: Final[Mapping[str, type[DocumentPart]]] = {
+    model.__name__: model for model in models_below(DocumentPart)
+}
 #: What pydantic says of mappings that take anything.
 _ANY_MORE: Final = ("additionalProperties", True)
 
@@ -66,7 +68,7 @@ def _demands(keys: Mapping[str, Key]) -> Schema:
     return made
 
 
-def _close(model: type[Part], part: Schema) -> None:
+def _close(model: type[DocumentPart], part: Schema) -> None:
     """Only declared keys are known, and those that are rewritten before the model reads them; of a
     router these are the keys of arcs."""
     del part["title"]

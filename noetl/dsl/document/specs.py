@@ -7,7 +7,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Count, Duration, Key, Names, Part, canonical_keys, expect, known_keys
+from noetl.dsl.document.base import (
+    Count,
+    DocumentPart,
+    Duration,
+    Key,
+    Names,
+    canonical_keys,
+    expect,
+    known_keys,
+)
 from noetl.dsl.document.policies import Policy
 from noetl.facts.json import Json
 from noetl.net.model import OnLarge, Spelling
@@ -16,7 +25,7 @@ from noetl.net.model import OnLarge, Spelling
 MOST_INLINE: Final = 1024 * 1024
 
 
-class SelectSpec(Part):
+class SelectSpec(DocumentPart):
     """A part of a result under another name."""
 
     path: str | None = None
@@ -36,7 +45,7 @@ def _bytes_of(kilobytes: Json) -> Json:
     return min(int(kilobytes * 1024), MOST_INLINE)
 
 
-class SizeThreshold(Part):
+class SizeThreshold(DocumentPart):
     """`output_select: {strategy: size_threshold, threshold_kb: 100}`: another way to write
     `spec.result.inline_bytes`."""
 
@@ -53,7 +62,7 @@ class SizeThreshold(Part):
     count."""
 
 
-class ResultSpec(Part):
+class ResultSpec(DocumentPart):
     """How a task's result is kept."""
 
     inline_bytes: int | None = None
@@ -97,7 +106,7 @@ OutputForm = Annotated[
 ]
 
 
-class TaskSpec(Part):
+class TaskSpec(DocumentPart):
     """How a task runs; what is left out comes from the loop, the step, the executor, the kind."""
 
     timeout: Annotated[int | float | str | dict[str, Any] | None, Key("duration")] = None
@@ -130,7 +139,7 @@ class CallSpec(TaskSpec):
     """The same as `output_select` of the task, which wins."""
 
 
-class JoinSpec(Part):
+class JoinSpec(DocumentPart):
     """How many tokens enable a step that several arcs lead to."""
 
     mode: Literal["auto", "all", "any", "first", "count"] | None = None
@@ -154,14 +163,14 @@ class StepSpec(TaskSpec):
     ] = None
 
 
-class ClaimSpec(Part):
+class ClaimSpec(DocumentPart):
     """How a claim runs."""
 
     timeout: Duration = None
     """Seconds, `500ms`, `10s`, or a template."""
 
 
-class FrameSpec(Part):
+class FrameSpec(DocumentPart):
     """How rows of a cursor are claimed."""
 
     max_rows: Count = None
@@ -206,7 +215,7 @@ class ExecutorSpec(TaskSpec):
     no_next_is_error: Annotated[bool | None, Key(is_structure=True)] = None
 
 
-class NextSpec(Part):
+class NextSpec(DocumentPart):
     """How a router chooses among its arcs."""
 
     mode: Literal["exclusive", "inclusive", "first"] | None = None

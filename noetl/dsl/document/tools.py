@@ -10,11 +10,11 @@ from pydantic import Field, Tag
 from noetl.dsl.document.base import (
     Assigned,
     Count,
+    DocumentPart,
     Duration,
     Inputs,
     Key,
     OlderInputs,
-    Part,
     SetCtx,
     SetIter,
     expect,
@@ -26,7 +26,7 @@ from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm,
 from noetl.net.model import ValueType
 
 
-class Pagination(Part):
+class Pagination(DocumentPart):
     """Calls an http task again for every page of an answer, and collects their items."""
 
     type: Literal["page", "offset", "cursor", "link"] | None = None
@@ -54,7 +54,7 @@ class Pagination(Part):
     """Between pages: seconds, `500ms`, `10s`, or a template."""
 
 
-class TaskLoop(Part):
+class TaskLoop(DocumentPart):
     """Runs one task of a pipeline once for each element, in the same worker."""
 
     in_: Annotated[Any, Key(required=True)] = Field(None, alias="in")
@@ -65,7 +65,7 @@ class TaskLoop(Part):
     """Only `policy.failure` means something here."""
 
 
-class NextCall(Part):
+class NextCall(DocumentPart):
     """What differs in the request of the call that follows: mappings are merged deeply, everything
     else replaces."""
 
@@ -80,7 +80,7 @@ class NextCall(Part):
     """Inputs."""
 
 
-class Collect(Part):
+class Collect(DocumentPart):
     """What is kept of every call."""
 
     path: str | None = None
@@ -93,7 +93,7 @@ class Collect(Part):
     """The name in ctx that it is assigned to; the `data` of the result unless given."""
 
 
-class Repeat(Part):
+class Repeat(DocumentPart):
     """Calls a task again after a success, as long as an entry of `next` holds."""
 
     next: Annotated[
@@ -123,7 +123,7 @@ Demands = Annotated[
 ]
 
 
-class Assert(Part):
+class Assert(DocumentPart):
     """What a task needs, and what it leaves."""
 
     expects: Demands | None = None
@@ -132,7 +132,7 @@ class Assert(Part):
     """What its result must have; of http its body, or it."""
 
 
-class Tool(Part):
+class Tool(DocumentPart):
     """One tool call. Keys that are not named here are the tool's own."""
 
     is_open: ClassVar[bool] = True

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
+from noetl.dsl.document import Document, DocumentPart, canonical_keys, spellings_of
 from noetl.dsl.document.base import examples, given_keys, keys_near, keys_of_spec
 from noetl.dsl.document.misspelt import unknown_key
-from noetl.dsl.problems import Code, Finding, Path, shown
+from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import DottedNames, ProblemReport
 from noetl.facts.json import Json
@@ -62,14 +62,14 @@ def to_document(data: dict[str, Json], report: ProblemReport) -> tuple[Document,
     return None
 
 
-def warn_unknown(part: Part, path: Path, report: ProblemReport) -> None:
+def warn_unknown(part: DocumentPart, path: Path, report: ProblemReport) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
     for finding in unknown_keys(part, path, report.names):
         report.keep(finding)
 
 
 def unknown_keys(
-    part: Part,
+    part: DocumentPart,
     path: Path,
     names: DottedNames,
     *,
@@ -86,7 +86,7 @@ def unknown_keys(
             continue
         misplaced = "put it under spec:" if key in keys_of_spec(model) else elsewhere.get(key)
         hint = misplaced or names.suggest(key, known, f"known here: {', '.join(known)}")
-        message = f"the key {shown(key)} means nothing here"
+        message = f"the key {quote_value(key)} means nothing here"
         near = () if misplaced else keys_near(model)
         yield from unknown_key((*path, key), message, hint, near, {*given, *extra})
 
@@ -133,7 +133,9 @@ def fault_of(
         texts = ",".join(fault.choices).replace(" or ", ",")
         choices = [word.strip(" '") for word in texts.split(",")]
         hint = names.suggest(value, choices, "")
-        return Finding(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
+        return Finding(
+            Code.VALUE, path, f"{name} is {quote_value(value)}, not one of {', '.join(choices)}", hint
+        )
     expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
     found = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
     if may_be_secret and not set(fault.expected) <= set(_WORDS.values()):
@@ -148,7 +150,7 @@ def fault_of(
 
 
 def _kind_of(value: Json) -> str:
-    return shown(value) if isinstance(value, bool | int | float | str) else _type_of(value)
+    return quote_value(value) if isinstance(value, bool | int | float | str) else _type_of(value)
 
 
 def _type_of(value: Json) -> str:

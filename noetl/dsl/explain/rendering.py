@@ -18,7 +18,7 @@ _BEFORE = 80
 _INDENT = "    "
 
 
-def listed(problems: Iterable[Problem], source_text: str | None = None) -> Iterator[str]:
+def render_problems(problems: Iterable[Problem], source_text: str | None = None) -> Iterator[str]:
     """The problems of one file; of many with the same code the first ones, and how many more there
     are."""
     seen: Counter[Code] = Counter()

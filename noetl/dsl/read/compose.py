@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 from yaml import events
 
-from noetl.dsl.problems import Code, shown
+from noetl.dsl.problems import Code, quote_value
 from noetl.dsl.read.scalars import TAG, ScalarFault, plain, read_tagged, tag_text
 from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
@@ -121,7 +121,7 @@ class Composer:
             raise Fault(Code.SYNTAX, f"this is not YAML: {what}", hint, place) from None
         except (yaml.YAMLError, ValueError) as error:
             # The pure-Python parser lets ValueError escape from impossible \U escapes.
-            raise Fault(Code.SYNTAX, f"this is not YAML: {shown(str(error), 120)}") from None
+            raise Fault(Code.SYNTAX, f"this is not YAML: {quote_value(str(error), 120)}") from None
 
     def _begin(self, event: events.DocumentStartEvent) -> None:
         self._documents += 1
@@ -221,7 +221,7 @@ class Composer:
                 continue
             if name in own:
                 lines = f"of line {own[name][0].line} is given again in line {key.mark.line}"
-                message = f"the key {shown(name)} {lines}"
+                message = f"the key {quote_value(name)} {lines}"
                 self.faults.append(Fault(Code.DUPLICATE_KEY, message, "keep one of them", key.mark))
             own[name] = (key.mark, value)
         return {**merged, **own} if merged else own
@@ -250,7 +250,7 @@ class Composer:
         if isinstance(key, Leaf) and not (key.value is None or isinstance(key.value, bool)):
             return key.text
         if isinstance(key, Leaf):
-            message, hint = f"the key {shown(key.value)} is not text", "quote it"
+            message, hint = f"the key {quote_value(key.value)} is not text", "quote it"
         else:
             what = "a list" if isinstance(key, Listing) else "a mapping"
             message, hint = f"{what} cannot be a key", 'a template must be quoted: "{{ ... }}"'

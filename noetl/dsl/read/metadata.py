@@ -13,7 +13,7 @@ from noetl.dsl.read.compose import LOADER
 Stream: TypeAlias = Iterator[events.Event]
 
 
-def declared_path(text: str) -> str | None:
+def read_path(text: str) -> str | None:
     """`metadata.path`, else `metadata.name`, as written; None where there is none that can be read.
 
     The rest of the text may be anything: whether it is a playbook is the compiler's question.

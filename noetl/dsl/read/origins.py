@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from noetl.dsl.problems import Path
 from noetl.facts.json import Json
 
-#: JSON in which any part may be `Moved`.
+#: JSON in which any part may be `Rewritten`.
 Tree: TypeAlias = Any
 #: Path of a part in its rewritten form → path of what it says again. What is not named stands as
 #: far below one that is as before, or where it always stood.
@@ -17,7 +17,7 @@ Origins: TypeAlias = Mapping[Path, Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Rewritten:
     """`value` says again what stands at `path` of the data that is rewritten."""
 
     value: Tree
@@ -34,7 +34,7 @@ def settle(tree: Tree) -> tuple[dict[str, Json], Origins]:
     origins: dict[Path, Path] = {}
 
     def unwrap(value: Tree, path: Path) -> Any:
-        while isinstance(value, Moved):
+        while isinstance(value, Rewritten):
             # Where one stands directly in another, the inner one knows better.
             origins[path] = value.path
             value = value.value

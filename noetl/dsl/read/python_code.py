@@ -31,7 +31,7 @@ class Fault:
 
 
 @lru_cache(maxsize=32)
-def parsed(code: str) -> ast.Module | Fault:
+def parse_python(code: str) -> ast.Module | Fault:
     """The syntax tree of python code, which must not be changed."""
     try:
         with warnings.catch_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from noetl.dsl.problems import NEWER, Code, Finding, Path, Problem, Severity, dotted, severity_of
+from noetl.dsl.problems import NEWER, Code, Finding, Path, Problem, Severity, format_path, severity_of
 from noetl.dsl.read.source import Source
 from noetl.facts.nearest import ALIKE, nearest
 
@@ -77,7 +77,7 @@ class ProblemReport:
         line, column = self._place(finding)
         written = self.source.path_in_text(path)
         own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
-        file, at = self.source.file, dotted(written)
+        file, at = self.source.file, format_path(written)
         self._keep(Problem(code, own, file, line, column, at, finding.message, finding.hint))
         if own == "error":
             self._faulty.add(written)

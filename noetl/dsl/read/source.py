@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
+from noetl.dsl.problems import Code, Path, Problem, Severity, format_path, severity_of
 from noetl.dsl.read.alignment import mask, position
 from noetl.dsl.read.compose import Composer, Fault, Leaf, Listing, MappingNode, Mark, Node
 from noetl.dsl.read.origins import Origins, origin, value_at
@@ -175,7 +175,7 @@ def _problem(file: str, fault: Fault, path: Path = (), severity: Severity | None
         file,
         fault.mark.line,
         fault.mark.column,
-        dotted(path),
+        format_path(path),
         fault.message,
         fault.hint,
     )

@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError, Unavailable
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.facts.reference import RESULT_REF, opened
+from noetl.facts.reference import RESULT_REF, open_references
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.places import (
@@ -288,7 +288,7 @@ class Artifact(Tool):
         return self.services.results
 
     def _open_reference(self, value: Json) -> Json:
-        return opened(value, self._results().load) if self.services.results is not None else value
+        return open_references(value, self._results().load) if self.services.results is not None else value
 
 
 def _describe(config: ArtifactConfig, place: ArtifactObject) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from noetl.facts.reference import (
     Retention,
     holds_reference,
     is_reference,
-    opened,
+    open_references,
     plain,
 )
 from noetl.facts.values import as_dicts
@@ -63,7 +63,7 @@ def inputs(
                         _write(value, results.load, file)
                     files[name] = InputFile(path, "json")
                 else:
-                    values[name] = opened(plain(value), results.load)
+                    values[name] = open_references(plain(value), results.load)
         yield {name: None if name in files else value for name, value in values.items()}, files
 
 

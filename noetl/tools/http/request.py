@@ -20,7 +20,7 @@ from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
 from noetl.tools.kit.http.auth import login_of, open_credential
 from noetl.tools.kit.http.messages import HttpRequest, RequestLimits, header_fields, pairs, text_of
-from noetl.usecases.credential_types import fault, http_type
+from noetl.usecases.credential_types import find_fault, http_type
 
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
@@ -205,7 +205,7 @@ def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:
     if auth is None:
         return f"http://{parts}"
     place, data = open_credential(auth, services)
-    if http_type(data) != "basic" or fault("http", data) is not None:
+    if http_type(data) != "basic" or find_fault("http", data) is not None:
         raise ToolError("auth", f"{place} cannot be used for the proxy; give `username` and `password`.")
     user, password = (quote(part, safe="") for part in login_of(data))
     return f"http://{user}:{password}@{parts}"

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
-from noetl.facts.secret import Seal, unsealed
+from noetl.facts.secret import Seal, omit_seal
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.declaration import ToolDeclaration, declaration_of, faults
@@ -47,7 +47,7 @@ class Services:
     #: Opens references to secrets. None: this process opens none.
     safe: Safe | None = None
     #: Seals the references that a tool makes.
-    seal: Seal = unsealed
+    seal: Seal = omit_seal
     #: Where large results are kept; None: there is no such place, and whatever a tool yields is
     #: held in memory.
     results: Results | None = None

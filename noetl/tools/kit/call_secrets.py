@@ -13,7 +13,7 @@ from typing import Any, Final
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
-from noetl.facts.secret import MARK, called, holds_secret, is_secret, unmarked
+from noetl.facts.secret import MARK, describe_secret, holds_secret, is_secret, replace_markers
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.kit.masking import SecretMask, texts_of
 from noetl.usecases.credential_types import PUBLIC
@@ -80,7 +80,7 @@ class CallSecrets:
 
     def _text(self, text: str) -> str:
         try:
-            return unmarked(text, self._secret)
+            return replace_markers(text, self._secret)
         except BadRequest as error:
             raise ToolError("client_error", error.message, type="UnusableSecret") from None
 
@@ -90,7 +90,7 @@ class CallSecrets:
         found = self.safe.open(reference, self.known)
         if found.version is not None:
             self.versions[base_name(reference)] = found.version
-        value = self._open_inner(called(reference), found.value)
+        value = self._open_inner(describe_secret(reference), found.value)
         if str(reference.get("field") or "").rpartition(".")[2] not in PUBLIC:
             self.hide(texts_of(value))
         return value

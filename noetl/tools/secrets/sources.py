@@ -21,7 +21,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.tools.kit.call_secrets import hide, open_data
 from noetl.tools.kit.http.auth import TokenRoute, client_of
 from noetl.tools.kit.http.messages import RequestLimits
-from noetl.usecases.secrets import STORE, Provider, TokenOrder
+from noetl.usecases.secrets import STORE, Provider, TokenRequest
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
@@ -109,7 +109,7 @@ class TokenSource:
         self._lock = threading.Lock()
         self._tokens: AccessTokens | None = None
 
-    def __call__(self, order: TokenOrder) -> str:
+    def __call__(self, order: TokenRequest) -> str:
         """Raises ToolError(auth | rate_limit | server_error | timeout | connection |
         client_error)."""
         who = client_of(order.place, open_data(order.auth))

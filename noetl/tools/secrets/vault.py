@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import BadRequest, ConfigError
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.secret import is_sealed_by, sealed
+from noetl.facts.secret import is_sealed_by, seal_reference
 
 # Imported where it is used: it takes 20 ms, and most runs open no credential.
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class FernetVault:
 
     def seal(self, reference: JsonMap) -> dict[str, Json]:
         """`reference` to a secret, sealed with the first key."""
-        return sealed(reference, self._seals[0])
+        return seal_reference(reference, self._seals[0])
 
     def has_sealed(self, reference: JsonMap) -> bool:
         """Whether one of the keys made the seal of `reference`."""

@@ -14,7 +14,14 @@ from noetl.usecases.ports.credentials import CredentialRow, Credentials, Credent
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.dispatcher import Dispatcher
 from noetl.usecases.ports.events import Events
-from noetl.usecases.ports.executions import ENDED, ExecutionRow, Executions, ExecutionStatus, Mark, Owing
+from noetl.usecases.ports.executions import (
+    ENDED,
+    DueExecutions,
+    ExecutionRow,
+    Executions,
+    ExecutionStatus,
+    Mark,
+)
 from noetl.usecases.ports.idempotency import IdempotencyKeys, KeyOwner
 from noetl.usecases.ports.library import Library, PlaybookFile
 from noetl.usecases.ports.logs import Logs
@@ -39,6 +46,7 @@ __all__ = [
     "Credentials",
     "DeadLetters",
     "Dispatcher",
+    "DueExecutions",
     "Events",
     "ExecutionRow",
     "ExecutionStatus",
@@ -51,7 +59,6 @@ __all__ = [
     "Loops",
     "Mark",
     "Nets",
-    "Owing",
     "PlaybookFile",
     "PlaybookRow",
     "Playbooks",

@@ -51,7 +51,7 @@ class ExecutionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Owing:
+class DueExecutions:
     """Executions that owe a turn: those that were locked, at most as many as asked for, and the ids
     of some of those that were not."""
 
@@ -83,7 +83,7 @@ class Executions(Protocol):
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""
 
-    def lock_owing(self, now: datetime, limit: int) -> Owing:
+    def lock_owing(self, now: datetime, limit: int) -> DueExecutions:
         """Locks, in id order, executions that owe a turn (`head_version > decided_version`, or
         `next_wake_at <= now`), and names those that it passed over because another transaction
         holds them."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from noetl.errors import Unavailable
 from noetl.usecases import catalog
-from noetl.usecases.ports import ExecutionRow, Owing, Transaction
+from noetl.usecases.ports import DueExecutions, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn.deciding import decide_turns
 from noetl.usecases.turn.writing import Turn, write_turn
@@ -37,7 +37,7 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
     now = rt.clock()
     limit = rt.limits.turn_executions
 
-    def choose(tx: Transaction) -> Owing:
+    def choose(tx: Transaction) -> DueExecutions:
         if execution_id:
             tx.executions.lock(execution_id)
         return tx.executions.lock_owing(now, limit)
@@ -69,9 +69,9 @@ def _serve_alone(rt: Runtime, execution_id: str) -> int:
     is not drawn again."""
     now = rt.clock()
 
-    def choose(tx: Transaction) -> Owing:
+    def choose(tx: Transaction) -> DueExecutions:
         row = tx.executions.lock(execution_id)
-        return Owing([row] if row is not None and _owes(row, now) else [], [])
+        return DueExecutions([row] if row is not None and _owes(row, now) else [], [])
 
     try:
         return len(_serve(rt, choose, now)[0])
@@ -88,7 +88,9 @@ def _owes(row: ExecutionRow, now: datetime) -> bool:
     return due or row.head_version > row.decided_version
 
 
-def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -> tuple[list[Turn], Owing]:
+def _serve(
+    rt: Runtime, choose: Callable[[Transaction], DueExecutions], now: datetime
+) -> tuple[list[Turn], DueExecutions]:
     """T2 for those that `choose` locks. Commands leave after the commit; where the broker does not
     answer they stay marked as unsent and the sweeper sends them."""
     with catalog.keeping_nets(rt) as tx:

@@ -18,7 +18,7 @@ from noetl.facts.events import Draft, TaskAbandoned, TaskCheckpointed
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.fold import replay
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
+from noetl.pipeline.model import Call, Later, Names, PipelineProgress, PipelineSpec, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work.leases import Delivery, End, Worker
@@ -34,8 +34,8 @@ class _Left:
     """A pipeline, or one iteration of it, that stopped at a task which had recorded what it
     began."""
 
-    program: Program
-    progress: Progress
+    program: PipelineSpec
+    progress: PipelineProgress
     names: Names
 
     @property

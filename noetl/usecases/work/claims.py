@@ -20,12 +20,12 @@ from noetl.errors import NoetlError
 from noetl.facts.events import Draft, LoopClaimed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
-from noetl.facts.reference import Retention, loaded
+from noetl.facts.reference import Retention, load_value
 from noetl.net.model import Task
-from noetl.pipeline.failures import described
+from noetl.pipeline.failures import describe_failure
 from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
+from noetl.pipeline.model import Failed, Finished, Names, PipelineSpec, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import Worker
@@ -67,7 +67,7 @@ class Claimer:
         if self.made is None:
             with rt.store.read() as tx:
                 self.made = count_claims(tx, command)
-        program = Program((self.cursor,), self._where(), self.plan.net.file)
+        program = PipelineSpec((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
             pipeline_ports(rt, command, self.tools, self.tools.log), kept=lambda outcome, _: outcome
@@ -145,9 +145,9 @@ class Claimer:
         rt, command = self.worker.rt, self.command
         keep = Retention(command.execution_id)
         try:
-            result = loaded(outcome.result, rt.load)
+            result = load_value(outcome.result, rt.load)
             rows = result.get("rows") if isinstance(result, dict) else None
-            items = loaded(rows, rt.load)
+            items = load_value(rows, rt.load)
             if fault := self._find_fault(result, items):
                 return Claim(error=fault, meta=outcome.meta)
             loop = self.plan.step(command.step).loop
@@ -156,7 +156,9 @@ class Claimer:
                 return Claim(rt.hold([rows], keep), 1, meta=outcome.meta)
             held = rows if items is not rows else rt.hold(items, keep)
         except NoetlError as error:
-            return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
+            return Claim(
+                error=self._locate(describe_failure(error, "The rows of the claim")), meta=outcome.meta
+            )
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
 
     def _find_fault(self, result: Json, items: Json) -> ErrorInfo | None:

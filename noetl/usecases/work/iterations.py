@@ -28,7 +28,7 @@ from noetl.pipeline.model import (
     Failed,
     Finished,
     Move,
-    Progress,
+    PipelineProgress,
     Recorded,
     Sleep,
     Suspend,
@@ -129,7 +129,7 @@ class Iterations:
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.batch.wakes = True
 
-    def _end(self, index: int, ending: Ending, progress: Progress) -> None:
+    def _end(self, index: int, ending: Ending, progress: PipelineProgress) -> None:
         rt, keep = self.worker.rt, Retention(self.command.execution_id)
         spent = round((rt.clock() - self._started).total_seconds() * 1000, 3)
         match ending:

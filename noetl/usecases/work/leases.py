@@ -31,7 +31,7 @@ class HeldCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class WorkerIdentity:
     """Who a process is, for those who ask what serves the queues."""
 
     name: str
@@ -49,7 +49,7 @@ class Leases:
     The process calls `start`; without it there are heartbeats only where `beat` is called.
     """
 
-    def __init__(self, rt: Runtime, presence: Presence | None = None) -> None:
+    def __init__(self, rt: Runtime, presence: WorkerIdentity | None = None) -> None:
         self._rt = rt
         self._presence = presence
         self._started_at = rt.clock()

@@ -11,13 +11,13 @@ from noetl.engine.evolve import replay
 from noetl.engine.names import StepNames, loop_mode
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.expressions.scope import bare_names, layered, of_step
+from noetl.expressions.scope import bare_names, layer_names, of_step
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
-from noetl.facts.reference import loaded
+from noetl.facts.reference import load_value
 from noetl.facts.secret import Keychain
-from noetl.pipeline.model import Names, PipelinePorts, Program, Suspend, ToolPort, Where
+from noetl.pipeline.model import Names, PipelinePorts, PipelineSpec, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -54,7 +54,7 @@ def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
     """The scope of the iteration, of several steps, that the command's step is a part of."""
     if "iteration" not in context:
         return None
-    scope: JsonMap = loaded(context["iteration"], rt.load)
+    scope: JsonMap = load_value(context["iteration"], rt.load)
     return scope
 
 
@@ -72,7 +72,7 @@ def whole_context(rt: Runtime, command: CommandRow) -> Mapping[str, Json]:
     with rt.store.read() as tx:
         state = _state_at(tx, command.execution_id, int(command.context["everything"]))
     steps = {name: result.value for name, result in StepNames(state.steps).items()}
-    view = layered(
+    view = layer_names(
         {"workload": state.workload, "ctx": state.ctx, "vars": state.ctx, "args": command.context["args"]},
         {"execution_id": state.execution_id, "steps": steps},
         steps,
@@ -91,7 +91,7 @@ def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
     return replay(state, (event for event in events if event.version <= version))
 
 
-def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
+def program(plan: Plan, command: CommandRow, iteration: int | None) -> PipelineSpec:
     """The pipeline of the command's step, placed."""
     step = plan.step(command.step)
     where = Where(
@@ -105,7 +105,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     parallel = loop_mode(command.context, step) == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
     iterator = step.loop.iterator if step.loop and iteration is not None else ""
-    return Program(step.tasks, where, plan.net.file, parallel, iterator, reducers)
+    return PipelineSpec(step.tasks, where, plan.net.file, parallel, iterator, reducers)
 
 
 def issuing_event(command: CommandRow) -> str:

@@ -14,7 +14,7 @@ from noetl.facts.events import Draft
 from noetl.facts.executions import CtxPatched
 from noetl.facts.json import Json, JsonMap, assign
 from noetl.facts.loops import LoopClaimed
-from noetl.facts.reference import loaded
+from noetl.facts.reference import load_value
 from noetl.net.kinds import KindInfo
 from noetl.net.model import Transition
 from noetl.net.tasks import Loop, Task
@@ -183,7 +183,7 @@ class LoopItems:
         if self.loop.cursor is not None:
             return self._row(index)
         if self._list is None:
-            self._list = cast("Sequence[Json]", loaded(self.row.items, self.worker.rt.load))
+            self._list = cast("Sequence[Json]", load_value(self.row.items, self.worker.rt.load))
         return self._list[index] if self._list else None
 
     def _row(self, index: int) -> Json:
@@ -196,5 +196,5 @@ class LoopItems:
             if event is None or not isinstance(event.fact, LoopClaimed):
                 raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
             self._first = event.draft.iteration or 0
-            self._list = cast("Sequence[Json]", loaded(event.fact.items, self.worker.rt.load))
+            self._list = cast("Sequence[Json]", load_value(event.fact.items, self.worker.rt.load))
         return self._list[index - self._first] if self._list else None

@@ -102,7 +102,7 @@ def test_a_batch_may_have_1000_items_and_16_mib(client: FlaskClient) -> None:
     assert client.post("/api/catalog", data=one_mib, content_type="application/json").status_code == 413
 
 
-def test_what_is_no_batch_is_refused_as_a_whole_and_names_the_item(client: FlaskClient) -> None:
+def test_anything_but_a_batch_is_refused_as_a_whole_and_names_the_item(client: FlaskClient) -> None:
     answer = client.post(BATCH, json={"executions": [{"path": PATH}, {"paht": PATH}]})
 
     assert answer.status_code == 400

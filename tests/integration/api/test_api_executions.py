@@ -134,10 +134,10 @@ def test_a_caller_is_idle_while_its_child_is_and_not_before_it_has_heard_of_its_
         sim.deliver()
     assert client.get(links["self"]).json["status"] == "running"
     assert client.get(links["events"]).json["idle"] is False
-    assert inspect.has_to_tell(sim.rt, child["execution_id"])
+    assert inspect.has_to_notify(sim.rt, child["execution_id"])
     sim.settle()
     assert client.get(links["events"]).json["idle"] is True
-    assert not inspect.has_to_tell(sim.rt, child["execution_id"])
+    assert not inspect.has_to_notify(sim.rt, child["execution_id"])
 
 
 def test_overrides_win_over_the_payload(client: FlaskClient, sim: Simulation) -> None:

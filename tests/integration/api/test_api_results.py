@@ -104,7 +104,7 @@ def test_a_file_of_any_sort_is_downloaded(client: FlaskClient, sim: Simulation, 
         ("0" * 64, 404),
     ],
 )
-def test_what_is_no_result_or_gone_is_a_problem(client: FlaskClient, name: str, status: int) -> None:
+def test_anything_but_a_result_or_gone_is_a_problem(client: FlaskClient, name: str, status: int) -> None:
     answer = client.get(f"/api/results/{name}")
     assert answer.status_code == status, answer.data
     assert answer.mimetype == "application/problem+json"

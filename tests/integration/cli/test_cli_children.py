@@ -141,7 +141,7 @@ def test_files_are_no_versions_of_what_the_catalog_knows(cli: Cli) -> None:
     assert (ended.code, "has no version 7; there are 1 to 1." in ended.err) == (1, True)
 
 
-def test_why_a_child_failed_is_told_by_its_caller(cli: Cli) -> None:
+def test_why_a_child_failed_is_reported_by_its_caller(cli: Cli) -> None:
     child("raise ValueError('too bad')")
     ended = cli("run", "caller.yaml")
     assert ended.code == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from noetl.cli.console import aligned
+from noetl.cli.console import align_columns
 from noetl.cli.main import COMMANDS
 from noetl.store import engine, open_store
 from noetl.usecases.ports import WorkerRow
@@ -222,7 +222,7 @@ def test_executions_are_listed_and_shown(cli: Cli, failed: str) -> None:
     assert json.loads(cli("execution", "show", failed, "--json").out)["error"]["line"] == 12
 
 
-def test_events_are_told_in_order_and_by_type(cli: Cli, failed: str) -> None:
+def test_events_are_reported_in_order_and_by_type(cli: Cli, failed: str) -> None:
     lines = cli("execution", "events", failed, "--json", "--follow").out.splitlines()
     events = [json.loads(line) for line in lines]
     assert [event["version"] for event in events] == list(range(1, len(events) + 1))
@@ -474,7 +474,7 @@ def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, hom
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:
     rows = [["execution", "error"], ["117227802240208939", "x" * 200], ["1", ""]]
-    assert aligned(rows, 40) == [
+    assert align_columns(rows, 40) == [
         "execution           error",
         "117227802240208939  " + "x" * 19 + "…",
         "1",

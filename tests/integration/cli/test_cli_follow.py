@@ -112,7 +112,7 @@ def test_the_reason_of_a_connection_that_failed_is_one_word_of_the_system(cli: C
     assert ended.err == "error: The server at http://127.0.0.1:9 does not answer: Connection refused.\n"
 
 
-def test_a_second_stack_is_told_of_the_first_before_its_port(cli: Cli, home: Path) -> None:
+def test_a_second_stack_learns_of_the_first_before_its_port(cli: Cli, home: Path) -> None:
     home.mkdir()
     here = "http://127.0.0.1:8642"
     with hold_home(home):

@@ -136,7 +136,7 @@ def test_a_plan_tells_how_often_tasks_are_called_and_when(cli: Cli) -> None:
     assert not any("http GET https://a.example/never start" in line for line in lines)
 
 
-def test_an_entry_of_the_keychain_that_would_be_refused_is_told(cli: Cli) -> None:
+def test_an_entry_of_the_keychain_that_would_be_refused_is_reported(cli: Cli) -> None:
     body = """
 keychain: {db: {kind: credential, credential: "{{ workload.nothing }}"}}
 workload: {a: 1}
@@ -300,7 +300,7 @@ def test_an_invalid_playbook_is_refused_with_the_problems_that_validate_tells(cl
     assert json.loads(as_json.out) == json.loads(cli("validate", file, "--format", "json").out)
 
 
-def test_warnings_are_told_beside_the_plan_and_refuse_it_under_strict(cli: Cli) -> None:
+def test_warnings_are_reported_beside_the_plan_and_refuse_it_under_strict(cli: Cli) -> None:
     file = write(
         Path.cwd(),
         "lost",
@@ -329,7 +329,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(cli: Cli, argv: list[str], 
     assert message in ended.err
 
 
-def test_templates_that_would_fail_are_told_and_the_rest_is_planned(cli: Cli) -> None:
+def test_templates_that_would_fail_are_reported_and_the_rest_is_planned(cli: Cli) -> None:
     body = """
 workload: {a: "{{ 'a' * 10**9 }}", b: "{{ ''.__class__ }}", c: 1}
 workflow: [{step: start, tool: {kind: http, url: "http://h/{{ c }}/{{ 1 / 0 }}"}}]

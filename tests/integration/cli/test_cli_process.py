@@ -189,7 +189,7 @@ workflow:
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="limits of another process are set on Linux only"
 )
-def test_a_disk_that_fills_up_is_told_in_few_lines_and_the_run_goes_on_when_there_is_room(
+def test_a_disk_that_fills_up_is_reported_in_few_lines_and_the_run_goes_on_when_there_is_room(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_LEASE_S", "1")
@@ -396,7 +396,7 @@ def test_resume_goes_on_at_once_after_a_kill(
     assert list((home / "locks").iterdir()) == []
 
 
-def test_one_process_goes_on_with_an_execution_and_others_are_told(
+def test_one_process_goes_on_with_an_execution_and_others_learn_of_it(
     program: Program, cli: Cli, tmp_path: Path, home: Path
 ) -> None:
     mark, go = tmp_path / "mark", tmp_path / "go"
@@ -467,7 +467,7 @@ def test_a_sweeper_does_not_repeat_itself_while_the_broker_is_away(
     assert "What is due waits: The broker does not answer: Error 111" in said[0]
 
 
-def test_a_misspelt_key_stops_a_run_and_warnings_are_told(program: Program) -> None:
+def test_a_misspelt_key_stops_a_run_and_warnings_are_reported(program: Program) -> None:
     Path("typo.yaml").write_text(SLOW.replace("tool:", "tools:"))
     typo = program("run", "typo.yaml")
     out, err = typo.communicate(timeout=60)

@@ -118,7 +118,7 @@ def test_a_process_that_used_the_database_ends_without_a_word(
     assert (process.returncode, out, err) == (0, "n\n100\n", "")
 
 
-def test_a_mistake_in_sql_is_told(cli: Cli, table: str) -> None:
+def test_a_mistake_in_sql_is_reported(cli: Cli, table: str) -> None:
     ended = cli("result", "sql", table, "select nam from result")
     assert ended.code == 2
     assert '"name"' in ended.err
@@ -135,13 +135,13 @@ def test_a_mistake_in_sql_is_told(cli: Cli, table: str) -> None:
     ],
 )
 @pytest.mark.parametrize("command", [["get"], ["head"], ["sql"]])
-def test_a_reference_to_nothing_is_told(cli: Cli, command: list[str], ref: str, why: str) -> None:
+def test_a_reference_to_nothing_is_reported(cli: Cli, command: list[str], ref: str, why: str) -> None:
     ended = cli("result", *command, ref, *(["select 1"] if command == ["sql"] else []))
     assert ended.code == 2
     assert why in ended.err
 
 
-def test_head_of_what_is_no_list_says_so(cli: Cli) -> None:
+def test_head_of_anything_but_a_list_says_so(cli: Cli) -> None:
     settings = Settings.from_env()
     ref = open_results(settings.results).put({"a": 1}, Retention("7"))["ref"]
     assert "is no list" in cli("result", "head", ref).err

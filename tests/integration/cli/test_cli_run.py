@@ -77,7 +77,7 @@ def test_json_of_a_failure_names_its_place(cli: Cli) -> None:
     }
 
 
-def test_a_failure_is_told_with_the_line_of_the_playbook(cli: Cli) -> None:
+def test_a_failure_is_reported_with_the_line_of_the_playbook(cli: Cli) -> None:
     ended = cli("run", "failing.yaml", "--quiet")
     assert (ended.code, ended.out) == (1, "")
     assert "failing.yaml:12: error: ValueError: no day in [] (step start, task check, attempt 1)" in ended.err
@@ -204,7 +204,7 @@ def test_a_server_that_does_not_answer_is_no_fault_of_the_input(cli: Cli) -> Non
     assert ended.err.count("\n") == 1
 
 
-def test_all_problems_of_a_playbook_are_told_once_each(cli: Cli) -> None:
+def test_all_problems_of_a_playbook_are_reported_once_each(cli: Cli) -> None:
     Path("bad.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\nworkflow:\n"
         "- {step: start, tool: {kind: pyhton}, next: edn}\n- step: end\n"

@@ -51,7 +51,7 @@ def test_a_kind_is_shown_with_every_key_and_an_example(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "test"])
-def test_a_kind_that_is_not_installed_is_told_with_the_nearest_one(cli: Cli, command: str) -> None:
+def test_a_kind_that_is_not_installed_is_reported_with_the_nearest_one(cli: Cli, command: str) -> None:
     ended = cli("tool", command, "shel")
     assert (ended.code, ended.err) == (2, "error: There is no tool of kind 'shel'. Did you mean 'shell'?\n")
 

@@ -52,7 +52,7 @@ def test_an_execution_that_did_not_complete_has_no_value(client: Client) -> None
     assert caught.value.outcome.status == "failed"
 
 
-def test_who_waits_with_a_timeout_is_told_where_the_execution_stands(client: Client) -> None:
+def test_who_waits_with_a_timeout_learns_where_the_execution_stands(client: Client) -> None:
     started = client.start("client/gate")
 
     with pytest.raises(TimeoutError, match=r"waiting after 0\.3 s"):

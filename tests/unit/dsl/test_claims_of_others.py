@@ -106,7 +106,7 @@ def test_a_mode_that_a_run_decides_is_canonical() -> None:
         ("frame: {process: table}", "'table', not one of row, frame"),
     ],
 )
-def test_what_cannot_be_meant_is_told(spec: str, word: str) -> None:
+def test_what_cannot_be_meant_is_reported(spec: str, word: str) -> None:
     (problem,) = compiled(spec).problems
     assert (problem.code, word in problem.message) == (Code.VALUE, True), problem
 
@@ -151,6 +151,6 @@ def test_what_the_engine_counts_may_stand_in_sql(value: str, codes: list[Code]) 
 
 
 @pytest.mark.parametrize("mode", ["", "mode: sequential, "])
-def test_reducers_of_a_sequential_loop_are_told_to_have_no_effect(mode: str) -> None:
+def test_reducers_of_a_sequential_loop_are_reported_to_have_no_effect(mode: str) -> None:
     (problem,) = compiled(mode + "reduce: {ctx.x: append}").problems
     assert (problem.code, problem.hint) == (Code.IGNORED, "remove it, or write mode: parallel")

@@ -205,7 +205,7 @@ def _plain(text: str) -> Any:
     return yaml.safe_load(text)
 
 
-def test_each_key_is_told_of_once_with_its_canonical_spelling(body: Callable[[str], Compiled]) -> None:
+def test_each_key_is_reported_once_with_its_canonical_spelling(body: Callable[[str], Compiled]) -> None:
     found = body(
         "workbook: {w: {kind: noop, retry: {delay: 1}}}\n"
         "workflow:\n- step: a\n  tool: {kind: noop, sink: {kind: noop}, retry: {delay: 1}}\n"
@@ -272,7 +272,7 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("step", "code", "line", "column", "path", "words"), FAULTS)
-def test_a_fault_is_told_where_it_was_written(
+def test_a_fault_is_reported_where_it_was_written(
     step: str, code: Code, line: int, column: int, path: str, words: str, body: Callable[[str], Compiled]
 ) -> None:
     found = body(f"workflow:\n- step: a\n  tool: {{kind: noop}}\n  {step}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl.checks.code_names import find_undefined_names
-from noetl.dsl.read.python_code import Fault, parsed, templates_between
+from noetl.dsl.read.python_code import Fault, parse_python, templates_between
 
 #: Code, and the names in it that nothing defines with the input `given`, each with its line.
 NAMES = {
@@ -93,7 +93,7 @@ TEMPLATES = {
 def test_names_that_nothing_defines_are_found_and_no_others() -> None:
     wrong = {}
     for code, expected in NAMES.items():
-        tree = parsed(code)
+        tree = parse_python(code)
         assert not isinstance(tree, Fault), code
         found = [(one.name, one.line) for one in find_undefined_names(tree, {"given"})]
         if found != expected:
@@ -102,5 +102,5 @@ def test_names_that_nothing_defines_are_found_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("code", TEMPLATES)
-def test_templates_are_told_from_literals_and_comments(code: str) -> None:
+def test_templates_are_distinguished_from_literals_and_comments(code: str) -> None:
     assert len(templates_between(code).code) == TEMPLATES[code]

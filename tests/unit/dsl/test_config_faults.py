@@ -73,7 +73,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("tool", "code", "column", "path", "word"), FAULTS, ids=[one[0] for one in FAULTS])
-def test_a_value_that_the_tool_cannot_take_is_told_where_it_stands(
+def test_a_value_that_the_tool_cannot_take_is_reported_where_it_stands(
     of_tool: Found, tool: str, code: Code, column: int, path: str, word: str
 ) -> None:
     (found,) = of_tool(tool)

@@ -142,7 +142,9 @@ def test_what_a_claim_names_comes_with_the_command(net_of: NetOf) -> None:
         (looped(claiming("UPDATE jobs SET s = 1 WHERE s = 0")), Code.CLAIM, 7, "RETURNING *"),
     ],
 )
-def test_what_is_wrong_with_a_cursor_is_told(body: Body, text: str, code: Code, line: int, says: str) -> None:
+def test_what_is_wrong_with_a_cursor_is_reported(
+    body: Body, text: str, code: Code, line: int, says: str
+) -> None:
     found = [problem for problem in body(text).problems if problem.code is code]
     assert found, body(text).problems
     assert found[0].line == line

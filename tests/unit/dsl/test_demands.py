@@ -82,7 +82,7 @@ def test_an_input_is_given_by_the_call_its_step_or_an_arc(body: Compile, step: s
         ("{kind: workbook, name: greet, input: {who: null}}", "workflow[0].tool", "add input: {who: ...}"),
     ],
 )
-def test_a_call_that_leaves_out_what_is_expected_is_told_there(
+def test_a_call_that_leaves_out_what_is_expected_is_reported_there(
     body: Compile, tool: str, path: str, hint: str
 ) -> None:
     found = missing(body(f"{BOOK % '[who, how]'}- {{step: start, tool: {tool}}}\n"))
@@ -112,7 +112,7 @@ def test_the_final_step_is_given_what_came_of_the_others(body: Compile) -> None:
         ("{return: [x]}", Code.MISSPELT_KEY, "workflow[0].tool.assert.return"),
     ],
 )
-def test_faults_of_assert_are_told_where_they_stand(
+def test_faults_of_assert_are_reported_where_they_stand(
     body: Compile, asserted: str, code: Code, path: str
 ) -> None:
     problems = body(f"workflow: [{{step: start, tool: {{kind: noop, assert: {asserted}}}}}]\n").problems

@@ -178,7 +178,7 @@ def _text(steps: str) -> str:
 
 
 @pytest.mark.parametrize(("code", "steps", "words"), BAD)
-def test_what_goes_wrong_is_told_at_its_place(body: Compile, code: Code, steps: str, words: str) -> None:
+def test_what_goes_wrong_is_reported_at_its_place(body: Compile, code: Code, steps: str, words: str) -> None:
     result = body(_text(steps))
     found = [problem for problem in result.problems if problem.code is code]
     assert found, result.problems

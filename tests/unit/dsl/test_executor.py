@@ -57,7 +57,9 @@ def test_what_is_installed_may_be_required(body: Compile, requires: str) -> None
         ("{tool: [http]}", Code.MISSPELT_KEY, "executor.requires.tool", "did you mean 'tools'?"),
     ],
 )
-def test_what_is_not_there_is_told(body: Compile, requires: str, code: Code, path: str, says: str) -> None:
+def test_what_is_not_there_is_reported(
+    body: Compile, requires: str, code: Code, path: str, says: str
+) -> None:
     [problem] = body(f"executor: {{requires: {requires}}}\n{STEPS}").problems
     assert (problem.code, problem.path) == (code, path)
     assert says in f"{problem.message} {problem.hint}"

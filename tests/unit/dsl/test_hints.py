@@ -103,7 +103,7 @@ def _told(found: Compiled, text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("text", "words", "hint"), NAMES)
-def test_a_name_that_means_nothing_is_told_with_the_one_that_was_meant(
+def test_a_name_that_means_nothing_is_reported_with_the_one_that_was_meant(
     body: Compile, text: str, words: str, hint: str
 ) -> None:
     found = body(text)
@@ -145,7 +145,7 @@ def test_what_outcomes_have_is_not_warned_of(body: Compile) -> None:
         ("args", "outcome.reslt", "did you mean 'result'?"),
     ],
 )
-def test_who_takes_an_outcome_for_its_result_is_told_so(
+def test_who_takes_an_outcome_for_its_result_is_warned(
     body: Compile, place: str, chain: str, hint: str
 ) -> None:
     text = _OUTCOMES.format(**_WELL | {place: f"{{{{ {chain} }}}}"})
@@ -199,7 +199,7 @@ def test_names_of_ends_are_read_where_something_gives_them(body: Compile, steps:
 
 
 @pytest.mark.parametrize(("guard", "hint"), SYNTAX)
-def test_words_of_other_languages_are_told_in_those_of_templates(
+def test_words_of_other_languages_are_reported_in_those_of_templates(
     body: Compile, guard: str, hint: str
 ) -> None:
     found = body(_led(guard))
@@ -207,7 +207,9 @@ def test_words_of_other_languages_are_told_in_those_of_templates(
 
 
 @pytest.mark.parametrize(("steps", "words", "hint"), YAML)
-def test_what_is_no_yaml_is_told_where_its_cure_is(body: Compile, steps: str, words: str, hint: str) -> None:
+def test_anything_but_yaml_is_reported_where_its_cure_is(
+    body: Compile, steps: str, words: str, hint: str
+) -> None:
     text = f"workflow:\n{steps}"
     found = body(text)
     assert [problem.code for problem in found.problems] == [Code.SYNTAX]
@@ -216,7 +218,7 @@ def test_what_is_no_yaml_is_told_where_its_cure_is(body: Compile, steps: str, wo
     assert hint in told
 
 
-def test_unknown_keys_of_every_spec_are_told_with_the_place_that_has_them(body: Compile) -> None:
+def test_unknown_keys_of_every_spec_are_reported_with_the_place_that_has_them(body: Compile) -> None:
     found = body(_SPECS)
     assert {problem.code for problem in found.problems} == {Code.UNKNOWN_KEY, Code.MISSPELT_KEY}
     assert [(place.partition(":")[0], hint) for place, hint in _told(found, _SPECS)] == [
@@ -241,7 +243,7 @@ def test_unknown_keys_of_every_spec_are_told_with_the_place_that_has_them(body: 
         ("tool: {kind: noop}\n  when: '{{ ctx.x }}'", "put it at the arcs that lead here"),
     ],
 )
-def test_a_key_at_the_wrong_depth_is_told_where_it_belongs(body: Compile, step: str, hint: str) -> None:
+def test_a_key_at_the_wrong_depth_is_reported_where_it_belongs(body: Compile, step: str, hint: str) -> None:
     found = body(f"workflow:\n- step: start\n  {step}\n- step: end\n").problems
     assert [problem.hint for problem in found if problem.code is Code.UNKNOWN_KEY] == [hint]
 
@@ -253,14 +255,14 @@ def test_a_spec_may_say_what_a_kind_has_defaults_for(body: Compile) -> None:
     assert body(f"executor: {{spec: {{retries: {{max: 1}}}}}}\nworkflow:\n{steps}\n").problems == ()
 
 
-def test_a_decision_with_a_misspelt_branch_is_told(body: Compile) -> None:
+def test_a_decision_with_a_misspelt_branch_is_reported(body: Compile) -> None:
     text = "workflow:\n- step: start\n  next: [{when: '{{ ctx.x }}', thn: [end], else: [end]}]\n- step: end\n"
     assert [(p.code, p.hint) for p in body(text).problems if p.code is Code.MISSPELT_KEY] == [
         (Code.MISSPELT_KEY, "did you mean 'then'?")
     ]
 
 
-def test_a_kind_in_the_place_of_the_tool_is_told_how_to_write_it(body: Compile) -> None:
+def test_a_kind_in_the_place_of_the_tool_learns_how_to_write_it(body: Compile) -> None:
     found = body("workflow:\n- step: start\n  tool: python\n  code: result = 1\n")
     assert [(problem.code, problem.hint) for problem in found.problems] == [
         (Code.UNKNOWN_TASK, "write tool: {kind: python, ...} with what the tool needs"),
@@ -275,7 +277,7 @@ def test_a_kind_in_the_place_of_the_tool_is_told_how_to_write_it(body: Compile) 
         ("{knd: http, url: x}", "did you mean 'kind' by 'knd'?"),
     ],
 )
-def test_a_task_without_kind_is_told_which_key_was_meant(body: Compile, tool: str, hint: str) -> None:
+def test_a_task_without_kind_is_reported_which_key_was_meant(body: Compile, tool: str, hint: str) -> None:
     found = body(f"workflow:\n- step: start\n  tool: {tool}\n")
     assert [(problem.code, problem.hint) for problem in found.problems] == [(Code.MISSING, hint)]
 
@@ -290,7 +292,7 @@ def test_another_line_that_python_names_is_that_of_the_playbook(body: Compile) -
     ]
 
 
-def test_a_fault_that_an_alias_repeats_is_told_once(body: Compile) -> None:
+def test_a_fault_that_an_alias_repeats_is_reported_once(body: Compile) -> None:
     text = "workflow:\n- {step: start, tool: &t {kind: nop}, next: end}\n- {step: end, tool: *t}\n"
     assert [problem.code for problem in body(text).problems] == [Code.UNKNOWN_KIND]
 

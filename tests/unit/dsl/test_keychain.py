@@ -126,7 +126,7 @@ def test_entries_have_one_form_in_the_net(body: Compile, keychain: str, entry: d
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_the_next_move(
+def test_what_is_wrong_is_reported_with_the_next_move(
     body: Compile, keychain: str, code: Code, says: str
 ) -> None:
     problems = body(f"keychain: {keychain}\n{STEP}").problems
@@ -155,7 +155,7 @@ def test_a_map_of_secrets_is_one_for_each_field(body: Compile) -> None:
     )
 
 
-def test_an_entry_that_is_at_fault_is_told_of_once_and_not_at_each_use(body: Compile) -> None:
+def test_an_entry_that_is_at_fault_is_reported_once_and_not_at_each_use(body: Compile) -> None:
     problems = body(f"keychain: [{{name: db, kind: sekret, provider: evn}}]\n{STEP}").problems
 
     assert [one.code for one in problems] == [Code.VALUE]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from noetl.dsl import Code, Compiled
-from noetl.dsl.read.origins import Moved, origin, settle
+from noetl.dsl.read.origins import Rewritten, origin, settle
 from noetl.dsl.read.source import read
 from noetl.net.codec import same_net
 from noetl.net.model import Net
@@ -69,7 +69,7 @@ def test_problems_of_what_was_rewritten_point_at_what_was_written(body: Callable
 
 
 def test_every_part_of_what_was_rewritten_knows_its_origin() -> None:
-    data, first = settle({"a": [Moved({"x": 1, "y": Moved(2, ("old", "y"))}, ("b", 0))], "c": 3})
+    data, first = settle({"a": [Rewritten({"x": 1, "y": Rewritten(2, ("old", "y"))}, ("b", 0))], "c": 3})
     assert data == {"a": [{"x": 1, "y": 2}], "c": 3}
     assert origin(first, ("a", 0, "x")) == ("b", 0, "x")
     assert origin(first, ("a", 0, "y", "z")) == ("old", "y", "z")
@@ -78,8 +78,8 @@ def test_every_part_of_what_was_rewritten_knows_its_origin() -> None:
 
 def test_places_are_found_through_two_rewritings() -> None:
     source = read("b: [{x: 1}]\nc: 3\n", "f.yaml")
-    once = source.rewritten(*settle({"a": [Moved({"x": 1}, ("b", 0))]}))
-    twice = once.rewritten(*settle({"d": Moved([{"x": 1}], ("a",)), "new": 1}))
+    once = source.rewritten(*settle({"a": [Rewritten({"x": 1}, ("b", 0))]}))
+    twice = once.rewritten(*settle({"d": Rewritten([{"x": 1}], ("a",)), "new": 1}))
     assert twice.path_in_text(("d", 0, "x")) == ("b", 0, "x")
     assert twice.mark(("d", 0, "x")) == source.mark(("b", 0, "x"))
     assert twice.path_in_text(("d", 0, "gone", "y")) == ("b", 0)

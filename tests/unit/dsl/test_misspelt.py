@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
-from noetl.dsl.document import Document, Part, known_keys
+from noetl.dsl.document import Document, DocumentPart, known_keys
 from noetl.dsl.document.base import parts_of
 from noetl.dsl.document.misspelt import slip_for
 from noetl.dsl.problems import Path
@@ -138,7 +138,7 @@ def renamed(data: Any, path: Path, old: str, new: str) -> Any:
     return changed
 
 
-def keys_of_parts(data: Any) -> Iterator[tuple[Part, Path, str]]:
+def keys_of_parts(data: Any) -> Iterator[tuple[DocumentPart, Path, str]]:
     for part, path in parts_of(Document.model_validate(data)):
         if path[:1] != ("metadata",):
             inner = data

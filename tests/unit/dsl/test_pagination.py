@@ -48,5 +48,5 @@ def test_it_belongs_to_http() -> None:
     ("form", "params"),
     [("{type: link}", "{a: 'x{{ b }}'}"), ("{type: link}", "[[a, 1]]"), ("{type: page}", "[[a, 1]]")],
 )
-def test_parameters_that_it_cannot_change_are_told_of(form: str, params: str) -> None:
+def test_parameters_that_it_cannot_change_are_reported(form: str, params: str) -> None:
     assert [line for line, message in problems(form, params=params) if "params" in message] == [10]

@@ -17,8 +17,8 @@ from noetl.dsl import (
     json_schema,
     load_playbook,
 )
-from noetl.dsl.explain.rendering import listed, render
-from noetl.dsl.problems import dotted, severity_of
+from noetl.dsl.explain.rendering import render, render_problems
+from noetl.dsl.problems import format_path, severity_of
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
 from tests.pace import within
@@ -478,14 +478,14 @@ def test_the_caret_stands_below_the_column_whatever_stands_before_it(
 def test_of_many_problems_of_one_code_the_text_shows_the_first_and_counts_the_rest() -> None:
     many = [Problem(Code.UNKNOWN_KEY, "warning", "a.yaml", n, 1, "", "x") for n in range(1, 58)]
     other = Problem(Code.TYPE, "error", "a.yaml", 99, 1, "", "y")
-    lines = list(listed([*many, other]))
+    lines = list(render_problems([*many, other]))
     assert lines[:21] == [*map(str, many[:20]), str(other)]
     assert lines[21:] == ["a.yaml: and 37 more of NOETL250"]
 
 
 def test_paths_are_dotted() -> None:
-    assert dotted(("workflow", 2, "tool", "kind")) == "workflow[2].tool.kind"
-    assert dotted(()) == ""
+    assert format_path(("workflow", 2, "tool", "kind")) == "workflow[2].tool.kind"
+    assert format_path(()) == ""
 
 
 def test_load_raises_with_all_problems(kinds: Mapping[str, KindInfo]) -> None:

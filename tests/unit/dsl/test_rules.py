@@ -132,7 +132,7 @@ FAULTS = [
     FAULTS,
     ids=[f"{f[1]}-{f[4]}-{n}" for n, f in enumerate(FAULTS)],
 )
-def test_a_fault_is_told_where_it_was_written(
+def test_a_fault_is_reported_where_it_was_written(
     body: Body, text: str, code: Code, line: int, column: int, path: str, word: str
 ) -> None:
     found = [problem for problem in body(text).problems if problem.code == code]
@@ -163,7 +163,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_key_is_told_with_its_canonical_spelling(body: Body, key: str) -> None:
+def test_every_key_is_reported_with_its_canonical_spelling(body: Body, key: str) -> None:
     text, word = KEYS[key]
     told = {one.message: one.hint for one in body(text).problems if one.code == Code.DEPRECATED}
     assert word in told[f"`{key}` is of the rules dialect"]
@@ -189,7 +189,7 @@ def test_the_steps_of_a_loop_around_steps_name_the_scope_of_its_iteration(
 
 
 @pytest.mark.parametrize("name", ["{{ x }}", "ctx.a.b", "a b"])
-def test_an_iteration_that_is_no_variable_of_ctx_is_refused(body: Body, name: str) -> None:
+def test_an_iteration_that_is_not_a_variable_of_ctx_is_refused(body: Body, name: str) -> None:
     found = body(f"workflow: [{{step: a, iteration: '{name}', tool: {{kind: noop}}}}]").errors
     assert [(one.code, one.path) for one in found] == [(Code.VALUE, "workflow[0].iteration")]
 

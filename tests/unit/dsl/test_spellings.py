@@ -328,7 +328,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_has_no_other_meaning_is_told_where_it_stands(name: str, body: Compile) -> None:
+def test_what_has_no_other_meaning_is_reported_where_it_stands(name: str, body: Compile) -> None:
     text, codes, word = OTHERS[name]
     problems = body(text).problems
     assert sorted(problem.code for problem in problems) == sorted(codes), problems
@@ -346,7 +346,7 @@ def test_notes_in_metadata_are_warned_of_only_where_they_are_nearly_a_key() -> N
     ]
 
 
-def test_a_fault_in_what_was_moved_is_told_where_it_was_written(body: Compile) -> None:
+def test_a_fault_in_what_was_moved_is_reported_where_it_was_written(body: Compile) -> None:
     text = (
         "workflow:\n- step: a\n  tool:\n    kind: python\n    spec:\n      input:\n        x: '{{ 1 | "
         "nope }}'\n    code: pass\n"

@@ -93,7 +93,7 @@ def test_a_child_is_made_with_its_call_and_told_when_nobody_waits_for_it() -> No
     assert (told.purpose, told.to, told.run_id) == ("cancel", child.fact.child_id, "start#1")
 
 
-def test_the_caller_is_told_of_the_end_and_of_waits_once() -> None:
+def test_the_caller_learns_of_the_end_and_of_waits_once() -> None:
     parent = Parent("7", "call", "call#1", None, "task_0", 1, None, False, None)
     on = plan(step("start"))
     first = begin(on, replace(REQUESTED, parent=parent))

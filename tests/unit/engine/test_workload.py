@@ -75,7 +75,7 @@ def test_a_mapping_may_name_its_own_neighbours() -> None:
         ({"m": {"x": ["{{ workload }}"]}}, "m.x → m.x"),
     ],
 )
-def test_a_circle_ends_the_execution_and_is_told(workload: dict[str, Any], circle: str) -> None:
+def test_a_circle_ends_the_execution_and_is_reported(workload: dict[str, Any], circle: str) -> None:
     fact = evaluated(workload)
     assert not fact.accepted
     assert fact.error is not None

@@ -103,7 +103,9 @@ def test_what_templates_compute_with_time(template: str, value: Json) -> None:
         ("(day | to_datetime).astimezone()", TemplateError, "undefined"),
     ],
 )
-def test_what_is_no_time_is_said_in_a_sentence(template: str, error: type[TemplateError], words: str) -> None:
+def test_anything_but_a_time_is_said_in_a_sentence(
+    template: str, error: type[TemplateError], words: str
+) -> None:
     with pytest.raises(error, match=words.replace("?", r"\?").replace("[", r"\[").replace("%d/%m", "%d/%m")):
         says(template)
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 import pytest
 
 from noetl.errors import TemplateLimit
-from noetl.expressions import evaluate, path_of, path_text, selected, truth
+from noetl.expressions import evaluate, path_of, path_text, select_parts, truth
 from noetl.expressions.limits import MAX_HELD
 from noetl.expressions.scope import of_step, of_task
 from noetl.facts.json import Json
@@ -190,10 +190,10 @@ def test_a_path_has_one_text(text: str, parts: tuple[str | int, ...], canonical:
 @pytest.mark.parametrize(
     "text", ["", "$", ".", "a.", "a..b", "a b", "a[", "a[x]", "a[1", "$a", "{{ a }}", "a.*", "a[''].b"]
 )
-def test_what_is_no_path_is_none(text: str) -> None:
+def test_anything_but_a_path_is_none(text: str) -> None:
     assert path_of(text) is None
 
 
 def test_parts_are_selected_as_templates_read_them() -> None:
     paths = {"a": "total", "b": "rows[-1].n", "c": "gone.x", "d": "rows.count", "e": "data.total"}
-    assert selected(OUTER, paths, Store()) == {"a": 3, "b": 999, "e": 3}
+    assert select_parts(OUTER, paths, Store()) == {"a": 3, "b": 999, "e": 3}

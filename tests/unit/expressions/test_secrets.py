@@ -8,18 +8,18 @@ import pytest
 
 from noetl.errors import TemplateError, TemplateSecurity
 from noetl.expressions import evaluate, truth, values_read
-from noetl.facts.secret import Keychain, deeper, sealed, unmarked
+from noetl.facts.secret import Keychain, deeper, replace_markers, seal_reference
 
 KEY = b"k" * 32
-DB = sealed({"kind": "secret_ref", "execution": "1", "keychain": "db"}, KEY)
+DB = seal_reference({"kind": "secret_ref", "execution": "1", "keychain": "db"}, KEY)
 NAMES = {
-    "keychain": Keychain(({"name": "db"},), "1", lambda one: sealed(one, KEY)),
+    "keychain": Keychain(({"name": "db"},), "1", lambda one: seal_reference(one, KEY)),
     "ctx": {"kept": DB, "header": "Bearer x"},
 }
 
 
 def opened(text: str, value: Any = 'a"b/c') -> str:
-    return unmarked(text, lambda _: value)
+    return replace_markers(text, lambda _: value)
 
 
 @pytest.mark.parametrize(

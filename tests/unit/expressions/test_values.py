@@ -127,7 +127,7 @@ def test_other_templates_yield_text(template: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["plain", "", "100 %", "{ }", "a}}", 5, None, True, 1.5])
-def test_what_is_no_template_is_left_alone(value: Any) -> None:
+def test_anything_but_a_template_is_left_alone(value: Any) -> None:
     assert same(evaluate(value, {}), value)
 
 

@@ -38,7 +38,7 @@ def test_a_duration_is_read_in_every_form(written: object, meant: float) -> None
     "written",
     ["", "soon", "5 parsecs", "10s later", "P", "PT", "P1D T", "P1Y", "P1M", "1e3", "ms", True, None, [], {}],
 )
-def test_what_is_no_duration_is_refused_with_the_forms_that_are(written: object) -> None:
+def test_anything_but_a_duration_is_refused_with_the_forms_that_are(written: object) -> None:
     with pytest.raises(ValueError, match=r"is not a duration; write a number of seconds, 500ms"):
         seconds(written)
 

@@ -83,7 +83,7 @@ def test_a_thousand_steps_in_a_row_are_foreseen() -> None:
     assert [step.name for step in found.steps] == [f"s{n}" for n in range(1000)]
 
 
-def test_cycles_are_told_and_the_final_step_comes_last() -> None:
+def test_cycles_are_reported_and_the_final_step_comes_last() -> None:
     body = """
 executor: {spec: {final_step: clean}}
 workflow:
@@ -351,7 +351,7 @@ workflow:
 # --- what it needs ---
 
 
-def test_credentials_keychain_variables_and_calls_are_told_with_who_uses_them() -> None:
+def test_credentials_keychain_variables_and_calls_are_reported_with_who_uses_them() -> None:
     body = """
 keychain:
   api: {kind: secret, provider: vault, path: kv/api}
@@ -396,7 +396,7 @@ workflow:
     assert found.queues == {"http": ("start",), "python": ("call",)}
 
 
-def test_retries_and_jumps_are_told() -> None:
+def test_retries_and_jumps_are_reported() -> None:
     body = """
 workflow:
   - step: start

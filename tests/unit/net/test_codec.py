@@ -20,7 +20,7 @@ from noetl.net.model import (
     Loop,
     Net,
     NextRequest,
-    Older,
+    OlderRepeat,
     Pages,
     Repeat,
     Rule,
@@ -151,7 +151,7 @@ def test_what_a_task_of_schema_1_said_besides_is_kept_apart() -> None:
     net = from_json({"name": "n", "path": "p", "entry": "a", "transitions": [step]})
     (found,) = net.steps["a"].tasks
     then = (Rule("{{ more }}", Directive(set=(Assignment("local", "calls.request", 1),))),)
-    assert found.older == Older("{{ o }}", then, ("calls.parts",), ("calls.request",))
+    assert found.older == OlderRepeat("{{ o }}", then, ("calls.parts",), ("calls.request",))
     assert found.set == (Assignment("local", "calls.parts", 1), Assignment("local", "x", 1))
 
 
@@ -179,6 +179,6 @@ def test_a_field_that_nobody_knows_is_an_error_that_names_it(number: bool) -> No
         from_json(body)
 
 
-def test_a_body_that_is_no_net_is_named() -> None:
+def test_a_body_that_is_not_a_net_is_named() -> None:
     with pytest.raises(NoetlError, match="entry"):
         from_json({"name": "n", "path": "p", "transitions": []})

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from noetl.net.checks import Unfilled, dominators, unfillable_joins
+from noetl.net.checks import UnfilledJoin, dominators, unfillable_joins
 from noetl.net.model import Arc, Join, Net, Transition
 
 
@@ -33,7 +33,7 @@ def _net(text: str, *, exclusive: str = "", join: Join | None = None) -> Net:
     )
 
 
-def _found(net: Net) -> tuple[Unfilled, ...]:
+def _found(net: Net) -> tuple[UnfilledJoin, ...]:
     return unfillable_joins(net, dominators(net))
 
 
@@ -41,18 +41,20 @@ def _found(net: Net) -> tuple[Unfilled, ...]:
     ("arcs", "exclusive", "found"),
     [
         ("s>a s>b a>j b>j", "", None),
-        ("s>a s>b a>j b>j", "s", Unfilled("j", "exclusive", ("a", "b"), "s")),
-        ("s>a s>j a>j", "s", Unfilled("j", "exclusive", ("s", "a"), "s")),
-        ("s>a s>b a>j b>c b>d c>j d>j", "b", Unfilled("j", "exclusive", ("c", "d"), "b")),
+        ("s>a s>b a>j b>j", "s", UnfilledJoin("j", "exclusive", ("a", "b"), "s")),
+        ("s>a s>j a>j", "s", UnfilledJoin("j", "exclusive", ("s", "a"), "s")),
+        ("s>a s>b a>j b>c b>d c>j d>j", "b", UnfilledJoin("j", "exclusive", ("c", "d"), "b")),
         ("s>x s>y x>a x>b y>a y>b a>j b>j", "s", None),
-        ("s>a a>j x>j", "", Unfilled("j", "unreached", ("x",))),
-        ("s>j j>a a>j", "", Unfilled("j", "later", ("a",))),
+        ("s>a a>j x>j", "", UnfilledJoin("j", "unreached", ("x",))),
+        ("s>j j>a a>j", "", UnfilledJoin("j", "later", ("a",))),
         ("s>a a>j s>j j>a", "", None),
         ("s>a s>b a>j b>j a>s", "s", None),
-        ("s>t s>u t>r u>r r>a r>b a>j b>j", "r", Unfilled("j", "exclusive", ("a", "b"), "r")),
+        ("s>t s>u t>r u>r r>a r>b a>j b>j", "r", UnfilledJoin("j", "exclusive", ("a", "b"), "r")),
     ],
 )
-def test_joins_whose_tokens_cannot_come_together(arcs: str, exclusive: str, found: Unfilled | None) -> None:
+def test_joins_whose_tokens_cannot_come_together(
+    arcs: str, exclusive: str, found: UnfilledJoin | None
+) -> None:
     assert _found(_net(arcs, exclusive=exclusive)) == ((found,) if found else ())
 
 

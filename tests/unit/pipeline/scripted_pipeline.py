@@ -18,8 +18,8 @@ from noetl.pipeline.model import (
     Move,
     Names,
     PipelinePorts,
-    Program,
-    Progress,
+    PipelineProgress,
+    PipelineSpec,
     Recorded,
     Sleep,
     Suspend,
@@ -62,7 +62,7 @@ class Story:
     """What a pipeline did: its moves, the drafts it recorded, how it ended and what its tool was
     asked."""
 
-    program: Program
+    program: PipelineSpec
     moves: list[Move]
     tool: ScriptedTool
 
@@ -79,7 +79,7 @@ class Story:
         return [fact.type for fact in self.facts]
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> PipelineProgress:
         last = self.moves[-1]
         assert not isinstance(last, Sleep)
         return last.progress
@@ -120,7 +120,7 @@ def play(
     *tasks: Task,
     scripts: Mapping[str, Script] | None = None,
     names: Names | None = None,
-    progress: Progress | None = None,
+    progress: PipelineProgress | None = None,
     load: Callable[..., Any] = no_references,
     random: float = 0.0,
     context: Callable[[], Mapping[str, Any]] | None = None,
@@ -128,9 +128,9 @@ def play(
 ) -> Story:
     """Runs a pipeline of `tasks` to its end, or to where it leaves its worker."""
     tool = ScriptedTool(scripts or {})
-    whole = Program(tasks, program.pop("where", WHERE), **program)
+    whole = PipelineSpec(tasks, program.pop("where", WHERE), **program)
     hands = PipelinePorts(tool, load, lambda: random, context)
-    return Story(whole, list(run(whole, names or Names(), progress or Progress(), hands)), tool)
+    return Story(whole, list(run(whole, names or Names(), progress or PipelineProgress(), hands)), tool)
 
 
 def task(name: str, *rules: Rule, **fields: Any) -> Task:

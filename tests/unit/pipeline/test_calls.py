@@ -64,7 +64,7 @@ class TestTheCall:
         (call,) = play(task("a", spec=spec), names=Names(workload={"t": "1m"})).tool.calls
         assert call.deadline_s == deadline
 
-    def test_a_timeout_that_is_no_duration_is_an_error_naming_the_task(self) -> None:
+    def test_a_timeout_that_is_not_a_duration_is_an_error_naming_the_task(self) -> None:
         story = play(task("a", spec={"timeout": "soon"}))
         assert story.tool.calls == []
         assert story.error.kind == "client_error"

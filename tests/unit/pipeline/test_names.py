@@ -10,7 +10,7 @@ from scripted_pipeline import WHERE, ScriptedTool, err, no_references, ok, other
 
 from noetl.facts.events import CtxPatched, TaskFailed, VariablesSet
 from noetl.pipeline.interpreter import run
-from noetl.pipeline.model import Completed, Names, PipelinePorts, Program, Progress, Where
+from noetl.pipeline.model import Completed, Names, PipelinePorts, PipelineProgress, PipelineSpec, Where
 
 ITERATION = Where("77", "load#1", "load", 3)
 
@@ -315,10 +315,13 @@ def test_names_may_be_handed_in_lazily() -> None:
             return 2
 
     steps = Steps()
-    program = Program((task("t"),), WHERE)
+    program = PipelineSpec((task("t"),), WHERE)
     list(
         run(
-            program, Names(steps=steps), Progress(), PipelinePorts(ScriptedTool(), no_references, lambda: 0.0)
+            program,
+            Names(steps=steps),
+            PipelineProgress(),
+            PipelinePorts(ScriptedTool(), no_references, lambda: 0.0),
         )
     )
     assert steps.read == []

@@ -9,7 +9,7 @@ from scripted_pipeline import err, ok, otherwise, play, task, when
 from noetl.facts.events import AttemptFailed, PolicyEvaluated, TaskDone, TaskFailed
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.net.model import Directive
-from noetl.pipeline.model import Completed, Failed, Finished, Names, Progress, Suspend
+from noetl.pipeline.model import Completed, Failed, Finished, Names, PipelineProgress, Suspend
 from noetl.pipeline.policy import backoff
 
 TYPES = ["task.done", "policy.task.evaluated"]
@@ -192,7 +192,7 @@ class TestDelays:
         assert play(task("a", rule), scripts={"a": answers}).sleeps == [0.75, 0.1]
 
     @pytest.mark.parametrize("asked", ["5", -3, True, None, float("nan")])
-    def test_a_retry_after_that_is_no_number_of_seconds_is_passed_over(self, asked: object) -> None:
+    def test_a_retry_after_that_is_not_a_number_of_seconds_is_passed_over(self, asked: object) -> None:
         answers = [err(http={"retry_after": asked}), ok()]
         assert play(task("a", otherwise("retry")), scripts={"a": answers}).sleeps == []
 
@@ -218,7 +218,7 @@ class TestDelays:
         assert resumed.sleeps == []
         assert resumed.progress.wait_s == 0.0
 
-    def test_a_delay_that_is_none_fails_the_task_with_the_forms_that_are(self) -> None:
+    def test_a_delay_that_is_not_one_fails_the_task_with_the_forms_that_are(self) -> None:
         story = play(task("a", otherwise("retry", backoff="fixed", delay="soon")), scripts={"a": [err()]})
         assert "'delay': 'soon' is not a duration; write" in story.error.message
 
@@ -285,12 +285,12 @@ class TestTheEnd:
 
     def test_a_pipeline_without_tasks_is_done_at_once(self) -> None:
         story = play()
-        assert story.moves == [Finished((), Progress(ending=Completed(None)), Completed(None))]
+        assert story.moves == [Finished((), PipelineProgress(ending=Completed(None)), Completed(None))]
 
     def test_a_pipeline_that_has_ended_says_so_again_and_runs_nothing(self) -> None:
         ended = Failed(ErrorInfo("python", "no"))
-        story = play(task("a"), progress=Progress(ending=ended))
-        assert story.moves == [Finished((), Progress(ending=ended), ended)]
+        story = play(task("a"), progress=PipelineProgress(ending=ended))
+        assert story.moves == [Finished((), PipelineProgress(ending=ended), ended)]
         assert story.tool.calls == []
 
     def test_an_outcome_that_failed_without_rules_keeps_what_the_tool_said_of_itself(self) -> None:

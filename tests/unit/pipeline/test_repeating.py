@@ -58,7 +58,7 @@ def test_the_first_page_is_asked_for_with_its_parameter(form: Pages, first: Json
     assert repeating.first_page(form, {"n": 3}, gone) == first
 
 
-def test_a_first_number_that_is_none_is_an_error() -> None:
+def test_a_first_number_that_is_not_one_is_an_error() -> None:
     with pytest.raises(BadRequest, match="'start' must be a whole number, not 'many'"):
         repeating.first_page(Pages("page", "p", "{{ 'many' }}"), {}, gone)
 

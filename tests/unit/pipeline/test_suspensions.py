@@ -21,8 +21,8 @@ from noetl.pipeline.model import (
     Later,
     Names,
     PipelinePorts,
-    Program,
-    Progress,
+    PipelineProgress,
+    PipelineSpec,
     Recorded,
     Sleep,
     Suspend,
@@ -135,7 +135,7 @@ def test_a_wait_owes_nothing_to_the_delay_of_the_retry_before_it() -> None:
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300])
-def test_a_wait_that_is_no_time_fails_the_task(seconds: float) -> None:
+def test_a_wait_that_is_not_a_time_fails_the_task(seconds: float) -> None:
     story = play(task("poll"), scripts={"poll": [Later(seconds)]})
     assert isinstance(story.ending, Failed)
     assert (story.ending.error.kind, story.ending.error.type) == ("internal", "BadWait")
@@ -161,7 +161,7 @@ class Clock:
 
 def polled(clock: Clock, story: Story | None, *script: Any, tasks: Any = None) -> Story:
     """One slice of a task with a timeout of a minute, from what the slices before it recorded."""
-    program = story.program if story else Program(tasks or (task("poll", spec={"timeout": 60}),), WHERE)
+    program = story.program if story else PipelineSpec(tasks or (task("poll", spec={"timeout": 60}),), WHERE)
     progress = story.progress if story else initial(program)
     tool = ScriptedTool({"poll": list(script)})
     hands = PipelinePorts(tool, no_references, lambda: 0.5, now=clock)
@@ -242,7 +242,7 @@ def test_a_detached_child_answers_with_its_place() -> None:
 
 
 def test_a_child_that_is_only_requested_answers_nothing() -> None:
-    program = Program((task("call"),), WHERE)
+    program = PipelineSpec((task("call"),), WHERE)
     (draft,) = answered(ChildRequested("call", "9", "tests/child", 3, "d"))
     assert evolve(program, initial(program), draft).answer is None
 
@@ -274,9 +274,9 @@ def test_a_call_asked_again_after_a_success_calls_again() -> None:
 def test_an_answer_counts_though_the_step_s_input_is_gone() -> None:
     """References among the arguments may be out of reach by now."""
     reference = {"kind": "result_ref", "ref": "noetl://blob/1", "meta": {}}
-    program = Program((task("call"),), WHERE)
+    program = PipelineSpec((task("call"),), WHERE)
     tool = ScriptedTool()
-    progress = Progress(answer=ok(5))
+    progress = PipelineProgress(answer=ok(5))
     hands = PipelinePorts(tool, no_references, lambda: 0.0)
     (move,) = run(program, Names(args={"big": reference}), progress, hands)
     assert isinstance(move, Finished)

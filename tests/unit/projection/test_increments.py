@@ -17,7 +17,7 @@ from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
 from noetl.store import codec, open_store
 from noetl.testing import KINDS, Simulation
-from noetl.usecases.export import Head, Known, rows
+from noetl.usecases.export import ExportedBefore, ExportedHead, rows
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.runtime import Runtime
 
@@ -71,8 +71,8 @@ class Log:
 
     def export(self, since: int) -> list[ProjectionRow]:
         tables = [name for name in TABLES if not name.startswith("playbook")]
-        items = list(rows(self.rt, tables, Known(lambda one: Head(one, since))))
-        assert items[-1] == Head(self.execution_id, self.written)
+        items = list(rows(self.rt, tables, ExportedBefore(lambda one: ExportedHead(one, since))))
+        assert items[-1] == ExportedHead(self.execution_id, self.written)
         return [item for item in items if isinstance(item, ProjectionRow)]
 
 

@@ -10,12 +10,12 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.events import Draft, Event, TaskDone
 from noetl.pipeline.model import Call
-from noetl.projection.references import reference_rows
+from noetl.projection.references import find_reference_rows
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
 from noetl.testing import START, Simulation
 from noetl.usecases import catalog, control, inspect
-from noetl.usecases.export import Known, rows
+from noetl.usecases.export import ExportedBefore, rows
 from noetl.usecases.views import envelope
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/test}\n"
@@ -90,10 +90,10 @@ workflow:
 """
 
 
-def exported(simulation: Simulation, known: Known | None = None) -> dict[str, list[dict[str, Any]]]:
+def exported(simulation: Simulation, known: ExportedBefore | None = None) -> dict[str, list[dict[str, Any]]]:
     """Rows by table."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    for item in rows(simulation.rt, list(TABLES), known or Known()):
+    for item in rows(simulation.rt, list(TABLES), known or ExportedBefore()):
         if isinstance(item, ProjectionRow):
             found[item.table].append(dict(item.values))
     return found
@@ -200,7 +200,7 @@ def test_a_token_tells_where_it_was_put_down_and_who_took_it() -> None:
     assert next(row["args"] for row in tokens.values() if row["source_run_id"]) == {"from": "squares"}
 
 
-def test_what_has_not_ended_is_told_as_it_is_and_what_was_cancelled_as_cancelled() -> None:
+def test_what_has_not_ended_is_reported_as_it_is_and_what_was_cancelled_as_cancelled() -> None:
     simulation = Simulation(HEAD + GATED)
     execution_id = simulation.start()
     simulation.settle()
@@ -259,7 +259,7 @@ def test_references_are_found_wherever_they_stand() -> None:
     parts = [{"count": 2, "items": [1, 2]}, {"count": 5, "ref": reference("part")}]
     value = {"a": [reference("first")], "b": {"kind": "manifest", "count": 7, "parts": parts}}
     event = Event("7", 3, START, Draft(TaskDone("t", value), step="s", run_id="s#1"))
-    found = [(row.table, row.values) for row in reference_rows(event, envelope(event)["payload"])]
+    found = [(row.table, row.values) for row in find_reference_rows(event, envelope(event)["payload"])]
     assert [(table, values["place"]) for table, values in found] == [
         ("result_ref", "result.a.0"),
         ("manifest_ref", "result.b"),
@@ -277,5 +277,5 @@ def test_references_are_found_wherever_they_stand() -> None:
 def test_what_only_looks_like_a_reference_yields_no_value_of_another_type() -> None:
     odd = {"kind": "result_ref", "ref": "x", "store": 5, "meta": [], "expires_at": {}}
     event = Event("7", 3, START, Draft(TaskDone("t", odd)))
-    (row,) = reference_rows(event, envelope(event)["payload"])
+    (row,) = find_reference_rows(event, envelope(event)["payload"])
     assert [row.values[key] for key in ("store", "bytes", "expires_at")] == [None, None, None]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.store.file_lock import Found, hold_lock, is_held
+from noetl.store.file_lock import LockState, hold_lock, is_held
 
 HOLDER = """
 import sys, time
@@ -29,20 +29,25 @@ def test_a_lock_is_busy_while_its_process_lives_and_left_when_that_was_killed(tm
     assert holder.stdout.readline() == "new\n"
     assert is_held(path)
     with hold_lock(path) as second:
-        assert second.found is Found.BUSY
+        assert second.found is LockState.BUSY
     assert path.exists()
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     assert not is_held(path)
     with hold_lock(path) as third:
-        assert third.found is Found.LEFT
+        assert third.found is LockState.LEFT
         assert is_held(path)
     assert not path.exists()
 
 
 def test_a_lock_that_was_let_go_is_new_again_unless_its_file_is_to_be_left(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    for expected, leave in ((Found.NEW, False), (Found.NEW, True), (Found.LEFT, False), (Found.NEW, False)):
+    for expected, leave in (
+        (LockState.NEW, False),
+        (LockState.NEW, True),
+        (LockState.LEFT, False),
+        (LockState.NEW, False),
+    ):
         with hold_lock(path) as lock:
             assert lock.found is expected
             lock.leave = leave
@@ -55,7 +60,7 @@ def test_what_another_machine_left_says_nothing(tmp_path: Path, monkeypatch: pyt
         lock.leave = True
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     with hold_lock(path) as lock:
-        assert lock.found is Found.NEW
+        assert lock.found is LockState.NEW
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")

@@ -54,7 +54,7 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     assert FileLibrary(root).paths() == ["inside"]
 
 
-def test_what_is_no_playbook_is_passed_over(tmp_path: Path) -> None:
+def test_anything_but_a_playbook_is_passed_over(tmp_path: Path) -> None:
     write(tmp_path / ".hidden.yaml", "hidden")
     write(tmp_path / ".git/x.yaml", "git")
     write(tmp_path / "large.yaml", "", TEXT.format("large") + "#" * 300_000)

@@ -81,7 +81,7 @@ def test_inner_hosts_are_reached_where_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("host", ["", ".", "a b", "a\nb", "a@b", "x" * 300])
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_anything_but_a_host_is_refused(host: str) -> None:
     with pytest.raises(ToolError, match="is not the name of a host"):
         normal_host(host)
 

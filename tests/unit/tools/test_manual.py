@@ -75,7 +75,7 @@ def test_keys_of_mappings_follow_the_key_that_takes_them() -> None:
     ]
 
 
-def test_a_mapping_with_one_of_its_own_type_is_told_to_a_depth() -> None:
+def test_a_mapping_with_one_of_its_own_type_is_reported_to_a_depth() -> None:
     deepest = max(key.name.count(".") for key in manual_of(Draw).keys)
 
     assert deepest == 3

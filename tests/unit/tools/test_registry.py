@@ -168,7 +168,7 @@ def test_a_defect_of_a_tool_fails_its_task_with_a_traceback(
         ({"t": "\ud800"}, "result.t is text with a lone surrogate, which is no Unicode."),
     ],
 )
-def test_a_result_that_is_no_json_names_the_value(
+def test_a_result_that_is_not_json_names_the_value(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, result: Any, message: str
 ) -> None:
     monkeypatch.setattr(Probe, "does", lambda: result)
@@ -211,7 +211,7 @@ def test_a_tool_whose_library_is_missing_fails_its_own_calls_only(registry: Regi
     assert registry.kinds()["probe"].required == (("code", "codes"),)
 
 
-def test_an_entry_point_that_is_no_tool_is_refused(registry: Registry) -> None:
+def test_an_entry_point_that_is_not_a_tool_is_refused(registry: Registry) -> None:
     error = run(registry, "wrong").error
     assert error is not None
     assert "not a subclass of Tool" in error.message

@@ -39,7 +39,7 @@ def write(**config: Any) -> TableWrite:
         ({"table": "t", "rows": [], "mode": "merge"}, "'insert', 'upsert', 'copy' or 'replace'"),
     ],
 )
-def test_what_does_not_go_together_is_told(config: Any, said: str) -> None:
+def test_what_does_not_go_together_is_reported(config: Any, said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         SqlConfig.model_validate(config)
 
@@ -64,7 +64,7 @@ def test_what_does_not_go_together_is_told(config: Any, said: str) -> None:
         ({"mode": "upsert", "key": ["b"]}, "`key` names the column 'b', which no row has"),
     ],
 )
-def test_rows_and_names_that_cannot_be_used_are_told(config: Any, said: str | None) -> None:
+def test_rows_and_names_that_cannot_be_used_are_reported(config: Any, said: str | None) -> None:
     if said is None:
         assert write(**config).rows == []
         return
@@ -175,7 +175,7 @@ def test_only_the_very_call_is_cancelled_also_before_anything_runs() -> None:
     assert caught.value.kind == "cancelled"
 
 
-def test_a_deadline_barks_once_and_is_told_from_a_cancellation() -> None:
+def test_a_deadline_barks_once_and_is_distinguished_from_a_cancellation() -> None:
     barked = threading.Event()
 
     with RunningCalls().enter(order()) as stop, stop.watch(0.01, barked.set):

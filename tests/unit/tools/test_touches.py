@@ -81,7 +81,7 @@ def test_a_tool_tells_what_it_touches(kind: str, config: dict[str, Any], expecte
         ("COPY t TO 'select.csv'", "copy"),
     ],
 )
-def test_a_statement_is_told_by_its_first_words(statement: str, verb: str) -> None:
+def test_a_statement_is_reported_by_its_first_words(statement: str, verb: str) -> None:
     assert touches("sqlite", {"command": statement}) == (f"SQL on SQLite in memory: {verb}",)
 
 

@@ -50,7 +50,7 @@ def test_a_wrong_key_says_what_to_do_and_nothing_of_the_secret() -> None:
     [("", "no key"), ("abc", "Key 1"), (generate_key() + ",é", "Key 2")],
     ids=["none", "too short", "not ASCII"],
 )
-def test_a_key_that_is_none_is_refused(keys: str, message: str) -> None:
+def test_a_key_that_is_not_one_is_refused(keys: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         FernetVault(keys)
 

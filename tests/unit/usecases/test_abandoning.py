@@ -83,11 +83,11 @@ def test_a_cancelled_execution_ends_at_once_and_its_job_soon_after(held: int) ->
     control.cancel(sim.rt, run)
     sim.deliver()
     assert sim.report(run).row.status == "cancelled"
-    assert (elsewhere.jobs, inspect.has_to_tell(sim.rt, run)) == ({"here": "runs"}, True)
+    assert (elsewhere.jobs, inspect.has_to_notify(sim.rt, run)) == ({"here": "runs"}, True)
 
     sim.settle()
 
-    assert (elsewhere.jobs, inspect.has_to_tell(sim.rt, run)) == ({"here": "ended"}, False)
+    assert (elsewhere.jobs, inspect.has_to_notify(sim.rt, run)) == ({"here": "ended"}, False)
     assert abandoned(sim, run) == [(None, None)]
     assert sim.report(run).row.status == "cancelled"
 

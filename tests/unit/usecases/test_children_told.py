@@ -422,7 +422,7 @@ def test_a_caller_waits_with_its_child_and_goes_on_with_it() -> None:
     family.check_log(run)
 
 
-def test_a_wait_is_told_to_everybody_above() -> None:
+def test_a_wait_is_reported_to_everybody_above() -> None:
     family = Family(GRANDPARENT.replace("grandchild", "child"), GRANDPARENT, grandchild=STAYS)
     run = family.start()
     everybody = list(family.everybody(run))
@@ -493,7 +493,7 @@ def test_what_is_heard_late_and_is_older_does_not_count() -> None:
     assert family.status(run) == "running"
 
 
-def test_a_wait_that_is_lost_is_told_again_and_counts_once() -> None:
+def test_a_wait_that_is_lost_is_reported_again_and_counts_once() -> None:
     family = Family(child=STAYS)
     run = family.sim.start()
     family.settle_but("waits")

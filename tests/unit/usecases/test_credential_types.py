@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.usecases.credential_types import SHAPES, TYPES, fault, http_type
+from noetl.usecases.credential_types import SHAPES, TYPES, find_fault, http_type
 
 CLIENT = {"token_url": "https://id.example/token", "client_id": "i", "client_secret": "canary"}
 
@@ -29,7 +29,7 @@ CLIENT = {"token_url": "https://id.example/token", "client_id": "i", "client_sec
     ],
 )  # fmt: skip
 def test_what_a_tool_can_use_is_kept(type: str, data: dict[str, Any]) -> None:
-    assert fault(type, data) is None
+    assert find_fault(type, data) is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_a_tool_can_use_is_kept(type: str, data: dict[str, Any]) -> None:
     ],
 )
 def test_what_no_tool_can_use_is_named_by_its_field(type: str, data: dict[str, Any], words: str) -> None:
-    said = fault(type, data) or ""
+    said = find_fault(type, data) or ""
 
     assert words in said
     assert "canary" not in said

@@ -269,7 +269,7 @@ def test_no_row_is_claimed_after_an_iteration_has_failed() -> None:
         (7, "yields no rows"),
     ],
 )
-def test_an_answer_without_rows_is_told_from_one_that_found_none(yields: Json, says: str) -> None:
+def test_an_answer_without_rows_is_distinguished_from_one_that_found_none(yields: Json, says: str) -> None:
     report = simulated(draining(), lambda _call: yields).run()
     assert report.row.status == "failed"
     assert report.error is not None

@@ -76,7 +76,7 @@ def test_a_simulation_refuses_a_purpose_that_nobody_registered() -> None:
     with pytest.raises(UnknownPurpose, match="has the purpose 'later', which this release does not know"):
         sim.settle()
     with pytest.raises(UnknownPurpose):
-        inspect.has_to_tell(sim.rt, row.execution_id)
+        inspect.has_to_notify(sim.rt, row.execution_id)
 
 
 def test_a_notification_of_another_kind_is_refused_and_stays_open() -> None:
@@ -125,7 +125,7 @@ def test_a_local_worker_logs_what_it_does_not_know_and_serves_the_next(
         try:
             dispatcher.send([row])
             dispatcher.wake()
-            found = waiting.result(rt, execution_id, 5)
+            found = waiting.wait_for_result(rt, execution_id, 5)
         finally:
             dispatcher.stop()
     assert found.row.status == "completed"

@@ -12,7 +12,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Mailbox, Simulation
 from noetl.usecases.runtime import RuntimeLimits
-from noetl.usecases.sweep import Swept, sweep
+from noetl.usecases.sweep import SweepReport, sweep
 
 ONE = lone("tool: {kind: http, url: http://x}")
 PIPELINE = lone("""
@@ -59,7 +59,7 @@ def test_a_healthy_run_needs_no_sweeper() -> None:
     sim = Simulation(ONE, {"http": lambda call: 1})
     sim.start()
     sim.settle()
-    assert sweep(sim.rt) == Swept()
+    assert sweep(sim.rt) == SweepReport()
 
 
 def test_a_lost_wake_is_asked_for_again() -> None:
@@ -96,7 +96,7 @@ def test_a_broker_that_is_away_at_the_turn_leaves_the_command_unsent() -> None:
     with sim.rt.store.read() as tx:
         assert [row.sent_at for row in tx.commands.open_of(run)] == [None]
     sim.mailbox.away = False
-    assert sweep(sim.rt) == Swept(sent=1)
+    assert sweep(sim.rt) == SweepReport(sent=1)
     sim.settle()
     assert sim.report(run).row.status == "completed"
 
@@ -107,9 +107,9 @@ def test_what_nobody_claimed_is_sent_again_after_a_while() -> None:
     sim.deliver()
     sim.mailbox.messages.clear()
     sim.now += timedelta(seconds=59)
-    assert sweep(sim.rt) == Swept()
+    assert sweep(sim.rt) == SweepReport()
     sim.now += timedelta(seconds=2)
-    assert sweep(sim.rt) == Swept(resent=1)
+    assert sweep(sim.rt) == SweepReport(resent=1)
     sim.settle()
     assert sim.report(run).row.status == "completed"
 

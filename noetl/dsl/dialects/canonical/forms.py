@@ -12,7 +12,7 @@ from noetl.dsl.dialects.canonical.shapes import Rewritten, replace_key
 from noetl.dsl.document import Loop, Tool
 from noetl.dsl.document.base import Parts
 from noetl.dsl.document.texts import is_template
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
@@ -87,7 +87,7 @@ def _take_rows(spec: dict[str, Json], path: Path, report: ProblemReport) -> Json
     if rows is None or is_template(rows) or _number(rows) is not None:
         return rows
     hint = "write a whole number from 1, or a template"
-    report.add(Code.VALUE, place, f"row_concurrency is {shown(rows)}", hint)
+    report.add(Code.VALUE, place, f"row_concurrency is {quote_value(rows)}", hint)
     return None
 
 

@@ -100,7 +100,7 @@ class _Results(TextRewriting):
             if not self._is_after(tools) and self.tasks.first.isdisjoint(tools):
                 for place, chain in self._find_read_by_task(tools, own, _IN_ENVELOPES):
                     head = _head(chain)
-                    self.texts[place] = expressions.renamed(self.text(place), head, "_prev")
+                    self.texts[place] = expressions.rename_chain(self.text(place), head, "_prev")
                     message = f"`{'.'.join(head)}` is here the result of the task before"
                     self._report(place, chain, message, ".".join(("_prev", *chain[len(head) :])))
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.dsl.dialects.canonical.shapes import Rewritten, callee, replace_key
 from noetl.dsl.dialects.parts import workbook_of
-from noetl.dsl.document import Cursor, Document, Part, Tool, spellings_of
+from noetl.dsl.document import Cursor, Document, DocumentPart, Tool, spellings_of
 from noetl.dsl.document.base import Parts, declared_keys, field_keys, given_keys
 from noetl.dsl.document.root import VERSION
 from noetl.dsl.document.texts import is_template
@@ -52,14 +52,14 @@ def rewrite_older(parts: Parts, data: dict[str, Json], report: ProblemReport) ->
     return written, origins
 
 
-def _older_keys(part: Part) -> list[str]:
+def _older_keys(part: DocumentPart) -> list[str]:
     if isinstance(part, Document):
         return [] if part.api_version in (None, VERSION) else ["apiVersion"]
     return [key for name, key in _older_fields(type(part)) if name in part.model_fields_set]
 
 
 @cache
-def _older_fields(model: type[Part]) -> list[tuple[str, str]]:
+def _older_fields(model: type[DocumentPart]) -> list[tuple[str, str]]:
     keys = declared_keys(model)
     return [(name, key) for name, key in field_keys(model).items() if key in keys and keys[key].instead]
 

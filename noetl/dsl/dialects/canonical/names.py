@@ -17,7 +17,7 @@ from noetl.dsl.dialects.canonical.shapes import (
     texts,
 )
 from noetl.dsl.document.base import Parts
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.errors import TemplateError
@@ -97,7 +97,7 @@ class _Renaming(TextRewriting):
 
     def _rename_iteration(self, step: dict[str, Any], path: Path) -> None:
         """`iter.x`, which a task assigns, is `step.x`."""
-        about = f"step {shown(step.get('step'))} has no loop: {{old}} is {{new}} here"
+        about = f"step {quote_value(step.get('step'))} has no loop: {{old}} is {{new}} here"
         warning = _Warning(Code.OUTSIDE_OF_LOOP, about)
         tools = [
             place
@@ -145,7 +145,7 @@ class _Renaming(TextRewriting):
         }
         if name in defined or any(part.get("loop") is not None for part in said):
             return
-        about = f"step {shown(name)} has not ended here: {{old}} is {{new}}, the result that is judged"
+        about = f"step {quote_value(name)} has not ended here: {{old}} is {{new}}, the result that is judged"
         warning = _Warning(Code.UNNAMED_RESULT, about)
         # Those of the tasks are results of an earlier run.
         earlier: Renames = {(name, "results"): ""}
@@ -167,7 +167,7 @@ class _Renaming(TextRewriting):
                 continue
             for old in sorted({head for chain in chains if (head := _head(chain, renames))}):
                 alike = sorted(chain for chain in chains if chain[: len(old)] == old)
-                written = expressions.renamed(text, old, renames[old], guard=guard)
+                written = expressions.rename_chain(text, old, renames[old], guard=guard)
                 if written != text and all(_head(chain, renames) for chain in alike):
                     text = self.texts[place] = written
                     self._report(place, alike[0], ".".join((renames[old], *alike[0][len(old) :])), warning)

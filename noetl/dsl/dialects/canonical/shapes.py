@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from noetl import expressions
-from noetl.dsl.dialects.parts import Spot, items_of, workbook_of
+from noetl.dsl.dialects.parts import Located, items_of, workbook_of
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, value_at
@@ -150,7 +150,7 @@ class Tasks:
     def items(self, step: dict[str, Any], path: Path) -> Iterator[list[Path]]:
         """The same for each of its tasks."""
         form = step.get("tool")
-        for item in items_of(Spot(form, (*path, "tool"))) if form else []:
+        for item in items_of(Located(form, (*path, "tool"))) if form else []:
             yield list(self._chain(item.tool.value, item.tool.path))
 
     def _chain(self, tool: Any, path: Path) -> Iterator[Path]:

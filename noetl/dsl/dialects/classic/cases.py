@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Spot, asks_how_it_ended, heads
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Located, asks_how_it_ended, heads
 from noetl.dsl.problems import Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 
 _OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
@@ -27,7 +27,7 @@ class ClassicRoute:
     path: Path
     step: Tree = None
     #: None where it is always taken.
-    when: Spot | None = None
+    when: Located | None = None
     set: dict[str, Tree] = field(default_factory=dict)
     args: dict[str, Tree] = field(default_factory=dict)
     #: Keys that stay as they are.
@@ -39,7 +39,7 @@ class ClassicRoute:
         if self.when is not None and self.when.value not in (None, True):
             given["when"] = self.when.moved
         given |= {key: value for key, value in (("set", self.set), ("args", self.args)) if value}
-        return Moved(given | self.rest, self.path)
+        return Rewritten(given | self.rest, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ClassicRouter:
         return {"spec": spec, "arcs": arcs} if spec else {"arcs": arcs}
 
 
-def _route(spot: Spot) -> ClassicRoute:
+def _route(spot: Located) -> ClassicRoute:
     """An item of `next`: the name of a step, or a mapping."""
     if isinstance(spot.value, str):
         return ClassicRoute(spot.path, step=spot.moved)
@@ -80,7 +80,7 @@ def _route(spot: Spot) -> ClassicRoute:
     )
 
 
-def router(spot: Spot | None) -> ClassicRouter:
+def router(spot: Located | None) -> ClassicRouter:
     """`next` of a step, in any form."""
     if spot is None:
         return ClassicRouter()
@@ -120,7 +120,7 @@ def _guard_by_mark(route: ClassicRoute, number: int, guards: Guards) -> ClassicR
     if route.set.keys() <= {_TAKEN}:
         return route
     mine = f"{{{{ {_TAKEN} | default({number}) == {number} }}}}"
-    return replace(route, when=guards.every(mine, route.when or Spot(None, route.path)))
+    return replace(route, when=guards.every(mine, route.when or Located(None, route.path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,12 @@ class ClassicRule:
 
     path: Path
     #: Its value is None where the rule always acts.
-    when: Spot
+    when: Located
     #: All that stands under its `then`, in order.
-    thens: list[Spot]
+    thens: list[Located]
 
     @property
-    def sinks(self) -> list[Spot]:
+    def sinks(self) -> list[Located]:
         return [sink for then in self.thens if (sink := then.get("sink")) is not None]
 
     @property
@@ -143,7 +143,7 @@ class ClassicRule:
         return _OF_THE_WHOLE.search(str(self.when.value)) is not None
 
 
-def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
+def rules(case: Located, report: ProblemReport) -> list[ClassicRule]:
     """The rules, those that do nothing reported."""
     made = []
     for spot in case.items():
@@ -151,11 +151,11 @@ def rules(case: Spot, report: ProblemReport) -> list[ClassicRule]:
         if then is None:
             report.missing(spot.path, "then", "the rule does not say what follows", "add then: {next: ...}")
             continue
-        made.append(ClassicRule(spot.path, spot.get("when") or Spot(None, spot.path), then.items()))
+        made.append(ClassicRule(spot.path, spot.get("when") or Located(None, spot.path), then.items()))
     return made
 
 
-def guard_of_sinks(rule: ClassicRule, guards: Guards) -> Spot:
+def guard_of_sinks(rule: ClassicRule, guards: Guards) -> Located:
     """When the sinks of a rule run: as its arcs, after failures only where the guard mentions
     them."""
     return rule.when if asks_how_it_ended(rule.when) else guards.every(SUCCEEDED, rule.when)

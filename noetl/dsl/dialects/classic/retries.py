@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, get_args
 
 from noetl.dsl.dialects.classic.sinks import sink_tasks
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, NewNames, Spot
-from noetl.dsl.problems import Code, shown
-from noetl.dsl.read.origins import Moved, Tree, plain
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Located, NewNames
+from noetl.dsl.problems import Code, quote_value
+from noetl.dsl.read.origins import Rewritten, Tree, plain
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.outcome import ErrorKind
 
@@ -24,7 +24,7 @@ _GROWTH: Final = {1: "fixed", 2: "exponential"}
 class RetryEntry:
     """One entry of `retry`; what stands under `then` is laid over what stands beside it."""
 
-    def __init__(self, spot: Spot, guards: Guards) -> None:
+    def __init__(self, spot: Located, guards: Guards) -> None:
         self.path = spot.path
         self._guards = guards
         mappings = [one for one in (spot, spot.get("then")) if one is not None]
@@ -33,7 +33,7 @@ class RetryEntry:
         if (backoff := self._keys.get("backoff")) is not None and not isinstance(backoff.value, str):
             self._keys.setdefault("delay", self._keys.pop("backoff"))
 
-    def get(self, *keys: str) -> Spot | None:
+    def get(self, *keys: str) -> Located | None:
         """What stands under the first of `keys` that is given."""
         return next((self._keys[key] for key in keys if key in self._keys), None)
 
@@ -42,12 +42,12 @@ class RetryEntry:
         """Whether it is about successes."""
         return "next_call" in self._keys
 
-    def when(self, *, unless: Spot | None = None) -> Spot:
+    def when(self, *, unless: Located | None = None) -> Located:
         """The guard; where `unless` holds it does not."""
         given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
         # Errors that are named by kind or status.
         named = [
-            Spot(f"{{{{ {asks} in {values} }}}}", self._keys[key].path)
+            Located(f"{{{{ {asks} in {values} }}}}", self._keys[key].path)
             for key, asks, values in (
                 ("retry_on", "error.kind", self.kinds()),
                 ("retry_on_status", "outcome.http.status", self.statuses()),
@@ -56,7 +56,7 @@ class RetryEntry:
         ]
         given += [self._guards.some(*named)] if named else []
         stop = [] if unless is None else [self._guards.no(unless)]
-        return self._guards.every(*given, *stop, Spot(None, self.path))
+        return self._guards.every(*given, *stop, Located(None, self.path))
 
     def kinds(self) -> list[str]:
         """The kinds of errors that are tried again: `connection_error` is `connection`."""
@@ -86,7 +86,7 @@ def error_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
         stop = entry.get("stop_when")
         if stop is not None:
             rules.append({"when": stop.moved, "then": {"do": "fail"}})
-        rules.append(Moved(_error_rule(entry, report), entry.path))
+        rules.append(Rewritten(_error_rule(entry, report), entry.path))
     if not rules:
         return None
     last = [] if "else" in plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
@@ -108,7 +108,7 @@ def repetition(entries: Iterable[RetryEntry], labels: NewNames, report: ProblemR
                 hint = "all entries with next_call are one repetition: say it once"
                 report.add(Code.IGNORED, entry.path, message, hint)
             made.setdefault(key, value)
-    return Moved(made, found[0].path)
+    return Rewritten(made, found[0].path)
 
 
 # --- after errors ---
@@ -131,10 +131,12 @@ def _error_rule(entry: RetryEntry, report: ProblemReport) -> dict[str, Tree]:
     for kind in entry.kinds():
         if kind not in _KINDS:
             hint = report.suggest(kind, _KINDS, f"kinds are {', '.join(_KINDS)}")
-            report.add(Code.VALUE, (*entry.path, "retry_on"), f"{shown(kind)} is no kind of error", hint)
+            report.add(
+                Code.VALUE, (*entry.path, "retry_on"), f"{quote_value(kind)} is no kind of error", hint
+            )
     for key, one in entry.odd():
         hint = "list kinds of errors" if key == "retry_on" else "list numbers, such as 503"
-        report.add(Code.VALUE, (*entry.path, key), f"{shown(one)} cannot stand in {key}", hint)
+        report.add(Code.VALUE, (*entry.path, key), f"{quote_value(one)} cannot stand in {key}", hint)
     when = entry.when()
     return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
 
@@ -144,10 +146,10 @@ def _backoff(entry: RetryEntry, report: ProblemReport) -> Tree:
     if factor is not None:
         meant = _GROWTH.get(factor.value)
         if meant is None or (backoff is not None and backoff.value != meant):
-            message = f"backoff_multiplier is {shown(factor.value)}"
+            message = f"backoff_multiplier is {quote_value(factor.value)}"
             hint = "delays double with backoff: exponential, or stay with backoff: fixed"
             report.add(Code.VALUE, factor.path, message, hint)
-        backoff = backoff or Spot(meant, factor.path)
+        backoff = backoff or Located(meant, factor.path)
     if backoff is not None and backoff.value in ("linear", "exponential"):
         hint = "delays grow up to an hour, or to the first one where that is longer"
         _ignore(entry, "max_delay", f"beside backoff: {backoff.value}", hint, report)
@@ -162,7 +164,7 @@ def _next(entry: RetryEntry) -> Tree:
     assert call is not None  # an entry that repeats has one
     when = entry.when(unless=entry.get("stop_when"))
     changed = {key: spot.moved for key, spot in call.entries().items() if key != "when"}
-    return Moved({"when": when.moved, **changed}, call.path)
+    return Rewritten({"when": when.moved, **changed}, call.path)
 
 
 def _settings(entry: RetryEntry, labels: NewNames, report: ProblemReport) -> dict[str, Tree]:
@@ -178,7 +180,7 @@ def _settings(entry: RetryEntry, labels: NewNames, report: ProblemReport) -> dic
     follows = entry.get("per_iteration")
     sink = follows.get("sink") if follows is not None else None
     if sink is not None:
-        made["each"] = Moved(sink_tasks(sink, labels), sink.path)
+        made["each"] = Rewritten(sink_tasks(sink, labels), sink.path)
     _ignore(entry, "jitter", "between calls that went well", "leave it out", report)
     return made
 

@@ -10,13 +10,13 @@ from typing import Final
 from noetl.dsl.dialects.classic import cases
 from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
 from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, NewNames, Spot, items_of
-from noetl.dsl.document import Classic, Part, Sink, Step, Tool
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of
+from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Moved, Origins, Tree, settle
+from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
@@ -38,7 +38,7 @@ def rewrite(
     found = [_of_this_dialect(part, path, report) for part, path in parts]
     if not any(found):
         return None
-    root = Spot(data, ())
+    root = Located(data, ())
     rewriter = _Rewriter(report)
     tree: dict[str, Tree] = dict(data)
     if (workbook := root.get("workbook")) is not None:
@@ -48,7 +48,7 @@ def rewrite(
     return settle(tree)
 
 
-def _of_this_dialect(part: Part, path: Path, report: ProblemReport) -> bool:
+def _of_this_dialect(part: DocumentPart, path: Path, report: ProblemReport) -> bool:
     """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside
     of them."""
     if isinstance(part, Classic):
@@ -85,21 +85,21 @@ class _Rewriter:
         self._report = report
         self._guards = Guards(report)
 
-    def workbook(self, book: Spot) -> Tree:
+    def workbook(self, book: Located) -> Tree:
         if isinstance(book.value, list):
             return [self._of_workbook(one) for one in book.items()]
         return {name: self._of_workbook(one) for name, one in book.entries().items()}
 
-    def _of_workbook(self, entry: Spot) -> Tree:
+    def _of_workbook(self, entry: Located) -> Tree:
         inner = entry.get("tool") if "kind" not in entry.value else None
         tool = entry if inner is None else inner
         if (sink := tool.get("sink")) is not None:
             message = "a sink takes the result of a step, and this task belongs to none"
             self._report.add(Code.MISPLACED, sink.path, message, "put it at the steps that call the task")
         made = self._item(Item("", None, tool), None, NewNames(set()))
-        return made if inner is None else Moved({**entry.value, "tool": made}, entry.path)
+        return made if inner is None else Rewritten({**entry.value, "tool": made}, entry.path)
 
-    def steps(self, step: Spot) -> list[Tree]:
+    def steps(self, step: Located) -> list[Tree]:
         """A step, and the one that it takes besides."""
         items = items_of(step.get("tool"))
         if _CANONICAL.keys().isdisjoint({*step.value, *(key for item in items for key in item.keys)}):
@@ -118,11 +118,11 @@ class _Rewriter:
             made["set"] = assigned | step.mapping("set")
         if routes is not None:
             made["next"] = routes.tree
-        return [Moved(made, step.path), *further]
+        return [Rewritten(made, step.path), *further]
 
     # --- tasks ---
 
-    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree], labels: NewNames) -> Tree:
+    def _tool(self, step: Located, items: list[Item], behind_it: list[Tree], labels: NewNames) -> Tree:
         retry = step.get("retry")
         trees = [self._item(item, retry if item is items[-1] else None, labels) for item in items]
         if retry is not None and trees:
@@ -132,7 +132,7 @@ class _Rewriter:
             return trees[0]
         return [*trees, *behind_it]
 
-    def _item(self, item: Item, of_step: Spot | None, labels: NewNames) -> Tree:
+    def _item(self, item: Item, of_step: Located | None, labels: NewNames) -> Tree:
         """A task, with what its own `retry` says, and the one of its step."""
         found = [
             entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
@@ -142,14 +142,14 @@ class _Rewriter:
         if (rules := error_rules(entries, self._report)) is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
             spec = given.value if (given := item.get("spec")) is not None else {}
-            policy = {**(spec.get("policy") or {}), "rules": Moved(rules, found[0].path)}
+            policy = {**(spec.get("policy") or {}), "rules": Rewritten(rules, found[0].path)}
             changes["spec"] = {**spec, "policy": policy}
         if (repeat := repetition(entries, labels, self._report)) is not None:
             self._refuse_second(item.tool, ("repeat",), found[0].path)
             changes["repeat"] = repeat
         return item.tree(changes, _CANONICAL.keys())
 
-    def _refuse_second(self, part: Spot, keys: tuple[str, ...], retry: Path) -> None:
+    def _refuse_second(self, part: Located, keys: tuple[str, ...], retry: Path) -> None:
         value = part.value
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
@@ -159,7 +159,7 @@ class _Rewriter:
             self._report.add(Code.MISPLACED, retry, message, f"keep {name}, which is the canonical form")
 
     def _behind(
-        self, step: Spot, items: list[Item], found: list[cases.ClassicRule], labels: NewNames
+        self, step: Located, items: list[Item], found: list[cases.ClassicRule], labels: NewNames
     ) -> tuple[list[Tree], dict[str, Tree]]:
         """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come
         first."""
@@ -174,8 +174,8 @@ class _Rewriter:
         return given, assigned
 
     def _sinks(
-        self, step: Spot, items: list[Item], found: list[cases.ClassicRule]
-    ) -> Iterator[tuple[Spot, str, Tree]]:
+        self, step: Located, items: list[Item], found: list[cases.ClassicRule]
+    ) -> Iterator[tuple[Located, str, Tree]]:
         """Each sink, what it takes, and when it runs."""
         for item in items:
             if (own := item.get("sink")) is None:
@@ -193,7 +193,9 @@ class _Rewriter:
 
     # --- routes ---
 
-    def _routes(self, step: Spot) -> tuple[cases.ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
+    def _routes(
+        self, step: Located
+    ) -> tuple[cases.ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
         """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a
         step behind it."""
         case = step.get("case")
@@ -209,17 +211,17 @@ class _Rewriter:
         return routes, [rule for rule in found if rule not in once], [further]
 
 
-def _variables(step: Spot) -> dict[str, Tree]:
+def _variables(step: Located) -> dict[str, Tree]:
     given = step.get("vars")
     found = given.entries() if given is not None else {}
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
 
 
-def _assign_variables(assigned: dict[str, Tree], step: Spot) -> Tree:
+def _assign_variables(assigned: dict[str, Tree], step: Located) -> Tree:
     """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
     step."""
     names = {target: target.partition(".")[2] for target in assigned}
-    return Moved(
+    return Rewritten(
         {
             "kind": "noop",
             "result": {names[target]: value for target, value in assigned.items()},

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, ClassicRule, behind
-from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, NewNames, Spot, heads
-from noetl.dsl.read.origins import Moved, Tree, plain
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, Located, NewNames, heads
+from noetl.dsl.read.origins import Rewritten, Tree, plain
 from noetl.expressions import names_used
 from noetl.facts.event_names import BOUNDARY
 from noetl.net.model import Template
@@ -27,7 +27,7 @@ _OF_SUCCESSES: Final = frozenset({"loop.done", "loop.finished", "step.done", "ca
 _TURNS: Final = re.compile(r"!=|\bnot\b|\belse\b|\bor\b")
 
 
-def sink_tasks(sink: Spot, labels: NewNames, data: Template = None, after: Tree = None) -> list[Tree]:
+def sink_tasks(sink: Located, labels: NewNames, data: Template = None, after: Tree = None) -> list[Tree]:
     """The tasks of one `sink`, as items of a list of tools: `{label: {kind, ...}}`.
 
     `data` is what they take, unless they say so themselves (None: they are given it); `after` is
@@ -36,7 +36,7 @@ def sink_tasks(sink: Spot, labels: NewNames, data: Template = None, after: Tree 
     return [task for one in sink.items() for task in _tasks(one, labels, data, after)]
 
 
-def _tasks(sink: Spot, labels: NewNames, data: Template, after: Tree) -> list[Tree]:
+def _tasks(sink: Located, labels: NewNames, data: Template, after: Tree) -> list[Tree]:
     label = labels.new(_name(sink) or "sink")
     tool = _tool(sink)
     given = _merge(sink, "input")
@@ -45,9 +45,9 @@ def _tasks(sink: Spot, labels: NewNames, data: Template, after: Tree) -> list[Tr
         tool["input"] = {"data": data, **given}
     if after is not None:
         tool["spec"] = {**_merge(sink, "spec"), "after": after}
-    made: list[Tree] = [{label: Moved(tool, sink.path)}]
+    made: list[Tree] = [{label: Rewritten(tool, sink.path)}]
     if data is not None and any(chain[0] == "data" for chain in names_used(plain(handed))):
-        made.insert(0, {labels.new(f"{label}.data"): Moved(_name_data(data, after), sink.path)})
+        made.insert(0, {labels.new(f"{label}.data"): Rewritten(_name_data(data, after), sink.path)})
     return made
 
 
@@ -57,7 +57,7 @@ def _name_data(data: Template, after: Tree) -> dict[str, Tree]:
     return {"kind": "noop", "result": data, "set": {"data": "{{ output }}"}, **spec}
 
 
-def _tool(sink: Spot) -> dict[str, Tree]:
+def _tool(sink: Located) -> dict[str, Tree]:
     """The keys of the tool; those beside `tool` are laid over it."""
     made: dict[str, Tree] = {}
     for part in _parts(sink):
@@ -68,19 +68,19 @@ def _tool(sink: Spot) -> dict[str, Tree]:
     return made
 
 
-def _parts(sink: Spot) -> list[Spot]:
+def _parts(sink: Located) -> list[Located]:
     """The sink and what stands below its `tool`, the innermost first."""
     inner = sink.get("tool") if isinstance(sink.value, dict) else None
     return [*(_parts(inner) if inner else []), sink]
 
 
-def _merge(sink: Spot, key: str) -> dict[str, Tree]:
+def _merge(sink: Located, key: str) -> dict[str, Tree]:
     """The entries of the mappings under `key`; those beside `tool` win."""
     found = [part.mapping(key) for part in _parts(sink) if isinstance(part.value, dict)]
     return {name: value for given in found for name, value in given.items()}
 
 
-def _name(sink: Spot) -> str | None:
+def _name(sink: Located) -> str | None:
     """What the sink is called; `name` of a call of the workbook is its callee's."""
     tool = _tool(sink)
     for key in ("label", "name"):
@@ -102,13 +102,13 @@ class _Handover:
         self.values.append(template)
         return f"{{{{ args.case[{len(self.values) - 1}] }}}}"
 
-    def guard(self, when: Spot) -> Spot:
+    def guard(self, when: Located) -> Located:
         """A guard that mentions no failure is for successes only; that has to be said where
         failures come as well."""
         if self._failures and not _mentions_failures(when):
             when = self._guards.every(SUCCEEDED, when)
         literal = when.value is None or isinstance(when.value, bool)
-        return when if literal else Spot(self.add(when.moved), when.path)
+        return when if literal else Located(self.add(when.moved), when.path)
 
     def router(self, given: ClassicRouter) -> ClassicRouter:
         """The same router, for the step behind."""
@@ -117,10 +117,10 @@ class _Handover:
     def _route(self, route: ClassicRoute) -> ClassicRoute:
         return replace(
             route,
-            when=self.guard(route.when or Spot(None, route.path)),
+            when=self.guard(route.when or Located(None, route.path)),
             # The order of keys means nothing, so it must not decide which number a value has.
-            set={name: Moved(self.add(given), given.path) for name, given in sorted(route.set.items())},
-            args={name: Moved(self.add(given), given.path) for name, given in sorted(route.args.items())},
+            set={name: Rewritten(self.add(given), given.path) for name, given in sorted(route.set.items())},
+            args={name: Rewritten(self.add(given), given.path) for name, given in sorted(route.args.items())},
         )
 
 
@@ -150,10 +150,10 @@ def step_behind(
     when = guards.some(SUCCEEDED, *of_failures.values()) if of_failures else None
     data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
     route = ClassicRoute(path, step=target, when=when, args={"data": data, "case": handover.values})
-    return ClassicRouter([[route]]), Moved(made, path)
+    return ClassicRouter([[route]]), Rewritten(made, path)
 
 
-def _mentions_failures(when: Spot) -> bool:
+def _mentions_failures(when: Located) -> bool:
     """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask
     for a success."""
     asks = heads(when) & BOUNDARY

@@ -16,7 +16,7 @@ from noetl.dsl.dialects.parts import heads
 from noetl.dsl.dialects.rules.drafts import (
     Choice,
     Mode,
-    Onward,
+    NextRoutes,
     RewriteContext,
     RuleDraft,
     StepDraft,
@@ -27,7 +27,7 @@ from noetl.dsl.dialects.rules.drafts import (
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
 from noetl.dsl.dialects.rules.parsing import branches, has_rules, onward, under
 from noetl.dsl.dialects.rules.pipelines import pipeline, plain_pipeline
-from noetl.dsl.dialects.rules.sequence import Arranger
+from noetl.dsl.dialects.rules.sequence import SequenceBuilder
 from noetl.dsl.problems import Code, Path
 
 _SCOPES: Final = ("ctx.", "vars.", "step.", "iter.")
@@ -38,7 +38,7 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
     rules = list(_rules(context, draft, raw))
     arranger_steps: list[StepDraft] = []
     for rule in rules:
-        arranger = Arranger(context, draft, rule.path)
+        arranger = SequenceBuilder(context, draft, rule.path)
         after = rule.onward if rule.onward is not None else draft.onward
         rule.course = arranger.arrange(rule.branches, after, parallel=raw.get("parallel") is True)
         arranger_steps += arranger.added
@@ -110,7 +110,7 @@ def _fits_loop(context: RewriteContext, rules: Sequence[RuleDraft]) -> bool:
 
 
 def _route(draft: StepDraft, rules: Sequence[RuleDraft]) -> None:
-    made = Onward(draft.path)
+    made = NextRoutes(draft.path)
     for rule in rules:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
@@ -151,7 +151,7 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[RuleDraft
         return
     default = draft.onward
     tails = [(f"{{{{ step.rule == {n} }}}}", rule.path, rule.course.tail) for n, rule in enumerate(rules)]
-    made = Onward(draft.path, _mode([tail for _, _, tail in tails] + [default]))
+    made = NextRoutes(draft.path, _mode([tail for _, _, tail in tails] + [default]))
     if default is not None and not rules[-1].always:
         tails.append(("{{ step.rule is not defined }}", default.path, default))
     for guard, path, tail in tails:
@@ -160,11 +160,11 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[RuleDraft
     draft.onward = made
 
 
-def _mode(onwards: Sequence[Onward | None]) -> Mode:
+def _mode(onwards: Sequence[NextRoutes | None]) -> Mode:
     return "first" if any(one is not None and one.mode == "first" for one in onwards) else "exclusive"
 
 
-def _choices(tail: Onward) -> list[Choice]:
+def _choices(tail: NextRoutes) -> list[Choice]:
     """As choices of which the first counts: where all routes count, they are one."""
     copies = tail.copy().choices
     if tail.mode != "inclusive" or not copies:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.dialects.parts import reach
-from noetl.dsl.dialects.rules.drafts import Onward, RewriteContext, Route, StepDraft, entries_at
+from noetl.dsl.dialects.rules.drafts import NextRoutes, RewriteContext, Route, StepDraft, entries_at
 from noetl.dsl.dialects.rules.loop_regions import LoopRegion, loop_regions
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Rewritten, Tree
 
 
 def close_loops(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> None:
@@ -74,10 +74,10 @@ class _Cycle:
         workflow.drafts.insert(workflow.drafts.index(end), done)
         for draft in [first, *(one for one in workflow.drafts if one.name in self.inside)]:
             self._redirect(draft, done)
-            draft.body["iteration"] = Moved(region.scope, region.path)
-        each.body["iteration"] = Moved(region.scope, region.path)
+            draft.body["iteration"] = Rewritten(region.scope, region.path)
+        each.body["iteration"] = Rewritten(region.scope, region.path)
         if region.outer is not None:
-            done.body["iteration"] = Moved(region.outer.scope, region.path)
+            done.body["iteration"] = Rewritten(region.outer.scope, region.path)
         if end.onward is None and "tool" not in end.body:
             end.body["tool"] = {"kind": "noop"}
 
@@ -87,7 +87,7 @@ class _Cycle:
         the loop leads."""
         region, gates = self.region, self.context.gates
         path = (*region.end_path, "end_loop")
-        first, onward = each, begin.onward.copy() if begin.onward else Onward(region.path)
+        first, onward = each, begin.onward.copy() if begin.onward else NextRoutes(region.path)
         if (
             "tool" in begin.body
             or len(onward.choices) != 1
@@ -96,8 +96,8 @@ class _Cycle:
             name = self.context.workflow.names.new(f"{region.begin_name}.next")
             first = StepDraft(name, region.path, {}, onward, (*region.path, "step"))
             if "tool" in begin.body:
-                first.body["tool"] = Moved(begin.body.pop("tool"), region.path)
-            onward = Onward(region.path, choices=[[Route(region.path, name, region.path)]])
+                first.body["tool"] = Rewritten(begin.body.pop("tool"), region.path)
+            onward = NextRoutes(region.path, choices=[[Route(region.path, name, region.path)]])
         onward.mark_changed()
         onward.choices[0].append(Route(path, done.name, path))
         each.onward = onward
@@ -111,11 +111,11 @@ class _Cycle:
         at = (*region.path, "loop", "in")
         key = f"{region.key}_items"
         own = begin.body.get("input") or {}
-        begin.body["input"] = {**own, key: Moved(region.loop["in"], at)}
+        begin.body["input"] = {**own, key: Rewritten(region.loop["in"], at)}
         written = begin.body.get("set") or {}
         begin.body["set"] = {
             **written,
-            region.state: Moved(
+            region.state: Rewritten(
                 {
                     "items": f"{{{{ [] if args.{key} is none else (args.{key} if args.{key} is sequence "
                     f"and args.{key} is not string and args.{key} is not mapping else [args.{key}]) }}}}",
@@ -127,7 +127,7 @@ class _Cycle:
             f"ctx.{region.key}_results": [],
         }
         path = (*region.path, "loop")
-        begin.onward = Onward(
+        begin.onward = NextRoutes(
             path,
             choices=[
                 [Route(path, each.name, path, f"{{{{ {region.state}.items | length > 0 }}}}", path)],
@@ -145,7 +145,7 @@ class _Cycle:
             # For steps behind the loop, which are in no iteration.
             f"ctx.{self.region.iterator}": item,
         }
-        return {name: Moved(value, path) for name, value in assigned.items()}
+        return {name: Rewritten(value, path) for name, value in assigned.items()}
 
     def _outer_items(self) -> dict[str, Tree]:
         """What the loops around this one call their items: these are read bare as well."""
@@ -161,15 +161,15 @@ class _Cycle:
         handed = f"args.{region.key}_result"
         results = f"ctx.{region.key}_results"
         return {
-            results: Moved(f"{{{{ {results} + [{handed}[0] if {handed} is defined else none] }}}}", path),
-            f"{region.state}.index": Moved(f"{{{{ {region.state}.index + 1 }}}}", path),
+            results: Rewritten(f"{{{{ {results} + [{handed}[0] if {handed} is defined else none] }}}}", path),
+            f"{region.state}.index": Rewritten(f"{{{{ {region.state}.index + 1 }}}}", path),
         }
 
-    def _turn(self, each: StepDraft) -> Onward:
+    def _turn(self, each: StepDraft) -> NextRoutes:
         region, path = self.region, (*self.region.end_path, "end_loop")
         stays = f"not {region.state}.left"
         more = f"{{{{ {stays} and {region.state}.index < {region.state}.items | length }}}}"
-        return Onward(
+        return NextRoutes(
             path,
             choices=[
                 [Route(path, each.name, path, more, path)],
@@ -192,7 +192,7 @@ class _Cycle:
         """`result` of the step that ends the loop, mapped into ctx."""
         path = (*self.region.end_path, "result")
         return {
-            name if name.startswith("ctx.") else f"ctx.{name}": Moved(value, (*path, name))
+            name if name.startswith("ctx.") else f"ctx.{name}": Rewritten(value, (*path, name))
             for name, value in self.region.result.items()
         }
 
@@ -210,6 +210,6 @@ class _Cycle:
             route.step = done.name
             handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
             own = route.body.get("input")
-            if isinstance(own, Moved):
+            if isinstance(own, Rewritten):
                 own = entries_at(own.value, own.path)
             route.body["input"] = {**(own or {}), **handed}

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.problems import Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 
 #: As `when` has it: None and true always hold.
@@ -34,17 +34,17 @@ class Route:
     def tree(self) -> Tree:
         made: dict[str, Tree] = {}
         if self.step is not None:
-            made["step"] = Moved(self.step, self.step_path or self.path)
+            made["step"] = Rewritten(self.step, self.step_path or self.path)
         if self.when is not None:
-            made["when"] = Moved(self.when, self.when_path or self.path)
-        return Moved({**made, **self.body}, self.path)
+            made["when"] = Rewritten(self.when, self.when_path or self.path)
+        return Rewritten({**made, **self.body}, self.path)
 
 
 Choice = list[Route]
 
 
 @dataclass(slots=True)
-class Onward:
+class NextRoutes:
     """What `next` says: `written` where it can stay as it is."""
 
     path: Path
@@ -57,7 +57,7 @@ class Onward:
     def routes(self) -> Iterator[Route]:
         return (route for choice in self.choices for route in choice)
 
-    def copy(self) -> Onward:
+    def copy(self) -> NextRoutes:
         """The same arcs once more: each copy is changed by itself."""
         choices = [
             [route.with_guard(route.when, route.when_path) for route in choice] for choice in self.choices
@@ -69,7 +69,7 @@ class Onward:
 
     def tree(self) -> Tree:
         if self.written is not None:
-            return Moved(self.written, self.path)
+            return Rewritten(self.written, self.path)
         arcs = [
             choice[0].tree() if len(choice) == 1 else [route.tree() for route in choice]
             for choice in self.choices
@@ -78,7 +78,7 @@ class Onward:
             spec = dict(self.spec)
         else:
             spec = {**self.spec, "mode": self.mode}
-        return Moved({**({"spec": spec} if spec else {}), "arcs": arcs}, self.path)
+        return Rewritten({**({"spec": spec} if spec else {}), "arcs": arcs}, self.path)
 
 
 # By identity: one is looked for among all others.
@@ -90,25 +90,25 @@ class StepDraft:
     name: str
     path: Path
     body: dict[str, Tree]
-    onward: Onward | None = None
+    onward: NextRoutes | None = None
     name_path: Path = ()
     #: The step of the document that it is, or is made from.
     place: int = 0
 
-    def lead(self) -> Onward:
+    def lead(self) -> NextRoutes:
         """Its arcs, to be changed."""
         if self.onward is None:
             # Arcs that are put in must not make an end of one that has none.
-            self.onward = Onward(self.path, spec={"no_next_is_error": False})
+            self.onward = NextRoutes(self.path, spec={"no_next_is_error": False})
         self.onward.mark_changed()
         return self.onward
 
     def tree(self) -> Tree:
-        name = Moved(self.name, self.name_path or (*self.path, "step"))
+        name = Rewritten(self.name, self.name_path or (*self.path, "step"))
         made = {"step": name, **self.body} if self.name else dict(self.body)
         if self.onward is not None:
             made["next"] = self.onward.tree()
-        return Moved(made, self.path)
+        return Rewritten(made, self.path)
 
 
 @dataclass(slots=True)
@@ -159,10 +159,10 @@ class RuleAction:
         """As an item of a tool list."""
         named_by = "label" if "label" in self.body or self.body.get("kind") == "workbook" else "name"
         if not self.name or self.body.get(named_by) == self.name:
-            return Moved(dict(self.body), self.path)
+            return Rewritten(dict(self.body), self.path)
         # Whatever its kind makes of `name`, `label` is what the task is called.
         body = {key: value for key, value in self.body.items() if key != "label"}
-        return Moved({"label": self.name, **body}, self.path)
+        return Rewritten({"label": self.name, **body}, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ Branch: TypeAlias = Route | Work
 
 
 @dataclass(slots=True)
-class Course:
+class RuleCourse:
     """`head` runs in the step itself; `tail` is where its router leads then."""
 
     head: tuple[RuleAction, ...]
-    tail: Onward | None
+    tail: NextRoutes | None
 
 
 @dataclass(slots=True)
@@ -193,9 +193,9 @@ class RuleDraft:
     when: Guard
     path: Path
     branches: Sequence[Branch]
-    onward: Onward | None
+    onward: NextRoutes | None
     assigned: dict[str, Tree]
-    course: Course = field(default_factory=lambda: Course((), None))
+    course: RuleCourse = field(default_factory=lambda: RuleCourse((), None))
 
     @property
     def always(self) -> bool:
@@ -244,7 +244,7 @@ class RewriteContext:
 
 def entries_at(value: Any, path: Path) -> dict[str, Tree]:
     """The entries of the mapping `value`, which stands at `path`."""
-    return {name: Moved(one, (*path, name)) for name, one in names_of(value).items()}
+    return {name: Rewritten(one, (*path, name)) for name, one in names_of(value).items()}
 
 
 def names_of(value: Any) -> dict[str, Any]:

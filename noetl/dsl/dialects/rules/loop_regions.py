@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.dialects.rules.drafts import RewriteContext, names_of
-from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.problems import Code, Path, quote_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def loop_regions(context: RewriteContext, raws: Sequence[Mapping[str, Any]]) -> 
         if crossed:
             outer, inner = crossed[-1], raws[begin].get("step")
             message = (
-                f"the loop of step {shown(outer.begin_name)} ends here, before that of step "
-                f"{shown(inner)}, which began in it"
+                f"the loop of step {quote_value(outer.begin_name)} ends here, before that of step "
+                f"{quote_value(inner)}, which began in it"
             )
             at = (*outer.end_path, "end_loop")
             context.report.add(Code.MISPLACED, at, message, f"end the loop of {inner} first")
@@ -103,19 +103,19 @@ def _begin(
             return position
         code, message, hint = (
             Code.DUPLICATE_NAME,
-            f"the loop of step {shown(name)} has ended before",
+            f"the loop of step {quote_value(name)} has ended before",
             "end it once",
         )
     elif position is None:
         names = [str(raws[i].get("step")) for i in loops]
-        code, message = Code.UNKNOWN_STEP, f"there is no step {shown(name)} whose loop could end here"
+        code, message = Code.UNKNOWN_STEP, f"there is no step {quote_value(name)} whose loop could end here"
         hint = context.report.suggest(name, names, "name the step that has the loop")
     elif position not in loops:
         why = "has no loop" if raws[position].get("loop") is None else "repeats its own tool"
-        code, message = Code.MISPLACED, f"step {shown(name)} {why}: nothing ends here"
+        code, message = Code.MISPLACED, f"step {quote_value(name)} {why}: nothing ends here"
         hint = "name a step with loop: and without tool:"
     else:
-        code, message = Code.MISPLACED, f"the loop of step {shown(name)} begins only further down"
+        code, message = Code.MISPLACED, f"the loop of step {quote_value(name)} begins only further down"
         hint = "put its end behind it"
     context.report.add(code, ("workflow", index, "end_loop"), message, hint)
     return None
@@ -126,7 +126,7 @@ def repeats_nothing(context: RewriteContext, index: int, raw: Mapping[str, Any])
     context.report.add(
         Code.MISSING,
         ("workflow", index, "loop"),
-        f"the loop of step {shown(raw.get('step'))} repeats nothing: the step has no tool, and no step "
+        f"the loop of step {quote_value(raw.get('step'))} repeats nothing: the step has no tool, and no step "
         "ends the loop",
         f"add end_loop: {raw.get('step')} to the step behind those that repeat, or give the step a tool",
     )
@@ -186,17 +186,17 @@ def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
     while around is not None:
         if around.iterator == name:
             message = (
-                f"the loop of step {shown(around.begin_name)} around this one has the iterator "
-                f"{shown(name)} too"
+                f"the loop of step {quote_value(around.begin_name)} around this one has the iterator "
+                f"{quote_value(name)} too"
             )
             context.report.add(Code.NAME, at, message, "give each loop another iterator")
             return False
         around = around.outer
     if name in context.steps:
-        message = f"a step is called {shown(name)} as well, and templates would read that"
+        message = f"a step is called {quote_value(name)} as well, and templates would read that"
         context.report.add(Code.NAME, at, message, "rename the iterator")
         return False
     if name in ("index", "parent") or re.fullmatch(r"[^\W\d]\w*", name) is None:
-        context.report.add(Code.NAME, at, f"no iterator can be called {shown(name)}", "call it item")
+        context.report.add(Code.NAME, at, f"no iterator can be called {quote_value(name)}", "call it item")
         return False
     return bool(region.end_name)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Spot, asks_how_it_ended
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Located, asks_how_it_ended
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
     Choice,
     Guard,
     Mode,
-    Onward,
+    NextRoutes,
     RewriteContext,
     Route,
     RuleAction,
@@ -24,8 +24,8 @@ from noetl.dsl.dialects.rules.drafts import (
 )
 from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.document.misspelt import add_unknown_key
-from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.problems import Code, Path, quote_value
+from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 
 _OF_TRANSITIONS: Final = frozenset({"when", "then", "else", "desc"})
@@ -33,23 +33,23 @@ _OF_TRANSITIONS: Final = frozenset({"when", "then", "else", "desc"})
 _OF_WAYS: Final = frozenset({"step", "when", "set", "then", "else"})
 
 
-def onward(form: Any, path: Path, report: ProblemReport) -> Onward | None:
+def onward(form: Any, path: Path, report: ProblemReport) -> NextRoutes | None:
     """The arcs of `next`, which stands at `path`; None where it is nothing. Problems are in
     `report`."""
     if isinstance(form, dict) and ("arcs" in form or "spec" in form or not _is_item(form)):
         spec = names_of(form.get("spec"))
         mode: Mode = spec.get("mode") or "exclusive"
-        arcs = Spot(form.get("arcs") or [], (*path, "arcs"))
-        return _onward(Onward(path, mode, spec=dict(spec), written=form), arcs.items(), report)
+        arcs = Located(form.get("arcs") or [], (*path, "arcs"))
+        return _onward(NextRoutes(path, mode, spec=dict(spec), written=form), arcs.items(), report)
     if isinstance(form, list):
         mode = "exclusive" if _is_one_decision(form) else "inclusive"
-        return _onward(Onward(path, mode, written=form), Spot(form, path).items(), report)
-    return None if form is None else _onward(Onward(path, written=form), [Spot(form, path)], report)
+        return _onward(NextRoutes(path, mode, written=form), Located(form, path).items(), report)
+    return None if form is None else _onward(NextRoutes(path, written=form), [Located(form, path)], report)
 
 
 def targets(form: Any, path: Path) -> Choice:
     """The arcs of `then`, `else`: a name, a mapping with step, or a list of them."""
-    return [route(item.value, item.path) for item in Spot(form, path).items()]
+    return [route(item.value, item.path) for item in Located(form, path).items()]
 
 
 def route(item: Any, path: Path) -> Route:
@@ -57,7 +57,7 @@ def route(item: Any, path: Path) -> Route:
     if isinstance(item, str):
         return Route(path, item, path)
     body: dict[str, Tree] = {
-        key: Moved(value, (*path, key)) for key, value in item.items() if key not in _OF_WAYS
+        key: Rewritten(value, (*path, key)) for key, value in item.items() if key not in _OF_WAYS
     }
     if "set" in item:
         body["set"] = entries_at(item["set"], (*path, "set"))
@@ -67,10 +67,10 @@ def route(item: Any, path: Path) -> Route:
 def both(report: ProblemReport, path: Path, *guards: Guard) -> Guard:
     """Holds where all of `guards` do. One that cannot be put together with others is a problem at
     `path`."""
-    return _plain(Guards(report).every(*(Spot(guard, path) for guard in guards)))
+    return _plain(Guards(report).every(*(Located(guard, path) for guard in guards)))
 
 
-def _plain(made: Spot) -> Guard:
+def _plain(made: Located) -> Guard:
     guard: Guard = made.value
     return None if guard is True else guard
 
@@ -95,7 +95,7 @@ def _is_else(item: Any) -> bool:
     return isinstance(item, dict) and "else" in item and "then" not in item and item.get("when") is None
 
 
-def _onward(made: Onward, items: list[Spot], report: ProblemReport) -> Onward:
+def _onward(made: NextRoutes, items: list[Located], report: ProblemReport) -> NextRoutes:
     asked: list[Guard] = []
     for item, path in ((one.value, one.path) for one in items):
         if isinstance(item, list):
@@ -163,7 +163,7 @@ def _then(item: dict[str, Any], path: Path, report: ProblemReport) -> Choice:
 def _otherwise(report: ProblemReport, path: Path, held: Sequence[Guard]) -> Guard:
     """None of `held` holds. An arc without a guard is for success only, and so is this."""
     guards = Guards(report)
-    refused = guards.every(*(guards.no(Spot(guard, path)) for guard in held))
+    refused = guards.every(*(guards.no(Located(guard, path)) for guard in held))
     return _plain(guards.every(SUCCEEDED, refused) if asks_how_it_ended(refused) else refused)
 
 
@@ -184,14 +184,17 @@ def tasks_of(data: Mapping[str, Any], steps: set[str], report: ProblemReport) ->
         if name in steps or name in tasks.works:
             what = "a step" if name in steps else "another task"
             report.add(
-                Code.DUPLICATE_NAME, name_path, f"{what} is called {shown(name)} as well", "rename the task"
+                Code.DUPLICATE_NAME,
+                name_path,
+                f"{what} is called {quote_value(name)} as well",
+                "rename the task",
             )
             continue
         found = actions_of(actions, path)
         if not found:
             entry = path[:-1] if path[-1] == "actions" else path
             report.missing(
-                entry, "actions", f"the task {shown(name)} has no actions", "add actions: [{kind: ...}]"
+                entry, "actions", f"the task {quote_value(name)} has no actions", "add actions: [{kind: ...}]"
             )
         tasks.works[name] = Work(name, path, tuple(_name_all(found, name)), parallel)
     return tasks
@@ -218,7 +221,7 @@ def _entries(form: Any, report: ProblemReport) -> Iterator[tuple[str, Any, bool,
 
 def actions_of(form: Any, path: Path) -> list[RuleAction]:
     """One action or a list of them; none where `form` is null."""
-    return [] if form is None else [action(item.value, item.path) for item in Spot(form, path).items()]
+    return [] if form is None else [action(item.value, item.path) for item in Located(form, path).items()]
 
 
 def _name_all(actions: list[RuleAction], task: str) -> Iterator[RuleAction]:
@@ -231,7 +234,7 @@ def _name_all(actions: list[RuleAction], task: str) -> Iterator[RuleAction]:
 def action(form: Any, path: Path) -> RuleAction:
     """One action in any form that a tool list takes."""
     if isinstance(form, str):
-        return RuleAction(form, path, {"kind": "workbook", "task": Moved(form, path)}, ruled=True)
+        return RuleAction(form, path, {"kind": "workbook", "task": Rewritten(form, path)}, ruled=True)
     if len(form) == 1 and isinstance(inner := next(iter(form.values())), dict):
         label = next(iter(form))
         return replace(_tool(inner, (*path, label)), name=label)
@@ -242,7 +245,7 @@ def _tool(form: Mapping[str, Any], path: Path) -> RuleAction:
     kind_key = next((key for key in ("kind", "action", "type") if form.get(key) is not None), "kind")
     body: dict[str, Tree] = {key: value for key, value in form.items() if key not in ("kind", kind_key)}
     if form.get(kind_key) is not None:
-        kind = form[kind_key] if kind_key == "kind" else Moved(form[kind_key], (*path, kind_key))
+        kind = form[kind_key] if kind_key == "kind" else Rewritten(form[kind_key], (*path, kind_key))
         body = {"kind": kind, **body}
     elif "kind" in form:
         body = dict(form)
@@ -258,7 +261,7 @@ def has_rules(spec: Any) -> bool:
 
 def branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:
     """What `run` names, in order."""
-    items = [item for item in Spot(run, path).items() if item.value is not None]
+    items = [item for item in Located(run, path).items() if item.value is not None]
     found = [_branch(context, item.value, item.path) for item in items]
     return [branch for branch in found if branch is not None]
 
@@ -277,5 +280,5 @@ def _branch(context: RewriteContext, item: Any, path: Path) -> Branch | None:
     known = [*context.steps, *tasks.works, *context.book]
     otherwise = "name a step, an entry of tasks or of the workbook, or write an action"
     hint = context.report.suggest(item, known, otherwise)
-    context.report.add(Code.UNKNOWN_STEP, path, f"there is no step and no task {shown(item)}", hint)
+    context.report.add(Code.UNKNOWN_STEP, path, f"there is no step and no task {quote_value(item)}", hint)
     return None

@@ -10,7 +10,7 @@ from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, NewNames, asks_how_it_en
 from noetl.dsl.dialects.rules.drafts import RewriteContext, RuleAction, RuleDraft, StepDraft, names_of
 from noetl.dsl.dialects.rules.parsing import actions_of, both
 from noetl.dsl.problems import Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Rewritten, Tree
 
 
 def _name_actions(names: NewNames, actions: Sequence[RuleAction], at: int) -> list[RuleAction]:
@@ -53,7 +53,7 @@ def _retarget_jumps(one: RuleAction, renamed: Mapping[str, str]) -> RuleAction:
     if "policy" not in spec:
         return one
     policy = _retarget(spec["policy"], renamed)
-    return replace(one, body={**one.body, "spec": Moved({**spec, "policy": policy}, (*one.path, "spec"))})
+    return replace(one, body={**one.body, "spec": Rewritten({**spec, "policy": policy}, (*one.path, "spec"))})
 
 
 def _retarget(value: Any, renamed: Mapping[str, str]) -> Any:
@@ -148,8 +148,8 @@ def _policy(
         if rule.assigned:
             then["set"] = dict(rule.assigned)
         always = guard is None or guard is True
-        made = {"else": then} if always else {"when": Moved(guard, at), "then": then}
-        rules.append(Moved(made, rule.path))
+        made = {"else": then} if always else {"when": Rewritten(guard, at), "then": then}
+        rules.append(Rewritten(made, rule.path))
         if always:
             return rules
     if of_tool:

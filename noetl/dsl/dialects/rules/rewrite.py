@@ -12,16 +12,16 @@ from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow,
 from noetl.dsl.dialects.rules.loop_regions import open_loops
 from noetl.dsl.dialects.rules.parsing import has_rules, onward, tasks_of
 from noetl.dsl.dialects.rules.sequence import close_gates
-from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
+from noetl.dsl.document import Action, Arc, Document, DocumentPart, NamedActions, Rule, Step
 from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.validation import warn_unknown
-from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.read.origins import Moved, Origins, Tree, settle
+from noetl.dsl.problems import Code, Path, quote_value
+from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
 
 #: Keys of each part, and what the canonical form writes instead.
-_WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
+_WORDS: Final[Mapping[type[DocumentPart], Mapping[str, str]]] = {
     Document: {
         "environment": "write workload: {<name>: ...}",
         "variables": "write ctx: {<name>: ...}",
@@ -69,7 +69,7 @@ def rewrite(
     return settle(_rewrite_data(data, report))
 
 
-def _foreign(part: Part) -> list[str]:
+def _foreign(part: DocumentPart) -> list[str]:
     """The keys of `part` that are of the dialect, as documents write them."""
     if isinstance(part, Action) and part.kind is None:
         given = [key for key in ("action", "type") if key in part.model_fields_set]
@@ -107,7 +107,7 @@ def _rewrite_data(data: Mapping[str, Any], report: ProblemReport) -> Tree:
         report.add(
             Code.IGNORED,
             path,
-            f"no step runs the task {shown(name)}",
+            f"no step runs the task {quote_value(name)}",
             "name it in run:, or remove it",
             at_key=True,
         )
@@ -141,8 +141,11 @@ def _pass(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> 
             Code.MISPLACED, at, "`pass` stands beside spec.policy.admit", "write one of them", at_key=True
         )
         return
-    rules = [{"when": Moved(raw["pass"], at), "then": {"allow": False}}, {"else": {"then": {"allow": True}}}]
-    admit = Moved({"rules": rules, "on_deny": "pass"}, at)
+    rules = [
+        {"when": Rewritten(raw["pass"], at), "then": {"allow": False}},
+        {"else": {"then": {"allow": True}}},
+    ]
+    admit = Rewritten({"rules": rules, "on_deny": "pass"}, at)
     draft.body["spec"] = {**spec, "policy": {**policy, "admit": admit}}
 
 

@@ -15,18 +15,18 @@ from noetl.dsl.dialects.parts import reach
 from noetl.dsl.dialects.rules.drafts import (
     Branch,
     Choice,
-    Course,
     Gate,
-    Onward,
+    NextRoutes,
     RewriteContext,
     Route,
     RuleAction,
+    RuleCourse,
     StepDraft,
     Work,
     Workflow,
 )
 from noetl.dsl.problems import Path
-from noetl.dsl.read.origins import Moved, Tree
+from noetl.dsl.read.origins import Rewritten, Tree
 
 #: Keys of a step that hold for the steps made of its tasks as well.
 _SHARED: Final = ("input", "args", "spec")
@@ -35,7 +35,7 @@ _OF_ENTRY: Final = frozenset({"join"})
 
 
 @dataclass(slots=True)
-class Arranger:
+class SequenceBuilder:
     """Puts what is run behind the step `source`. Steps that it makes are in `added`."""
 
     context: RewriteContext
@@ -43,10 +43,10 @@ class Arranger:
     path: Path
     added: list[StepDraft] = field(default_factory=list)
 
-    def arrange(self, branches: Sequence[Branch], onward: Onward | None, *, parallel: bool) -> Course:
+    def arrange(self, branches: Sequence[Branch], onward: NextRoutes | None, *, parallel: bool) -> RuleCourse:
         """`onward` comes after all of it."""
         if parallel and len(branches) > 1:
-            return Course((), self._side_by_side(branches, onward))
+            return RuleCourse((), self._side_by_side(branches, onward))
         works = [branch for branch in branches if isinstance(branch, Work)]
         tail = self._one_after_another([branch for branch in branches if isinstance(branch, Route)], onward)
         segments = list(_segments(works))
@@ -57,27 +57,29 @@ class Arranger:
             entry = (
                 self._fork(segment, tail) if isinstance(segment, Work) else [self._serial(segment, "", tail)]
             )
-            tail = Onward(self.path, choices=[entry])
-        return Course(head, tail)
+            tail = NextRoutes(self.path, choices=[entry])
+        return RuleCourse(head, tail)
 
-    def _one_after_another(self, routes: list[Route], onward: Onward | None) -> Onward | None:
+    def _one_after_another(self, routes: list[Route], onward: NextRoutes | None) -> NextRoutes | None:
         tail = onward
         for route in reversed(routes):
             if tail is None or not tail.choices:
-                tail = Onward(self.path, choices=[[route]])
+                tail = NextRoutes(self.path, choices=[[route]])
                 continue
             gate = self._gate(f"{self.source.name}.after.{route.step}", tail, route.path)
             self._waits_for(gate, route)
-            tail = Onward(self.path, choices=[[route, Route(route.path, gate.name, route.path)]])
+            tail = NextRoutes(self.path, choices=[[route, Route(route.path, gate.name, route.path)]])
         return tail
 
-    def _side_by_side(self, branches: Sequence[Branch], onward: Onward | None) -> Onward:
+    def _side_by_side(self, branches: Sequence[Branch], onward: NextRoutes | None) -> NextRoutes:
         gate = None
         if onward is not None and onward.choices:
             gate = self._gate(f"{self.source.name}.after", onward, self.path)
         entry: Choice = []
         behind = (
-            None if gate is None else Onward(self.path, choices=[[Route(self.path, gate.name, self.path)]])
+            None
+            if gate is None
+            else NextRoutes(self.path, choices=[[Route(self.path, gate.name, self.path)]])
         )
         for branch in branches:
             match branch:
@@ -91,9 +93,9 @@ class Arranger:
                     entry.append(self._serial(branch.actions, branch.name, behind))
         if gate is not None and all(isinstance(branch, Route) for branch in branches):
             entry.append(Route(self.path, gate.name, self.path))
-        return Onward(self.path, choices=[entry])
+        return NextRoutes(self.path, choices=[entry])
 
-    def _gate(self, name: str, tail: Onward, path: Path) -> StepDraft:
+    def _gate(self, name: str, tail: NextRoutes, path: Path) -> StepDraft:
         made = self._step(name, path, {}, tail)
         self.added.append(made)
         return made
@@ -101,7 +103,7 @@ class Arranger:
     def _waits_for(self, gate: StepDraft, route: Route) -> None:
         self.context.gates.append(Gate(gate.name, route.step or "", self.source.name, route.path))
 
-    def _serial(self, actions: Sequence[RuleAction], name: str, tail: Onward | None) -> Route:
+    def _serial(self, actions: Sequence[RuleAction], name: str, tail: NextRoutes | None) -> Route:
         path = actions[0].path if actions else self.path
         name = name or next((one.name for one in actions if one.name), "then")
         body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree() for one in actions]}
@@ -109,7 +111,7 @@ class Arranger:
         self.added.append(made)
         return Route(path, made.name, path)
 
-    def _fork(self, work: Work, tail: Onward | None) -> Choice:
+    def _fork(self, work: Work, tail: NextRoutes | None) -> Choice:
         """A step for each action, and one that all of them lead to. Its result, and ctx.<task>, is
         a mapping from the names of the actions to their results."""
         prefix = f"{self.source.name}.{work.name}"
@@ -121,7 +123,7 @@ class Arranger:
         for number, one in enumerate(work.actions):
             args: dict[str, Tree] = {one.name or f"task_{number}": "{{ result }}"}
             route = Route(one.path, join.name, one.path, body={"args": args})
-            onward = Onward(one.path, choices=[[route]])
+            onward = NextRoutes(one.path, choices=[[route]])
             body: dict[str, Tree] = {**self._shared_keys(), "tool": [one.tree()]}
             made = self._step(f"{prefix}.{number}", one.path, body, onward)
             self.added.append(made)
@@ -137,17 +139,19 @@ class Arranger:
             if isinstance(policy := spec.get("policy"), dict):
                 shared["spec"]["policy"] = {key: value for key, value in policy.items() if key != "admit"}
         return {
-            key: Moved(value, (*self.source.path, key)) for key, value in shared.items() if value is not None
+            key: Rewritten(value, (*self.source.path, key))
+            for key, value in shared.items()
+            if value is not None
         }
 
-    def _step(self, name: str, path: Path, body: dict[str, Tree], onward: Onward | None) -> StepDraft:
+    def _step(self, name: str, path: Path, body: dict[str, Tree], onward: NextRoutes | None) -> StepDraft:
         """A step like those that `source` is made of; `name` where no other one has it."""
         new = self.context.workflow.names.new(name)
         return StepDraft(new, path, body, onward and onward.copy(), path, self.source.place)
 
 
 def _plain(value: Tree) -> Tree:
-    while isinstance(value, Moved):
+    while isinstance(value, Rewritten):
         value = value.value
     return value
 

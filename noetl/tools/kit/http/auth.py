@@ -14,7 +14,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.messages import header_fields, text_of
-from noetl.usecases.credential_types import KEY, KEY_NAME, TOKEN, USER, fault, first, http_type
+from noetl.usecases.credential_types import KEY, KEY_NAME, TOKEN, USER, find_fault, first, http_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Reque
     if auth is None:
         return RequestCredentials()
     place, data = open_credential(auth, services)
-    wrong = fault("http", data)
+    wrong = find_fault("http", data)
     if wrong is not None:
         raise ToolError("auth", f"{place} cannot be used for http; {wrong}.", type="UnusableCredential")
     match http_type(data):
@@ -94,7 +94,7 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Reque
 
 def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
     """The client that `data` describes. Raises ToolError(auth) where it is none."""
-    wrong = fault("oauth2", {name: value for name, value in data.items() if name != "type"})
+    wrong = find_fault("oauth2", {name: value for name, value in data.items() if name != "type"})
     if wrong is not None:
         raise ToolError("auth", f"{place} cannot get a token; {wrong}.", type="UnusableCredential")
     return _client(data, place)

@@ -171,7 +171,7 @@ def test_a_random_circuit_is_that_of_its_seed(seed: int) -> None:
         ({"name": "random", "qubits": 3, "depth": 4}, "builder random needs `seed`"),
     ],
 )
-def test_a_builder_that_is_none_is_refused_by_its_key(spec: dict[str, Any], said: str) -> None:
+def test_a_builder_that_is_not_one_is_refused_by_its_key(spec: dict[str, Any], said: str) -> None:
     with pytest.raises(ToolError) as caught:
         builders.build(spec)
 

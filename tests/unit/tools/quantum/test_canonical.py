@@ -159,7 +159,7 @@ def test_a_gate_of_ones_own_is_refused() -> None:
         (" " * (canonical.MOST_TEXT + 1), "more than"),
     ],
 )
-def test_a_text_that_is_no_circuit_is_refused(given: str, said: str) -> None:
+def test_a_text_that_is_not_a_circuit_is_refused(given: str, said: str) -> None:
     with pytest.raises(ToolError) as caught:
         canonical.read(given)
 

@@ -76,7 +76,7 @@ def symbols(circuit: cirq.Circuit, given: Any) -> None:
         ),
     ],
 )
-def test_what_the_author_wrote_wrong_is_told(check: Callable[[], None], type: str, said: str) -> None:
+def test_what_the_author_wrote_wrong_is_reported(check: Callable[[], None], type: str, said: str) -> None:
     with pytest.raises(ToolError) as caught:
         check()
 

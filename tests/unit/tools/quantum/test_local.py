@@ -259,7 +259,7 @@ def test_a_simulator_that_passes_over_a_key_refuses() -> None:
         opened("density_matrix").sample(CircuitRun("p0", 0, circuit, 5, 1))
 
 
-def test_clifford_refuses_what_is_none() -> None:
+def test_clifford_refuses_anything_else() -> None:
     circuit = cirq.Circuit(cirq.T(A), cirq.measure(A, key="m"))
 
     with pytest.raises(ToolError, match="T") as caught:

@@ -222,7 +222,7 @@ def test_nothing_that_is_measured_is_nothing_to_calibrate() -> None:
         ({"vendor": True}, "mitigation.vendor: is a mapping"),
     ],
 )
-def test_what_is_no_mitigation_is_refused_with_its_key(spec: dict[str, Json], message: str) -> None:
+def test_anything_but_mitigation_is_refused_with_its_key(spec: dict[str, Json], message: str) -> None:
     with pytest.raises(ToolError, match=message) as caught:
         parse(spec)
 

@@ -272,7 +272,7 @@ def test_the_canonical_form_says_what_the_spec_leaves_out() -> None:
         ({"custom": {"pauli": {"XX": 0.1}, "on": "one_qubit"}}, "cannot come behind gates of one"),
     ],
 )
-def test_what_is_no_noise_is_refused_with_its_key(spec: Json, message: str) -> None:
+def test_anything_but_noise_is_refused_with_its_key(spec: Json, message: str) -> None:
     with pytest.raises(ToolError, match=message) as caught:
         parse(spec)
 

@@ -88,7 +88,7 @@ def test_a_pauli_string_is_read(text: str, factors: object) -> None:
         (["Z0", "Z0"], r"observables\[1\]: 'Z0' is there already"),
     ],
 )
-def test_what_is_no_observable_is_refused_with_its_place(given: Json, message: str) -> None:
+def test_anything_but_an_observable_is_refused_with_its_place(given: Json, message: str) -> None:
     with pytest.raises(ToolError, match=message) as caught:
         parse(given, 3)
 

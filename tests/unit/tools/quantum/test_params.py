@@ -97,7 +97,7 @@ def test_linspace_is_that_of_numpy_with_both_ends(start: float, stop: float, cou
         ({"list": [{"a": 1}, 3]}, "params.list[1] must be a mapping"),
     ],
 )
-def test_what_is_no_sweep_is_refused_by_its_place(given: Any, said: str) -> None:
+def test_anything_but_a_sweep_is_refused_by_its_place(given: Any, said: str) -> None:
     with pytest.raises(ToolError) as caught:
         params.points(given, 10)
 

@@ -44,7 +44,7 @@ def test_a_key_that_is_measured_twice_has_a_number() -> None:
     assert samples.measured == measurements_of(circuit)
 
 
-def test_measurements_of_subcircuits_and_of_pauli_products_are_told() -> None:
+def test_measurements_of_subcircuits_and_of_pauli_products_are_reported() -> None:
     inner = cirq.CircuitOperation(
         cirq.FrozenCircuit(cirq.X(A), cirq.measure(A, key="m")), repetitions=2, use_repetition_ids=False
     )

@@ -15,7 +15,7 @@ from noetl.quantum.tool import Quantum
 from noetl.tools.kit.manual import manual_of
 
 
-def test_all_builders_gate_sets_and_forms_of_sweeps_are_told() -> None:
+def test_all_builders_gate_sets_and_forms_of_sweeps_are_reported() -> None:
     names = [
         get_args(one.model_fields["name"].annotation)[0] for one in get_args(get_args(shapes.AnyBuilder)[0])
     ]
@@ -26,7 +26,7 @@ def test_all_builders_gate_sets_and_forms_of_sweeps_are_told() -> None:
 
 
 @pytest.mark.parametrize("key", shapes.Noise.model_fields)
-def test_every_channel_knows_the_keys_that_are_told_and_no_others(key: str) -> None:
+def test_every_channel_knows_the_keys_that_are_documented_and_no_others(key: str) -> None:
     place = f"noise.{key}."
     names = [one.name.removeprefix(place) for one in manual_of(Quantum).keys if one.name.startswith(place)]
     spec: Json = {"kraus": []} if key == "custom" else {}

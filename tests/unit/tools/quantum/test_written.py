@@ -50,13 +50,13 @@ def test_the_providers_are_those_that_the_tool_knows_when_it_runs() -> None:
         ({"action": "verify", "of": None}, ("action",)),
     ],
 )
-def test_what_only_the_call_would_find_wrong_is_told_at_its_place(
+def test_what_only_the_call_would_find_wrong_is_reported_at_its_place(
     config: dict[str, Any], place: tuple[int | str, ...]
 ) -> None:
     assert place in [where for where, _ in told(**config)]
 
 
-def test_a_machine_elsewhere_without_a_key_is_told_how_to_set_one() -> None:
+def test_a_machine_elsewhere_without_a_key_learns_how_to_set_one() -> None:
     [(place, message)] = told(backend="ionq")
 
     assert place == ("backend", "provider")
