@@ -26,7 +26,7 @@ CANCEL_S = 10.0
 @click.argument("execution_id")
 @click.option("--reason", default="", help="Kept in the log.")
 def cancel(execution_id: str, reason: str) -> None:
-    """End an execution: nothing new starts, running work is told to stop."""
+    """End an execution: nothing new starts, running work is asked to stop."""
     with open_runtime() as rt:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)

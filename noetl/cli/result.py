@@ -44,7 +44,7 @@ server_option = click.option("--server", metavar="URL", help="Ask a running serv
 
 @click.group(epilog="Example: noetl result head noetl://results/executions/1234567890123/9f86….parquet")
 def result() -> None:
-    """Look into large results, and clear away those that nobody needs."""
+    """Look into large results, and clear away those that are not needed."""
 
 
 @result.command(

@@ -1,4 +1,4 @@
-"""kind: playbook - calls another playbook as an execution of its own, and waits for it without a
+"""kind: playbook - calls another playbook as a child execution, and waits for it without a
 worker."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PlaybookConfig(ToolConfig):
 
 
 class CallPlaybook(Tool):
-    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no
+    """Calls another playbook as a child execution, and waits for it; while the child runs, no
     worker is held. What a call means:
     [calling playbooks](../reference/calls.md)."""
 

@@ -58,7 +58,7 @@ def _look_for_secret(secret: SecretForecast, path: str, by: Provisions) -> Secre
     name = secret.source or (secret.name if secret.kind == "credential" else "")
     match secret.kind, secret.provider:
         case "static", _:
-            note = "it stands in the playbook as plain text, and nobody gets it"
+            note = "it stands in the playbook as plain text, and no task gets it"
             return replace(secret, exists=False, note=note)
         case _, provider if provider == OWN:
             return replace(secret, exists=True, note="the playbook brings it")
