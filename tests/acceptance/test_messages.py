@@ -114,7 +114,7 @@ def test_people_are_shown_what_was_refused(stack: Stack) -> None:
         client.lpush("python", b"\x1b[31mgarbage that people shall see")
     eventually(lambda: any("shall see" in body for *_, body in letters(stack)), "the dead letter", 10)
     shown = noetl(stack, "doctor", "--letters")
-    assert "broker:python: no message, for it is no JSON" in shown
+    assert "broker:python: no message, for it is not JSON" in shown
     assert r"\x1b[31mgarbage that people shall see" in shown
     assert "\x1b[31mgarbage" not in shown
 
