@@ -22,6 +22,7 @@ from queue import Empty
 from typing import Any, Final
 
 import kombu
+import kombu.connection
 from celery.app.amqp import AMQP
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem, memory, redis, virtual
@@ -259,12 +260,29 @@ _TRANSPORTS: Final[Mapping[str, type[virtual.Transport]]] = {
 }
 
 
+def _get_transport_cls(connection: kombu.Connection) -> Any:
+    ours = _TRANSPORTS.get(connection.transport_cls)
+    return ours or kombu.Connection.get_transport_cls(connection)
+
+
+class ConnectionPool(kombu.connection.ConnectionPool):
+    """Makes connections that know our transports as well: kombu's are of a class of their own,
+    whatever the class of the connection that the pool is for."""
+
+    def new(self) -> Any:
+        pooled = super().new()
+        pooled.get_transport_cls = partial(_get_transport_cls, pooled)  # type: ignore[method-assign]
+        return pooled
+
+
 class Connection(kombu.Connection):
     """A connection for which `redis://` and its relatives mean these transports. Others in the
     process keep kombu's own."""
 
-    def get_transport_cls(self) -> Any:
-        return _TRANSPORTS.get(self.transport_cls) or super().get_transport_cls()
+    get_transport_cls = _get_transport_cls
+
+    def Pool(self, limit: int | None = None, **options: Any) -> Any:  # noqa: N802 - kombu's name
+        return ConnectionPool(self, limit, **options)
 
 
 class CarefulAMQP(AMQP):

@@ -17,6 +17,8 @@ from celery.app import defaults
 from celery.app.amqp import AMQP
 from celery.worker.consumer import Consumer
 from kombu import Connection
+from kombu.connection import ConnectionPool
+from kombu.pools import Connections
 from kombu.transport import filesystem, redis, virtual
 
 #: The releases whose source was read for what follows.
@@ -40,6 +42,8 @@ CALLS: list[tuple[type, str, list[str], list[str]]] = [
     (filesystem.Channel, "_queue_bind", ["exchange", "routing_key", "pattern", "queue"], []),
     (filesystem.Channel, "get_table", ["exchange"], []),
     (Connection, "get_transport_cls", [], []),
+    (Connection, "Pool", [], ["limit"]),
+    (ConnectionPool, "new", [], []),
     (Consumer, "create_task_handler", [], []),
     (Consumer, "on_decode_error", ["message", "error"], []),
     (Consumer, "on_send_event_buffered", [], []),
@@ -65,6 +69,9 @@ WORDS: list[tuple[Callable[..., Any], list[str]]] = [
     (virtual.Transport.close_connection, [".pop()", "channel.close()"]),
     # Every message comes to a channel through here.
     (redis.Channel._brpop_read, ["connection._deliver("]),
+    # The pools of an app are made by the connection, and theirs by `new`.
+    (Connections.create, ["connection.Pool("]),
+    (Connection.create_transport, ["self.get_transport_cls()"]),
     # Where a hook is missing, a message that cannot be read ends the worker.
     (Consumer.create_task_handler, ["on_unknown_message", "strategies"]),
 ]

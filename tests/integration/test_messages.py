@@ -132,8 +132,11 @@ def test_connections_of_our_app_have_our_transports_and_those_of_others_have_kom
     theirs = kombu.Connection(f"{scheme}://")
     assert not issubclass(theirs.get_transport_cls(), transports.Careful)
     app = make_app(f"{scheme}://{tmp_path if scheme == 'filesystem' else ''}", None)
-    for connection in (app.connection_for_write(), app.connection_for_read().clone(), app.pool.connection):
-        assert issubclass(connection.get_transport_cls(), transports.Careful)
+    with app.connection_or_acquire() as pooled, app.producer_pool.connections.acquire() as of_producers:
+        # The pools' connections are those that send: kombu makes them of a class of its own.
+        ours = [app.connection_for_write(), app.connection_for_read().clone(), pooled, of_producers]
+        for connection in ours:
+            assert issubclass(connection.get_transport_cls(), transports.Careful)
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "files"])

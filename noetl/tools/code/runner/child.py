@@ -175,9 +175,10 @@ class ChildProcess:
         self._empty_directory()
 
     def _empty_directory(self) -> None:
-        """Removes it where anything is left in it. Most calls leave nothing, and to make it anew for
-        each of them waits for the file system's journal beside a database: a loop of 1,000 items
-        took twice its time."""
+        """Removes the directory where anything is left in it.
+
+        Most calls leave nothing, and to make it anew for each of them waits for the file system's
+        journal beside a database: a loop of 1,000 items took twice its time."""
         try:
             left = bool(os.listdir(self.directory))
         except OSError:
