@@ -265,7 +265,7 @@ def _get_transport_cls(connection: kombu.Connection) -> Any:
     return ours or kombu.Connection.get_transport_cls(connection)
 
 
-class ConnectionPool(kombu.connection.ConnectionPool):
+class CarefulPool(kombu.connection.ConnectionPool):
     """Makes connections that know our transports as well: kombu's are of a class of their own,
     whatever the class of the connection that the pool is for."""
 
@@ -282,7 +282,7 @@ class Connection(kombu.Connection):
     get_transport_cls = _get_transport_cls
 
     def Pool(self, limit: int | None = None, **options: Any) -> Any:  # noqa: N802 - kombu's name
-        return ConnectionPool(self, limit, **options)
+        return CarefulPool(self, limit, **options)
 
 
 class CarefulAMQP(AMQP):

@@ -150,11 +150,12 @@ class Caller:
         """In what the request of the call differs from what the task says: keys of the tool, and
         `args`. Raises CannotGoOn."""
         task, load = ready.task, self.ports.load
+        if task.older is None and task.repeat is None:
+            return {}
         with blame(f"The request of task '{task.name}'", task.line or None):
             if task.older is not None:
                 return older.request(task.older, attempt.sight, self.ports)
-            if task.repeat is None:
-                return {}
+            assert task.repeat is not None
             if progress.calls is not None:
                 request: JsonMap = open_references(progress.calls.request, load)
                 return request
@@ -213,10 +214,10 @@ class Caller:
         attempt.deadline_s, attempt.since = call.deadline_s, deadline.since
         came = self.ports.tool.run(call)
         if isinstance(came, Outcome):
-            error = came.error
-            if error is not None:
+            attempt.outcome = came
+            if (error := came.error) is not None:
                 error = replace(error, line=line_in_file(task, error.line))
-            attempt.outcome = replace(came, error=error)
+                attempt.outcome = replace(came, error=error)
         else:
             attempt.suspension = bound_wait(task, came, deadline) if isinstance(came, Later) else came
 

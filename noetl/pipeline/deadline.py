@@ -51,11 +51,11 @@ def begin_deadline(timeout: float | None, since: str | None, now: Callable[[], s
 def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: PipelinePorts) -> Deadline:
     """The time of an attempt of `task`. Raises CannotGoOn where nothing of it is left, or its
     timeout cannot be had."""
-    timeout = None
+    if (written := task.spec.get("timeout")) is None:
+        return begin_deadline(None, since, ports.now)
     with blame(f"The timeout of task '{task.name}'"):
         try:
-            if (written := task.spec.get("timeout")) is not None:
-                timeout = seconds(evaluate(written, sight, load=ports.load))
+            timeout = seconds(evaluate(written, sight, load=ports.load))
         except ValueError as error:
             raise BadRequest(str(error)) from error
     deadline = begin_deadline(timeout, since, ports.now)

@@ -29,6 +29,8 @@ _IS: Final[Mapping[ValueType, Callable[[Any], bool]]] = {
 def check_inputs(task: Task, step: str, args: JsonMap, load: Load) -> None:
     """Raises CannotGoOn where a value that the task expects among its `args` is not there, null, or
     of another type."""
+    if not task.expects:
+        return
     with blame(f"The inputs that task '{task.name}' expects"):
         for demand in task.expects:
             _check_input(demand, task, step, args, load)
@@ -36,7 +38,7 @@ def check_inputs(task: Task, step: str, args: JsonMap, load: Load) -> None:
 
 def check_outcome(task: Task, step: str, outcome: Outcome, load: Load) -> Outcome:
     """`outcome`, or the failure that its result does not have what the task has to return."""
-    if not outcome.ok:
+    if not (outcome.ok and task.returns):
         return outcome
     try:
         with blame(f"The result of task '{task.name}'"):

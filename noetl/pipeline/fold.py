@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 from noetl.facts.events import (
     AttemptFailed,
@@ -93,13 +94,13 @@ def _end(
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
     error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
     results = {**progress.results, fact.task: outcome.result}
-    ended = _pass(program, replace(_settle(progress), items=None, results=results), fact.task)
+    last = progress.last if fact.after else outcome
+    ended = _pass(program, _settle(progress, items=None, results=results, last=last), fact.task)
     if fact.after:
         if error is None:
             return _on(program, ended)
         # It fails the pipeline proper, unless that had failed by then.
         return replace(ended, ending=ended.proper if isinstance(ended.proper, Failed) else Failed(error))
-    ended = replace(ended, last=outcome)
     if error is not None:
         return _over(program, ended, Failed(error))
     return ended if ended.pc < program.length else _over(program, ended, _well(fact.task, outcome))
@@ -122,13 +123,13 @@ def _on(program: PipelineSpec, progress: PipelineProgress) -> PipelineProgress:
 def _pass(program: PipelineSpec, progress: PipelineProgress, task: str) -> PipelineProgress:
     """`progress` behind `task`, which is due no more."""
     visits = {**progress.visits, task: progress.visits.get(task, 0) + 1}
-    passed = replace(progress, visits=visits, ends=progress.ends + 1, entered=False)
     owner, behind = program.owner(progress.pc), program.behind(progress.pc)
-    if owner is None or progress.calls is None:
-        return replace(passed, pc=behind, calls=None)
-    if behind < program.behind(owner):
-        return replace(passed, pc=behind)
-    return _after_call(passed, owner, progress.calls)
+    calls = None if owner is None else progress.calls
+    ends = progress.ends + 1
+    passed = replace(progress, pc=behind, visits=visits, ends=ends, entered=False, calls=calls)
+    if owner is None or calls is None or behind < program.behind(owner):
+        return passed
+    return _after_call(passed, owner, calls)
 
 
 def _end_call(
@@ -137,7 +138,7 @@ def _end_call(
     """A call of the task that is due has ended, and those that run after it are due, or what
     follows them."""
     calls = progress.calls or Calls(before=progress.last, ends=progress.ends)
-    settled = replace(_settle(progress), ends=calls.ends)
+    settled = _settle(progress, ends=calls.ends)
     if isinstance(fact, TaskCallFailed):
         return replace(settled, calls=replace(calls, over=True, truncated=True))
     task = program.tasks[progress.pc]
@@ -165,8 +166,8 @@ def _after_call(progress: PipelineProgress, owner: int, calls: Calls) -> Pipelin
     return replace(progress, pc=owner, calls=calls, wait_s=calls.delay, entered=True)
 
 
-def _settle(progress: PipelineProgress) -> PipelineProgress:
-    """No attempt is under way: the next one is the first."""
+def _settle(progress: PipelineProgress, **changes: Any) -> PipelineProgress:
+    """`progress` with other `changes`, and no attempt under way: the next one is the first."""
     return replace(
         progress,
         attempt=1,
@@ -177,6 +178,7 @@ def _settle(progress: PipelineProgress) -> PipelineProgress:
         since=None,
         answer=None,
         secrets={},
+        **changes,
     )
 
 
@@ -195,7 +197,7 @@ def _fold_loop(
     elif not fact.handled:
         errors = {**errors, fact.item: fact.error}
     items = replace(items, results=(*items.results, result), errors=errors, iter={})
-    return replace(_settle(progress), items=items)
+    return _settle(progress, items=items)
 
 
 def _fold_policy(
