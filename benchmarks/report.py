@@ -22,7 +22,7 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
     python -m benchmarks.run W1 W5 --reps 5      # some of it
     python -m benchmarks.run --profile W1 W4     # time nothing, say where the time goes (needs py-spy)
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
-    python -m benchmarks.compare ../before . W1  # two checkouts at once, sampled in turn: shows a few per cent
+    python -m benchmarks.compare ../before . W1  # two checkouts at once, in turn: shows a few per cent
 
 The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another
 one), its own Redis, and on them NoETL (one scheduler, one prefork worker with two processes, a sweeper) and a
