@@ -41,6 +41,7 @@ OF_NETS: Final[Sequence[Check]] = (
     code.check_rendered_code,
     code.check_interpolated_sql,
     tools.check_values,
+    values.check_parallel_writes,
     flow.check_error_rules,
     flow.check_retries,
     flow.check_jumps,

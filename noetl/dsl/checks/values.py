@@ -1,4 +1,5 @@
-"""Values: inputs that nothing gives, circles in the workload, secrets in plain text."""
+"""Values: inputs that nothing gives, writes that nothing reduces, circles in the workload, secrets
+in plain text."""
 
 from __future__ import annotations
 
@@ -35,6 +36,19 @@ def check_inputs(subject: Subject) -> Iterator[Finding]:
                     f"{who} expects the input {quote_value(demand.path)}, and nothing gives it",
                     subject.names.suggest(head, sorted(spare), f"add input: {{{head}: ...}}"),
                 )
+
+
+def check_parallel_writes(subject: Subject) -> Iterator[Finding]:
+    """Assignments to ctx by iterations that run side by side, which no reducer folds."""
+    for write in subject.notes.parallel_writes:
+        if write.name not in write.reduced:
+            yield Finding(
+                Code.UNREDUCED,
+                write.path,
+                f"ctx.{write.name} is written by the iterations of a parallel loop without a reducer",
+                f"add loop.spec.reduce: {{ctx.{write.name}: append}}, or write iter.{write.name}",
+                at_key=True,
+            )
 
 
 def inputs_around(net: Net, *, nulls: bool) -> Mapping[str, set[str]]:

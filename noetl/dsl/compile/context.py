@@ -59,6 +59,16 @@ class CompiledCall:
     claims: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ParallelWrite:
+    """An assignment to `ctx.<name>` by iterations that run side by side, and the names that their
+    loop reduces."""
+
+    path: Path
+    name: str
+    reduced: frozenset[str]
+
+
 @dataclass(slots=True)
 class Notes:
     """All that compiling one document notes. `is_whole`: no step and no arc was left out because of
@@ -67,6 +77,7 @@ class Notes:
     uses: list[TemplateUse] = field(default_factory=list)
     calls: list[CompiledCall] = field(default_factory=list)
     expecting: list[InputDemand] = field(default_factory=list)
+    parallel_writes: list[ParallelWrite] = field(default_factory=list)
     #: Where each arc stands, by its id.
     arcs: dict[str, Path] = field(default_factory=dict)
     is_whole: bool = True
@@ -192,14 +203,8 @@ def assignment(
     if fault is not None:
         context.report.add(Code.SCOPE, at, *fault, at_key=True)
         return None
-    if scope == "ctx" and site.reduced is not None and name not in site.reduced:
-        context.report.add(
-            Code.UNREDUCED,
-            at,
-            f"ctx.{name} is written by the iterations of a parallel loop without a reducer",
-            f"add loop.spec.reduce: {{ctx.{name}: append}}, or write iter.{name}",
-            at_key=True,
-        )
+    if scope == "ctx" and site.reduced is not None:
+        context.notes.parallel_writes.append(ParallelWrite(at, name, site.reduced))
     return Assignment(scope, name, value)
 
 
