@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from noetl.errors import ToolError
@@ -170,7 +171,9 @@ def test_sql_reaches_nothing_that_is_not_named(tool: DuckDb, sql: str) -> None:
 
 
 def test_a_refusal_says_what_lifts_it(tool: DuckDb) -> None:
-    assert "`files` names what else SQL reaches" in str(refused(tool, "from read_csv('/etc/' || 'passwd')"))
+    # Before 2.0 DuckDB does not see where links lead, so that no computed name is handed to it.
+    lifted = "`files` names what else SQL reaches" if duckdb.__version__ >= "2" else "write the name itself"
+    assert lifted in str(refused(tool, "from read_csv('/etc/' || 'passwd')"))
     assert "put the file there, or name its folder in NOETL_FILE_ROOTS" in str(
         refused(tool, "from '/etc/x.csv'")
     )

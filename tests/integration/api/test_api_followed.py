@@ -72,11 +72,19 @@ def test_a_server_without_a_free_place_is_asked_now_and_then(
 ) -> None:
     execution_id = sim.start()
     with served(make(server_streams=0)) as (url, asked):
-        settling = threading.Timer(0.5, sim.settle)
+
+        def settle() -> None:
+            while len(asked) < 5 and time.monotonic() - began < 30:
+                time.sleep(0.01)
+            sim.settle()
+
+        began = time.monotonic()
+        settling = threading.Thread(target=settle)
         settling.start()
         assert followed(url, execution_id) == sim.types(execution_id)
         settling.join()
-    assert 4 < len(asked) < 40
+        spent = time.monotonic() - began
+    assert 5 <= len(asked) < 10 + 80 * spent
 
 
 @pytest.mark.parametrize("before", [True, False])
