@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from flask import Flask, request
@@ -14,7 +15,7 @@ from werkzeug.serving import make_server
 
 from noetl.cli.follow import follow
 from noetl.cli.progress import ProgressView
-from noetl.cli.remote import WAIT_S, RemoteExecution
+from noetl.cli.remote import POLL_S, WAIT_S, RemoteExecution
 from noetl.client import Client
 from noetl.facts.events import Event
 from noetl.testing import Simulation
@@ -71,20 +72,29 @@ def test_a_server_without_a_free_place_is_asked_now_and_then(
     make: Callable[..., Flask], sim: Simulation
 ) -> None:
     execution_id = sim.start()
-    with served(make(server_streams=0)) as (url, asked):
+    app, asked_at = make(server_streams=0), list[float]()
 
-        def settle() -> None:
-            while len(asked) < 5 and time.monotonic() - began < 30:
-                time.sleep(0.01)
-            sim.settle()
+    @app.before_request
+    def note_who_would_wait() -> None:
+        # Refused, it is followed by the same question without a wait.
+        if "wait" in request.args:
+            asked_at.append(time.monotonic())
 
-        began = time.monotonic()
+    def settle() -> None:
+        ends = time.monotonic() + 30
+        while len(asked_at) < 5 and time.monotonic() < ends:
+            time.sleep(0.01)
+        sim.settle()
+
+    with served(app) as (url, _):
         settling = threading.Thread(target=settle)
         settling.start()
         assert followed(url, execution_id) == sim.types(execution_id)
         settling.join()
-        spent = time.monotonic() - began
-    assert 5 <= len(asked) < 10 + 80 * spent
+    # The first answer had events; those that had none are followed by a pause.
+    pauses = [after - before for before, after in pairwise(asked_at[1:5])]
+    assert len(pauses) == 3
+    assert min(pauses) > 0.9 * POLL_S
 
 
 @pytest.mark.parametrize("before", [True, False])
