@@ -62,7 +62,7 @@ def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str
 
 def _become_program(module: str, argv: list[str]) -> None:
     # The process is to be replaced, without a shell in between.
-    os.execv(sys.executable, [sys.executable, "-m", module, *argv])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *argv])  # noqa: S606
 
 
 def _need_broker() -> None:

@@ -164,7 +164,7 @@ def _start_detached(home: Path, options: Sequence[str]) -> RunningStack:
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "noetl", "up", *options],
+            [sys.executable, "-P", "-m", "noetl", "up", *options],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -38,7 +38,8 @@ def run(home: Path, tmp_path: Path) -> Run:
 
     def ran(*argv: str, **settings: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", *argv],
+            # As the commands that are installed do: the directory is not searched for modules.
+            [sys.executable, "-P", "-m", *argv],
             cwd=elsewhere,
             env=environment({"home": home, **settings}),
             capture_output=True,
@@ -51,10 +52,16 @@ def run(home: Path, tmp_path: Path) -> Run:
 
 
 def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped_by_down(
-    run: Run, home: Path
+    run: Run, home: Path, tmp_path: Path
 ) -> None:
+    # What stands where somebody types is theirs, whatever it is called.
+    theirs = [tmp_path / "elsewhere" / name for name in ("celery.py", "redis.py", "json.py")]
+    for module in theirs:
+        module.write_text("raise SystemExit('this is not yours')")
     up = run("noetl", "up", "-d", "--port", "0", "-c", "1", log_json="1", log_level="INFO")
     assert up.returncode == 0, up.stdout + up.stderr
+    for module in theirs:
+        module.unlink()
     assert "NoETL is up: http://127.0.0.1:" in up.stdout
     assert run("noetl", "up", "-d").returncode == 1
 
