@@ -1,8 +1,8 @@
 """Two or more checkouts on one machine: `python -m benchmarks.compare ../before . W1 --reps 40`.
 
 All stacks run at once, on one PostgreSQL and a Redis each, and are sampled in turn: what a machine
-does to one, it does to the others. One run after another does not show differences of a few per
-cent; here the ratio of 40 pairs repeats to about one. Each checkout needs its own `.venv`.
+does to one, it does to the others. Runs one after another of the same tree were up to 40 % apart
+where the ratios of pairs were within 4 %. Each checkout needs its own `.venv`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.servers import durability
+from benchmarks.workloads import BY_NAME
 from tests import services
 
+#: The interpreter of a checkout, with what it needs.
+PYTHON = Path(".venv/bin/python")
 #: Samples that do not count.
 WARM_UP = 2
 
@@ -80,7 +83,7 @@ def samplers(trees: list[Path]) -> Iterator[list[Sampled]]:
 @contextlib.contextmanager
 def _start(tree: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     sampler = Path(__file__).with_name("sampler.py")
-    argv = [str(tree / ".venv/bin/python"), str(sampler), *map(str, arguments)]
+    argv = [str(tree / PYTHON), str(sampler), *map(str, arguments)]
     with subprocess.Popen(
         argv, cwd=tree, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -117,9 +120,12 @@ def main() -> None:
     parser.add_argument(
         "trees", nargs="+", type=Path, metavar="CHECKOUT", help="the first one is compared with"
     )
-    parser.add_argument("workload", metavar="WORKLOAD", help="W1, W3, ... (see benchmarks.run)")
+    parser.add_argument("workload", choices=BY_NAME, metavar="WORKLOAD", help=", ".join(BY_NAME))
     parser.add_argument("--reps", type=int, default=40, help="samples of each (default: 40)")
     args = parser.parse_args()
+    for tree in args.trees:
+        if not (tree / PYTHON).exists():
+            parser.error(f"{tree} has no {PYTHON}: run `make venv` there")
     with samplers([tree.resolve() for tree in args.trees]) as compared:
         compare(compared, args.workload, args.reps)
         report(compared)
