@@ -3,6 +3,7 @@ routes."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import Field, fields
@@ -16,6 +17,7 @@ import pytest
 from celery.app.defaults import SETTING_KEYS
 from pages import ROOT, keys, language, page, rows, sections
 
+from benchmarks import report
 from noetl import dsl
 from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
@@ -240,6 +242,12 @@ def test_the_pages_that_the_program_makes_are_up_to_date() -> None:
     files = [*made, *(folder / "tools").glob("*")]
     written = {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
     assert written == generated(), "run `make docs`"
+
+
+def test_the_page_of_benchmarks_is_made_of_its_data() -> None:
+    data = json.loads((ROOT / "benchmarks/results/latest.json").read_text(encoding="utf-8"))
+    written = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    assert written == report.page(data), "run `python -m benchmarks.report`"
 
 
 def test_every_tool_says_all_of_itself(subtests: pytest.Subtests) -> None:

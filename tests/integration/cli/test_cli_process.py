@@ -7,6 +7,7 @@ import os
 import pty
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.usecases.start import StartRequest, start
+from tests import services
 from tests.pace import within
 
 Program = Callable[..., "subprocess.Popen[str]"]
@@ -491,3 +493,31 @@ def test_warnings_are_returned_by_register_and_refused_by_strict(cli: Cli) -> No
     assert (refused.code, refused.out) == (2, "")
     assert "odd.yaml:9:1: error[NOETL250]" in refused.err
     assert cli("run", "--strict", "sum.yaml").code == 0
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(
+    ("argv", "theirs"),
+    [(["scheduler"], "celery.py"), (["worker", "-Q", "http"], "celery.py"), (["server"], "gunicorn.py")],
+    ids=lambda part: part[0] if isinstance(part, list) else None,
+)
+def test_a_service_is_not_the_module_of_the_folder_that_is_called_like_its_program(
+    argv: list[str], theirs: str, redis_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / theirs).write_text("raise SystemExit('this is not yours')")
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    settings = {"HOME": tmp_path, "BROKER_URL": redis_url, "PORT": services.free_port(), "LOG_LEVEL": "INFO"}
+    environment = {**outside, **{f"NOETL_{name}": str(value) for name, value in settings.items()}}
+    log, address = tmp_path / "log", ("127.0.0.1", settings["PORT"])
+    argv = [str(Path(sys.executable).with_name("noetl")), *argv]
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(address) == 0
+
+    with services.started(argv, log, env=environment, cwd=tmp_path) as process:
+        ends = time.monotonic() + 60
+        while not (" ready." in log.read_text() or answers()) and time.monotonic() < ends:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        assert time.monotonic() < ends, log.read_text()
