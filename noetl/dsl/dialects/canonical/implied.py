@@ -82,7 +82,9 @@ class _Results(TextRewriting):
             known |= _targets_in(step) | {str((step.get("loop") or {}).get("iterator"))}
             for arc, _ in arcs_of(step.get("next"), ()):
                 if isinstance(arc, dict):
-                    known |= {*(arc.get("args") or {}), *(arc.get("input") or {})}
+                    # Below `else` nobody has looked at what stands there.
+                    given = (arc.get("args"), arc.get("input"))
+                    known |= {name for part in given if isinstance(part, dict) for name in part}
         return known
 
     def add_step(self, step: dict[str, Any], path: Path) -> None:
