@@ -164,9 +164,11 @@ class _Results(TextRewriting):
             if isinstance(arc, str):
                 arc = value_at(data, path[:-1])[path[-1]] = {"step": arc}
                 origins[*path, "step"] = path
+            if not isinstance(args := arc.get("args") or {}, dict):
+                continue
             handed = {name: f"{{{{ {name} }}}}" for name in sorted(names)}
             origins |= {(*path, "args", name): path for name in handed}
-            arc["args"] = {**(arc.get("args") or {}), **handed}
+            arc["args"] = {**args, **handed}
         return data, origins
 
 
