@@ -109,6 +109,33 @@ class ExecutionStanding(ExecutionView):
     version: int
 
 
+class Descendant(ExecutionView):
+    """An execution that runs another one again, or is a fork of it."""
+
+    source_id: str
+    descent: Literal["retry", "fork"]
+    links: Links
+
+
+class PlannedRunView(WireModel):
+    step: str
+    verdict: Literal["reuse", "rerun", "new", "dropped"]
+    reason: str = Field(description="why it is so; may be empty")
+    of: str | None = Field(description="the run there that it is compared with")
+    iterations: JsonObject | None = Field(description="of a loop: how many `reuse` and `rerun`")
+    repeats: list[str] = Field(description="tasks that may have had effects, and are called again")
+
+
+class RetryAnswer(WireModel):
+    """What a retry would run again, and what stands."""
+
+    retry_of: str
+    path: str
+    version: int
+    runs: list[PlannedRunView]
+    error: JsonObject | None = Field(description="why it would end before its first step")
+
+
 class PlaybookRun(ExecutionView):
     path: str
     version: int = Field(description="of the playbook")
@@ -123,6 +150,8 @@ class ChildSummary(PlaybookRun):
 
 class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
+    source_id: str | None = Field(description="the execution that it runs again, or is a fork of")
+    descent: Literal["retry", "fork"] | None = Field(description="which of both it is")
     events: int
     created_at: str
     updated_at: str
@@ -174,6 +203,7 @@ class Event(WireModel):
     duration_ms: float | None
     dedup_key: str | None
     schema_: int = Field(alias="schema")
+    origin: str | None = Field(description="the event of another execution that it is a copy of")
 
 
 class FollowPage(WireModel):

@@ -10,6 +10,7 @@ from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
+    again,
     catalog,
     credentials,
     document,
@@ -33,7 +34,7 @@ MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
 _GROUPS: Final = (
-    *(system.api, catalog.api, executions.api, starts.batch_api),
+    *(system.api, catalog.api, executions.api, again.api, starts.batch_api),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     starts.workflows_api,
 )

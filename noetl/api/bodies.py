@@ -6,13 +6,13 @@ Bodies are strict: an unknown key is an error that names the nearest known one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
-from noetl.api.requests import IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
+from noetl.api.requests import MAX_VERSION, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
 from noetl.facts.nearest import did_you_mean
 
 #: Executions that one request may start.
@@ -100,6 +100,45 @@ class ReasonBody(Body):
     model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
     reason: Reason = ""
+
+
+class RetryBody(Body):
+    """How an execution is run again. `version` is the one that it ran, where nothing is said; with
+    `playbook`, YAML text, that is registered and run."""
+
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+    from_step: str = Field(
+        "",
+        alias="from",
+        max_length=200,
+        description="run this step again, and all that followed from it, whatever is equal; `step#2` is "
+        "its second run, its name alone the last one",
+    )
+    iterations: Literal["failed", "all"] | None = Field(
+        None, description="of loops that failed: only those that failed, whatever has changed; or all"
+    )
+    payload: JsonObject = Field(default_factory=dict, description="merged deeply over what it was given")
+    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+    version: PlaybookVersion | Literal["latest"] | None = None
+    playbook: str | None = Field(None, min_length=1, description="YAML text")
+    directories: list[str] = Field(default_factory=list, max_length=8, description="as in a start")
+
+    @model_validator(mode="after")
+    def _one_version(self) -> RetryBody:
+        if self.playbook is not None and self.version is not None:
+            raise ValueError("the text of a `playbook` is its own version")
+        return self
+
+
+class ForkBody(Body):
+    """From where: the version `at`, or `before` a run of a step."""
+
+    at: int | None = Field(None, ge=0, le=MAX_VERSION, description="a version of the log")
+    before: str = Field(
+        "", max_length=200, description="before this step ran last; `step#2`: for the second time"
+    )
+    patch: JsonObject = Field(default_factory=dict, description="dotted names in ctx, and their values there")
 
 
 class PatchBody(RootModel[JsonObject]):

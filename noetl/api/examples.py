@@ -52,6 +52,8 @@ _STANDS: Final = {"execution_id": _ID, "status": "running", "version": 8}
 _SUMMARY: Final = {
     "execution_id": _ID,
     "parent_id": None,
+    "source_id": None,
+    "descent": None,
     "path": _PATH,
     "version": 1,
     "status": "completed",
@@ -90,6 +92,14 @@ _EVENT: Final = {
     "duration_ms": 0.2,
     "dedup_key": "task:double#1/task_0/1",
     "schema": 1,
+    "origin": None,
+}
+_DESCENDANT: Final = {
+    "execution_id": "1234567890124",
+    "status": "pending",
+    "source_id": _ID,
+    "descent": "retry",
+    "links": _LINKS,
 }
 _CHUNK: Final = {
     "seq": 1,
@@ -167,6 +177,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "GET /api/executions/{execution_id}/graph": Example(
         answered={"text/vnd.mermaid": "flowchart TD\n  double[double]\n"}
     ),
+    "POST /api/executions/{execution_id}/retry": _json(_DESCENDANT, {"from": "double"}),
+    "POST /api/executions/{execution_id}/fork": _json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
     "POST /api/executions/{execution_id}/cancel": _json(_STANDS, {"reason": "not needed any more"}),
     "POST /api/executions/{execution_id}/pause": _json(_STANDS, {"reason": "the warehouse is being moved"}),
     "POST /api/executions/{execution_id}/resume": _json(_STANDS, {"reason": "the warehouse is back"}),

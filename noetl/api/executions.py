@@ -61,6 +61,8 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
     return {
         "execution_id": row.execution_id,
         "parent_id": row.parent_id,
+        "source_id": row.source_id,
+        "descent": row.descent,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -87,6 +89,7 @@ def executions(query: ExecutionsQuery) -> dict[str, Json]:
         status=query.status,
         path=query.path,
         parent=query.parent,
+        source=query.source,
         before=query.before,
         limit=query.limit + 1,
     )

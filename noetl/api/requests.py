@@ -96,8 +96,16 @@ class ExecutionsQuery(Parameters):
     status: ExecutionStatus | None = Field(None, description="only those in this status")
     path: str | None = Field(None, max_length=512, description="only those of this playbook")
     parent: str | None = Field(None, max_length=19, description="only those that this execution called")
+    source: str | None = Field(
+        None, max_length=19, description="only those that run this execution again, or are forks of it"
+    )
     limit: int = Field(50, ge=1, le=1000, description="how many at most")
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
+
+
+class RetryQuery(Parameters):
+    dry_run: bool = Field(False, description="answer the plan, and start nothing")
+    confirm: bool = Field(False, description="calls that may have had effects may be made again")
 
 
 class ReportQuery(Parameters):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -41,7 +42,7 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     where it did not end in time.
     """
     rt = services().rt
-    directories = _directories(body)
+    directories = directories_of(body.directories)
     path, version, digest = body.path or "", body.version, ""
     if body.playbook is not None:
         row = catalog.register(rt, body.playbook)
@@ -52,19 +53,19 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     return _start(wanted, header.wait_s)
 
 
-def _directories(body: StartBody) -> tuple[str, ...]:
+def directories_of(given: Sequence[str]) -> tuple[str, ...]:
     """Raises BadRequest where names are not the machine's user's to choose, and for one that is not
     absolute."""
-    if body.directories and services().settings.files != "user":
+    if given and services().settings.files != "user":
         raise BadRequest(
             "`directories` cannot be given here: this server serves others than this machine's user, "
             "whose files lie "
             "below NOETL_FILE_ROOTS; leave it out."
         )
-    relative = next((name for name in body.directories if not name.startswith("/")), None)
+    relative = next((name for name in given if not name.startswith("/")), None)
     if relative is not None:
         raise BadRequest(f"`directories` names '{relative[:200]}', which is not an absolute path.")
-    return tuple(body.directories)
+    return tuple(given)
 
 
 def _start(wanted: StartRequest, wait_s: int | None) -> tuple[dict[str, Json], int, dict[str, str]]:

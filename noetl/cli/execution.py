@@ -7,6 +7,7 @@ import json
 import click
 
 from noetl.cli.console import as_json_option, json_out, table
+from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
@@ -30,7 +31,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-for command in (logs, cancel, pause, resume, patch):
+for command in (logs, cancel, pause, resume, patch, retry, fork):
     execution.add_command(command)
 
 
@@ -44,20 +45,25 @@ for command in (logs, cancel, pause, resume, patch):
 )
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
 @click.option("--parent", metavar="ID", help="Only those that this execution called.")
+@click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
 )
 @as_json_option
-def list_(status: str | None, path: str | None, parent: str | None, limit: int, as_json: bool) -> None:
+def list_(
+    status: str | None, path: str | None, parent: str | None, source: str | None, limit: int, as_json: bool
+) -> None:
     """Newest first."""
     with open_runtime() as rt:
-        rows = inspect.executions(rt, status=status, path=path, parent=parent, limit=limit)
+        rows = inspect.executions(rt, status=status, path=path, parent=parent, source=source, limit=limit)
     if as_json:
         json_out(
             [
                 {
                     "execution_id": row.execution_id,
                     "parent_id": row.parent_id,
+                    "source_id": row.source_id,
+                    "descent": row.descent,
                     "path": row.path,
                     "version": row.playbook_version,
                     "status": row.status,
@@ -112,6 +118,8 @@ def show(execution_id: str, as_json: bool) -> None:
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
     if row.parent_id:
         click.echo(f"called by {row.parent_id}")
+    if row.source_id:
+        click.echo(f"{row.descent} of {row.source_id}")
     table(
         ("step", "status", "runs", "result"),
         [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from noetl import bootstrap
@@ -92,6 +94,13 @@ def _is_at_work(row: ExecutionRow) -> bool:
 )
 def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
     """Assign ctx values from outside."""
+    with open_runtime() as rt:
+        version = control.patch_ctx(rt, execution_id, assignments_of(pairs))
+    click.echo(f"ctx of {execution_id} is patched at version {version}.")
+
+
+def assignments_of(pairs: Sequence[str]) -> dict[str, Json]:
+    """Dotted name → value, of the texts `a.b=v`. Raises BadRequest."""
     assignments: dict[str, Json] = {}
     for pair in pairs:
         name = pair.partition("=")[0]
@@ -99,9 +108,7 @@ def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
         for part in name.split("."):
             value = value[part]
         assignments[name] = value
-    with open_runtime() as rt:
-        version = control.patch_ctx(rt, execution_id, assignments)
-    click.echo(f"ctx of {execution_id} is patched at version {version}.")
+    return assignments
 
 
 def _report(rt: Runtime, execution_id: str, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, inspect
-from noetl.usecases.ports import PlaybookRow
+from noetl.usecases.ports import ENDED, PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
@@ -130,10 +131,16 @@ def resume_here(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     report."""
     drop_repeats()
     with cancel_on_signals(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
-        execution = LocalExecution(rt, execution_id)
-        with progress_for(sys.stderr, quiet=quiet) as progress:
-            _follow(execution, progress, wait=False)
-        return execution.report()
+        return follow_here(rt, execution_id, quiet=quiet)
+
+
+def follow_here(rt: Runtime, execution_id: str, *, quiet: bool) -> JsonMap:
+    """Shows how an execution of this process goes on, until it ends or waits for input. Returns its
+    report."""
+    execution = LocalExecution(rt, execution_id)
+    with progress_for(sys.stderr, quiet=quiet) as progress:
+        _follow(execution, progress, wait=False)
+    return execution.report()
 
 
 def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
@@ -178,8 +185,19 @@ def _describe(report: JsonMap, file: str) -> None:
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
         show_last_lines(report)
+        _tell_how_to_go_on(report, file)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
+
+
+def _tell_how_to_go_on(report: JsonMap, file: str) -> None:
+    """The command that goes on from here, behind a local run that has ended."""
+    if file and report["status"] in ENDED:
+        click.echo(
+            f"Go on from here, once it is mended: noetl execution retry {report['execution_id']} "
+            f"--playbook {shlex.quote(file)}",
+            err=True,
+        )
 
 
 def count_text(count: int, what: str) -> list[str]:

@@ -187,6 +187,32 @@ def executions(
     return found
 
 
+def plan_retry(execution_id: str, **how: Json) -> Operation[JsonMap]:
+    """What a retry would run again, and what stands, as `POST /api/executions/{id}/retry` with
+    `dry_run` answers. `how` are the keys of its body: `from`, `iterations`, `payload`, `overrides`,
+    `version`, `playbook`."""
+    return ask(Request("POST", path_of(execution_id, "/retry"), {"dry_run": "true"}, body=how))
+
+
+def retry(execution_id: str, *, confirm: bool = False, **how: Json) -> Operation[str]:
+    """Runs an ended execution again; returns the id of the new one. `how` as for `plan_retry`.
+    Raises Conflict where it has not ended, is being retried already, or calls that may have had
+    effects would be made again and `confirm` does not say that they may."""
+    params = {"confirm": "true"} if confirm else {}
+    said = yield from ask(Request("POST", path_of(execution_id, "/retry"), params, body=how, again=False))
+    return str(said["execution_id"])
+
+
+def fork(
+    execution_id: str, *, at: int | None = None, before: str = "", patch: JsonMap | None = None
+) -> Operation[str]:
+    """Goes on from version `at`, or from before a step, as another execution, whose id it
+    returns."""
+    body: JsonMap = {"at": at, "before": before, "patch": patch or {}}
+    said = yield from ask(Request("POST", path_of(execution_id, "/fork"), body=body, again=False))
+    return str(said["execution_id"])
+
+
 def cancel(execution_id: str, reason: str = "") -> Operation[str]:
     """Cancels an execution; returns its status. Raises Conflict where it has ended."""
     return _control(execution_id, "cancel", reason)

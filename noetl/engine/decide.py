@@ -11,10 +11,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from noetl.engine.children import end_overdue, request_children
+from noetl.engine.copies import append_copies, earliest_firing
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import find_failed_loops, resume_command, tend_loop
+from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
 from noetl.engine.state import Run, State
@@ -79,6 +80,9 @@ def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
+    if inputs.source is not None and inputs.source.evaluated_at is not None:
+        # The instant is no change.
+        inputs = replace(inputs, now=inputs.source.evaluated_at)
     warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
     try:
         workload = render_workload(plan.net, state, inputs, warnings)
@@ -141,7 +145,15 @@ def pause(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return _first(route(plan, state, inputs, run) for run in state.runs.values() if run.ended)
+    return _first(route(plan, state, _then(inputs, run), run) for run in state.runs.values() if run.ended)
+
+
+def _then(inputs: Inputs, run: Run) -> Inputs:
+    """`inputs` as of the instant at which the run that stands for this one was routed."""
+    if inputs.source is None or run.reuse is None or run.reuse.how != "whole":
+        return inputs
+    routed = inputs.source.runs[run.reuse.run_id or ""].routed
+    return inputs if routed is None else replace(inputs, now=routed.recorded_at)
 
 
 def _tend_loops(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -167,10 +179,28 @@ def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     return end_overdue(state, inputs.now) or request_children(state, inputs, find_failed_loops(plan, state))
 
 
+def _append_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return append_copies(plan, state, inputs)
+
+
+def _go_on_behind_copies(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+    """The commands of pipelines of which a part stands, behind the last of it."""
+    if state.stopping or is_halted(state):
+        return []
+    return [
+        issue_command(state, plan.step(run.step), run, "pipeline", "-", 1)
+        for run in state.runs.values()
+        if run.takes and run.loop is None and not (run.ended or run.issues)
+    ]
+
+
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or is_halted(state):
         return []
-    return _first(fire(plan, state, inputs, one) for one in find_enabled(plan, state))
+    enabled = list(find_enabled(plan, state))
+    if first := enabled and append_copies(plan, state, inputs, earliest_firing(state, inputs, enabled)):
+        return first
+    return _first(fire(plan, state, inputs, one) for one in enabled)
 
 
 def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -230,7 +260,7 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     errors = [error.as_json() for error in state.failures]
     come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
     args: JsonMap = {**come.args(inputs), "status": _verdict(state), "steps": total, "errors": errors}
-    return start_run(state, inputs, plan.step(name), come.ids, args, final=True)
+    return start_run(plan, state, inputs, plan.step(name), come.ids, args, final=True)
 
 
 _RULES: tuple[Rule, ...] = (
@@ -243,5 +273,7 @@ _RULES: tuple[Rule, ...] = (
     _resume_runs,
     _call_children,
     _fire_enabled,
+    _append_copies,
+    _go_on_behind_copies,
     end,
 )

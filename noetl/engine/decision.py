@@ -252,8 +252,9 @@ class Fold:
             draft.run_id or "": fact.generation for draft, fact, _ in self._issued if fact.purpose == "lane"
         }
         for run_id, generation in lanes.items():
-            run = self.before.runs.get(run_id)
-            loop = run.loop if run is not None and run_id in self.state.runs else None
-            if run is not None and loop is not None and loop.generation != generation:
+            run, before = self.state.runs.get(run_id), self.before.runs.get(run_id)
+            loop = run.loop if run is not None else None
+            earlier = before.loop.generation if before is not None and before.loop is not None else 1
+            if run is not None and loop is not None and earlier != generation:
                 lost = find_missing(run, loop, self.inputs.commands)
                 yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)

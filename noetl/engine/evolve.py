@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.children import fold_child
+from noetl.engine.forks import fold_fork
 from noetl.engine.runs import (
     end_run,
     fold_command,
@@ -23,6 +24,7 @@ from noetl.engine.runs import (
 from noetl.engine.state import Round, Run, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
+from noetl.facts.ids import version_of
 from noetl.facts.json import assign, deep_merge
 from noetl.facts.outcome import ErrorInfo
 
@@ -42,6 +44,19 @@ def evolve(state: State, draft: e.Draft) -> State:
     if state.ended:
         return replace(state, version=version)
     state = replace(state, version=version, notices=state.notices.after(draft))
+    return _fold(state, draft) if draft.origin is None else _mark_copied(_fold(state, draft), draft)
+
+
+def _mark_copied(state: State, draft: e.Draft) -> State:
+    """The run of a copied event has come to the version that the event had."""
+    run = state.runs.get(draft.run_id or "")
+    if run is None or draft.origin is None:
+        return state
+    run = replace(run, copied=version_of(draft.origin))
+    return replace(state, runs={**state.runs, run.id: run})
+
+
+def _fold(state: State, draft: e.Draft) -> State:
     match draft.fact:
         case (
             e.Requested()
@@ -50,6 +65,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.WorkflowFinished()
             | e.Processed()
             | e.Cancelled()
+            | e.Forked()
         ):
             return _fold_life(state, draft.fact)
         case e.PauseRequested() | e.Paused() | e.Resumed() | e.CancelRequested() | e.CtxPatched():
@@ -74,6 +90,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.TaskDone()
             | e.TaskFailed()
             | e.AttemptFailed()
+            | e.TaskKeyKept()
             | e.TaskCheckpointed()
             | e.TaskAbandoned()
             | e.PolicyEvaluated()
@@ -107,7 +124,13 @@ def evolve(state: State, draft: e.Draft) -> State:
 
 def _fold_life(
     state: State,
-    fact: e.Requested | e.Evaluated | e.WorkflowStarted | e.WorkflowFinished | e.Processed | e.Cancelled,
+    fact: e.Requested
+    | e.Evaluated
+    | e.WorkflowStarted
+    | e.WorkflowFinished
+    | e.Processed
+    | e.Cancelled
+    | e.Forked,
 ) -> State:
     match fact:
         case e.Requested():
@@ -119,6 +142,7 @@ def _fold_life(
                 payload=fact.payload,
                 overrides=fact.overrides,
                 parent=fact.parent,
+                retry=fact.retry,
             )
         case e.Evaluated():
             # What somebody has patched meanwhile is newer than what ctx begins with.
@@ -139,6 +163,8 @@ def _fold_life(
             )
         case e.Cancelled():
             return replace(state, phase="ended", status="cancelled", tokens={}, runs={}, children={})
+        case e.Forked():
+            return fold_fork(state, fact)
         case _:
             assert_never(fact)
 
@@ -211,12 +237,14 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
         alive = frozenset(state.tokens) | frozenset(state.runs)
         state = replace(state, rounds={**state.rounds, step: Round(fact.round, arcs, alive)})
     record = state.steps.get(step, StepRecord())
-    run = Run(run_id, step, fact.args, state.version, final=fact.final)
+    run = Run(run_id, step, fact.args, state.version, final=fact.final, reuse=fact.reuse)
+    taken = fact.reuse.run_id if fact.reuse is not None and fact.reuse.how != "none" else None
     return replace(
         state,
         runs={**state.runs, run_id: run},
         steps={**state.steps, step: replace(record, runs=record.runs + 1, status="running")},
         final_ran=state.final_ran or fact.final,
+        taken=state.taken if taken is None else (*state.taken, taken),
     )
 
 

@@ -10,6 +10,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import fail_run, issue_command, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.reuse import choose, depends_on
 from noetl.engine.state import Run, State
 from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError
@@ -97,7 +98,7 @@ def _start_admitted(
 ) -> Iterable[Draft]:
     if step.join.cancel_rest:
         yield from _withdraw_rest(plan, state, step, one)
-    yield from start_run(state, inputs, step, one.ids, one.args(inputs), round=one.round)
+    yield from start_run(plan, state, inputs, step, one.ids, one.args(inputs), round=one.round)
 
 
 def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> Iterable[Draft]:
@@ -118,6 +119,7 @@ def _schedule(state: State, step: Transition, tokens: tuple[str, ...], args: Jso
 
 
 def start_run(
+    plan: Plan,
     state: State,
     inputs: Inputs,
     step: Transition,
@@ -135,6 +137,8 @@ def start_run(
         names = step_names(state, inputs, step, args)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+    if step.tasks and problem is None:
+        more |= _compare(plan, state, inputs, step, args, names)
     begin = _schedule(state, step, tokens, args, warnings=tuple(warnings), **more)
     state = evolve(state, begin)
     run = state.runs[begin.run_id or ""]
@@ -143,9 +147,22 @@ def start_run(
     if step.loop is not None:
         return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
     if step.tasks:
-        return [begin, issue_command(state, step, run, "pipeline", "-", 1)]
+        # What stands of an earlier execution comes first.
+        return [begin] if run.takes else [begin, issue_command(state, step, run, "pipeline", "-", 1)]
     done = e.StepDone(result=run.args)
     return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
+
+
+def _compare(
+    plan: Plan, state: State, inputs: Inputs, step: Transition, args: JsonMap, names: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the run depends on, and what it takes of the execution that is run again, where there is
+    one: for `step.scheduled`."""
+    depends = depends_on(plan, state, step, args, names)
+    found: dict[str, Any] = {"code": depends.code, "reads": depends.reads}
+    if state.retry is not None:
+        found["reuse"] = choose(plan, state, inputs, step, depends)
+    return found
 
 
 def _evaluate_args(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from noetl.engine.source import Copy, SourceLog
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Load
@@ -58,3 +59,7 @@ class Inputs:
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)
     keep: Callable[[str, JsonMap], None] = lambda _name, _data: None
+    #: What the execution that is run again recorded; None where there is none, or it is gone.
+    source: SourceLog | None = None
+    #: Copies of each run that takes something of it, as this turn has made them.
+    copies: dict[str, list[Copy]] = field(default_factory=dict)

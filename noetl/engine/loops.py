@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
 from noetl.engine.plan import Plan
@@ -48,6 +49,9 @@ def start_loop(
     mode = mode_of(loop, width)
     started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
+    if run.takes:
+        # What stands comes first; lanes for what is missing then (`_reissue`).
+        return drafts
     # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
     # the others.
     return drafts + _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
@@ -125,6 +129,8 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
         return []
     step = plan.step(run.step)
     stop = stop_reason(step, loop)
+    if not loop.complete and has_copies(plan, state, inputs, run):
+        return []
     busy = _at_work(run, inputs) > 0
     if (loop.complete and not (loop.cursor and busy)) or (stop is not None and not busy):
         # A lane that is at work may have claimed rows that are not in the log yet.

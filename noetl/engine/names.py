@@ -113,8 +113,8 @@ def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> 
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`,
-    narrowed to what the step's tasks read. `state` is the one that has just folded
+    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?,
+    copied?}`, narrowed to what the step's tasks read. `state` is the one that has just folded
     `command.issued`.
 
     `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
@@ -142,6 +142,9 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         context["caller"] = state.parent.iter
     if needs.everything:
         context["everything"] = state.version
+    if run.copied:
+        # What stands of an earlier execution is in the log: the pipeline goes on behind it.
+        context["copied"] = True
     return context
 
 

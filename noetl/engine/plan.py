@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
+from noetl.engine.digests import TaskReads, code_of
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.graphs import ROOT, Dominators
@@ -49,6 +50,8 @@ class Plan:
         self.net = net
         self._needs: dict[str, Needs] = {}
         self._behind: dict[str, frozenset[str]] = {}
+        self._code: dict[str, Mapping[str, str]] = {}
+        self._reads: dict[str, Mapping[str, TaskReads]] = {}
 
     def step(self, name: str) -> Transition:
         return self.net.steps[name]
@@ -74,6 +77,21 @@ class Plan:
             chains = frozenset[Path]().union(*map(_names_of_task, tasks))
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]
+
+    def code(self, step: str) -> Mapping[str, str]:
+        """Digests of what the tasks of a step do, and its cursor, by their names."""
+        if step not in self._code:
+            self._code[step] = {task.name: code_of(task) for task in self.net.steps[step].calls}
+        return self._code[step]
+
+    def reads(self, step: str) -> Mapping[str, TaskReads]:
+        """What each of them reads."""
+        if step not in self._reads:
+            self._reads[step] = {
+                task.name: TaskReads(tuple(sorted(_names_of_task(task))), task.reads, task.wants_context)
+                for task in self.net.steps[step].calls
+            }
+        return self._reads[step]
 
     @cached_property
     def names_read(self) -> frozenset[Path]:

@@ -129,6 +129,7 @@ def fold_task(
     | e.TaskDone
     | e.TaskFailed
     | e.AttemptFailed
+    | e.TaskKeyKept
     | e.TaskCheckpointed
     | e.TaskAbandoned
     | e.PolicyEvaluated
@@ -158,6 +159,7 @@ def fold_task(
         case (
             e.TaskStarted()
             | e.AttemptFailed()
+            | e.TaskKeyKept()
             | e.TaskCheckpointed()
             | e.TaskAbandoned()
             | e.PolicyEvaluated()

@@ -10,6 +10,7 @@ from typing import Literal
 from noetl.engine.notices import Notices, PassedErrors
 from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 
 _WIDTH = 64
@@ -46,7 +47,7 @@ class Slots:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 7
+STATE_SCHEMA = 8
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -148,10 +149,19 @@ class Run:
     #: Set while a suspended pipeline has no command: when it is due (UTC, ISO 8601; empty: at
     #: once).
     resume_at: str | None = None
+    #: What it takes of the execution that is run again, and the version of the newest event there
+    #: that was copied.
+    reuse: Reuse | None = None
+    copied: int = 0
 
     @property
     def ended(self) -> bool:
         return self.status not in ("running", "waiting")
+
+    @property
+    def takes(self) -> bool:
+        """Whether something of an earlier execution stands in it."""
+        return self.reuse is not None and self.reuse.how != "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +251,16 @@ class State:
     result_step: str | None = None
     error: ErrorInfo | None = None
     notices: Notices = field(default_factory=Notices)
+    #: What it runs again, and the runs there that its own have taken.
+    retry: RetryOf | None = None
+    #: What it is a fork of.
+    forked_from: str | None = None
+    taken: tuple[str, ...] = ()
+
+    @property
+    def source_id(self) -> str | None:
+        """The execution that it runs again, or is a fork of."""
+        return self.retry.execution_id if self.retry is not None else self.forked_from
 
     @property
     def errors_passed_over(self) -> int:

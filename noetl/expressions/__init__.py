@@ -10,7 +10,7 @@ from __future__ import annotations
 from noetl.expressions.evaluate import TemplateFault, Warn, check, evaluate, evaluate_at, sentence, truth
 from noetl.expressions.follow import part_of, path_of, path_text, select_parts
 from noetl.expressions.limits import Broken
-from noetl.expressions.names import names_optional, names_used, values_read
+from noetl.expressions.names import names_optional, names_used, value_at, values_read
 from noetl.expressions.output import BeginQuoting, NoQuoting, QuotedText, Quoting
 from noetl.expressions.places import inside, pieces, place_of_name, rename_chain
 
@@ -37,5 +37,6 @@ __all__ = [
     "select_parts",
     "sentence",
     "truth",
+    "value_at",
     "values_read",
 ]

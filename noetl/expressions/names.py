@@ -208,14 +208,34 @@ def values_read(
 
 def _value(chain: tuple[str, ...], names: Mapping[str, Any], limit: int) -> Json:
     try:
-        value = find(names, chain[0])
-        for part in chain[1:]:
-            if is_reference(value_of(value)):
-                break
-            value = _step(value, part)
-        return _brief(value_of(value), limit)
+        return _brief(_find_value(chain, names), limit)
     except Exception as error:  # noqa: BLE001  # a record must not fail what it records
-        return f"<unreadable: {type(error).__name__}>"
+        return _unreadable(error)
+
+
+def value_at(chain: tuple[str, ...], names: Mapping[str, Any]) -> Json:
+    """What `chain` of `names_used` leads to, as it is: null where it is undefined. A reference on
+    the way is the answer, as nothing is loaded. Raises nothing."""
+    try:
+        found = _find_value(chain, names)
+        if isinstance(found, Method) or callable(found):
+            return "<function>"
+        return plain(found)
+    except Exception as error:  # noqa: BLE001  # as above
+        return _unreadable(error)
+
+
+def _find_value(chain: tuple[str, ...], names: Mapping[str, Any]) -> Any:
+    value = find(names, chain[0])
+    for part in chain[1:]:
+        if is_reference(value_of(value)):
+            break
+        value = _step(value, part)
+    return value_of(value)
+
+
+def _unreadable(error: Exception) -> str:
+    return f"<unreadable: {type(error).__name__}>"
 
 
 def _step(value: Any, part: str) -> Any:

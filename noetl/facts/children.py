@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.lineage import RetryOf
 from noetl.facts.outcome import ErrorInfo
 
 
@@ -52,6 +53,8 @@ class ChildRequested:
     playbook_version: int
     digest: str
     detached: bool = False
+    #: The child of the execution that is run again, which had failed: this one runs that again.
+    retry: RetryOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from noetl.facts.executions import (
     CancelRequested as CancelRequested,
     CtxPatched as CtxPatched,
     Evaluated as Evaluated,
+    Forked as Forked,
     Paused as Paused,
     PauseRequested as PauseRequested,
     Processed as Processed,
@@ -69,6 +70,7 @@ from noetl.facts.tasks import (
     TaskFailed as TaskFailed,
     TaskItemDone as TaskItemDone,
     TaskItemFailed as TaskItemFailed,
+    TaskKeyKept as TaskKeyKept,
     TaskLoopStarted as TaskLoopStarted,
     TaskStarted as TaskStarted,
     VariablesSet as VariablesSet,
@@ -92,6 +94,7 @@ Fact: TypeAlias = (
     | Resumed
     | CancelRequested
     | Cancelled
+    | Forked
     | AdmitEvaluated
     | CommandIssued
     | CommandLost
@@ -107,6 +110,7 @@ Fact: TypeAlias = (
     | TaskDone
     | TaskFailed
     | AttemptFailed
+    | TaskKeyKept
     | TaskCheckpointed
     | TaskAbandoned
     | PolicyEvaluated
@@ -149,6 +153,8 @@ class Draft:
     attempt: int | None = None
     duration_ms: float | None = None
     dedup_key: str | None = None
+    #: The id of the event, in another execution's log, that this is a copy of.
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

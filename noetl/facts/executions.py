@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from noetl.facts.children import Parent
 from noetl.facts.json import JsonMap
+from noetl.facts.lineage import RetryOf
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.steps import Token
 from noetl.facts.warnings import Warned
@@ -26,6 +27,8 @@ class Requested:
     parent: Parent | None = None
     #: Where relative names of files start: the playbook's directory, then that of the command.
     directories: tuple[str, ...] = ()
+    #: What it runs again.
+    retry: RetryOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +119,15 @@ class CtxPatched:
     type: ClassVar[str] = "ctx.patched"
     patch: JsonMap
     cause: Literal["task", "step", "arc", "loop", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """Everything before is the log of execution `execution_id` up to its `version`; from here on
+    this execution goes its own way. What was on its way there is on its way here anew, and the
+    executions that it had called (`children`: id there → id here) are forks as well."""
+
+    type: ClassVar[str] = "execution.forked"
+    execution_id: str
+    version: int
+    children: JsonMap = field(default_factory=dict)

@@ -38,6 +38,11 @@ def event_id(execution: str, version: int) -> str:
     return f"{execution}.{version}"
 
 
+def version_of(event: str) -> int:
+    """The version in the id of an event."""
+    return int(event.rpartition(".")[2])
+
+
 def idempotency_key(execution: str, run: str, iteration: int | None, task: str, claim: str = "") -> str:
     """What tools pass on so that a repeated call has one effect: the same for every try and issue.
     `claim` is which one of a cursor's it is."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.warnings import Warned
 
@@ -65,6 +66,12 @@ class StepScheduled:
     #: This is the run of `final_step`, after everything else.
     final: bool = False
     warnings: tuple[Warned, ...] = ()
+    #: Digests of what its tasks do, by their names (`engine.digests`).
+    code: JsonMap = field(default_factory=dict)
+    #: What its tasks read: dotted name → the value's fingerprint (`facts.fingerprint`).
+    reads: JsonMap = field(default_factory=dict)
+    #: In an execution that runs another one again: what this firing takes of that.
+    reuse: Reuse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ class TaskDone:
     extras: JsonMap = field(default_factory=dict)
     #: It ran behind the end of the pipeline proper, whose outcome it does not change.
     after: bool = False
+    #: Digest of the call: kind, rendered configuration and inputs; and the key of its effect.
+    call: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class TaskFailed:
     fatal: bool = False
     #: As in `task.done`.
     after: bool = False
+    call: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,25 @@ class AttemptFailed:
     error: ErrorInfo
     meta: JsonMap = field(default_factory=dict)
     extras: JsonMap = field(default_factory=dict)
+    #: As in `task.done`.
+    call: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKeyKept:
+    """In an execution that runs another one again, of which nobody knows whether its call had an
+    effect: the next call of the pipeline has the key `key`, or, where that was not recorded, the
+    key that it had in the run and the iteration there. It has its own where it is another call
+    than `call`; empty: that is not known, and all that it read is equal."""
+
+    type: ClassVar[str] = "task.key.kept"
+    task: str
+    execution_id: str
+    of_run: str
+    of_iteration: int | None = None
+    call: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,20 +79,21 @@ def same_net(one: Net, other: Net) -> bool:
 
     The order in which one `set` assigns different names does not count either: keys have no order.
     """
-    return bool(_meaning(one) == _meaning(other))
+    return bool(meaning(one) == meaning(other))
 
 
-def _meaning(value: Any) -> Any:
+def meaning(value: Any) -> Any:
+    """What a part of a net says, as JSON data, without where it stands in its file."""
     if isinstance(value, tuple):
-        items = [_meaning(item) for item in value]
+        items = [meaning(item) for item in value]
         if value and all(isinstance(item, Assignment) for item in value):
             items.sort(key=lambda item: (item["scope"], item["name"]))
         return items
     if isinstance(value, Mapping):
-        return {key: _meaning(item) for key, item in value.items()}
+        return {key: meaning(item) for key, item in value.items()}
     if is_dataclass(value):
         return {
-            field.name: _meaning(getattr(value, field.name))
+            field.name: meaning(getattr(value, field.name))
             for field in fields(value)
             if field.name not in _POSITIONS
         }

@@ -10,6 +10,8 @@ from typing import Any, Final
 from noetl.errors import NoetlError
 from noetl.expressions.scope import layer_names, value_of
 from noetl.facts.brief import brief
+from noetl.facts.events import TaskKeyKept
+from noetl.facts.fingerprint import fingerprint
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
@@ -20,7 +22,7 @@ from noetl.pipeline import older
 from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
 from noetl.pipeline.demands import check_inputs, check_outcome
 from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
-from noetl.pipeline.model import Call, Later, PipelinePorts, PipelineProgress, PipelineSpec, Suspension
+from noetl.pipeline.model import Call, Later, PipelinePorts, PipelineProgress, PipelineSpec, Suspension, Where
 from noetl.pipeline.names import OuterScope, TemplateScope, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
 from noetl.pipeline.templates import Prepared, prepare_task, render
@@ -42,6 +44,9 @@ class Attempt:
     since: str | None = None
     request: JsonMap = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
+    #: Digest of the call and the key of its effect, where it was made.
+    call: str = ""
+    key: str = ""
 
 
 _PENDING: Final = Outcome("ok")
@@ -211,6 +216,7 @@ class Caller:
         check_inputs(task, self.program.where.step, attempt.args, self.ports.load)
         deadline = deadline_of(task, attempt.sight, progress.since, self.ports)
         call = self._make_call(attempt, ready, progress, deadline)
+        attempt.key = call.idempotency_key
         attempt.deadline_s, attempt.since = call.deadline_s, deadline.since
         came = self.ports.tool.run(call)
         if isinstance(came, Outcome):
@@ -234,17 +240,17 @@ class Caller:
         inputs = self._open_inputs(task, attempt.args)
         with blame(f"The checkpoint of task '{task.name}'"):
             checkpoint = open_references(progress.checkpoint, self.ports.load)
+        config = deep_merge(config, over)
+        attempt.call = call_digest(task, config, attempt.args, where)
         return Call(
             kind=task.kind,
-            config=deep_merge(config, over),
+            config=config,
             args=inputs,
             spec=task.spec,
             where=where,
             task=due.name,
             attempt=progress.attempt,
-            idempotency_key=idempotency_key(
-                where.execution_id, where.run_id, where.iteration, occasion(due, progress), where.claim
-            ),
+            idempotency_key=self._key(occasion(due, progress), progress.kept_key, attempt.call),
             deadline_s=deadline.timeout if progress.since is None else deadline.left(),
             context=self._context(attempt.sight) if task.wants_context else None,
             # A copy: one that the tool changes and hands back must differ from what is in the log.
@@ -253,6 +259,14 @@ class Caller:
             result=task.result,
             log=self.ports.log,
         )
+
+    def _key(self, occasion: str, kept: TaskKeyKept | None, call: str) -> str:
+        """The key of the call's effect: that of the same call of the execution that is run again,
+        where nobody knows whether it had one."""
+        where = self.program.where
+        if kept is None or kept.call not in ("", call):
+            return idempotency_key(where.execution_id, where.run_id, where.iteration, occasion, where.claim)
+        return kept.key or idempotency_key(kept.execution_id, kept.of_run, kept.of_iteration, occasion)
 
     def _context(self, sight: TemplateScope) -> Callable[[], Mapping[str, Any]]:
         everything, load = self.ports.context, self.ports.load
@@ -266,6 +280,14 @@ class Caller:
             }
 
         return context
+
+
+def call_digest(task: Task, config: JsonMap, args: JsonMap, where: Where) -> str:
+    """What tells a call from others: its kind, its rendered configuration, and its inputs as they
+    are in the log."""
+    if task.reads is not None:
+        args = {name: value for name, value in args.items() if name in task.reads}
+    return fingerprint([task.kind, config, args], where.execution_id, short=0)
 
 
 def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:

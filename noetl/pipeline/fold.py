@@ -25,6 +25,7 @@ from noetl.facts.events import (
     TaskFailed,
     TaskItemDone,
     TaskItemFailed,
+    TaskKeyKept,
     TaskLoopStarted,
     VariablesSet,
 )
@@ -53,23 +54,16 @@ def evolve(program: PipelineSpec, progress: PipelineProgress, draft: Draft) -> P
     match draft.fact:
         case TaskDone() | TaskFailed() as fact:
             return _end(program, progress, fact, _outcome(fact))
-        case AttemptFailed() as fact:
-            return replace(
-                progress,
-                attempt=progress.attempt + 1,
-                wait_s=0.0,
-                since=None,
-                answer=None,
-                secrets={**progress.secrets, **fact.meta.get("secret_versions", {})},
-            )
-        case PolicyEvaluated() as fact:
-            return _fold_policy(program, progress, fact, draft.attempt)
+        case AttemptFailed() | PolicyEvaluated() as fact:
+            return _fold_attempt(program, progress, fact, draft.attempt)
         case VariablesSet() as fact:
             return _assign(progress, fact)
         case TaskCheckpointed() as fact:
             since = fact.since or progress.since
             number = progress.checkpoints + 1
             return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
+        case TaskKeyKept() as fact:
+            return replace(progress, kept_key=fact)
         case ChildRequested(detached=True) | ChildEnded() as fact:
             return replace(progress, answer=answer(fact))
         case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
@@ -178,6 +172,7 @@ def _settle(progress: PipelineProgress, **changes: Any) -> PipelineProgress:
         since=None,
         answer=None,
         secrets={},
+        kept_key=None,
         **changes,
     )
 
@@ -198,6 +193,24 @@ def _fold_loop(
         errors = {**errors, fact.item: fact.error}
     items = replace(items, results=(*items.results, result), errors=errors, iter={})
     return _settle(progress, items=items)
+
+
+def _fold_attempt(
+    program: PipelineSpec,
+    progress: PipelineProgress,
+    fact: AttemptFailed | PolicyEvaluated,
+    attempt: int | None,
+) -> PipelineProgress:
+    if isinstance(fact, PolicyEvaluated):
+        return _fold_policy(program, progress, fact, attempt)
+    return replace(
+        progress,
+        attempt=progress.attempt + 1,
+        wait_s=0.0,
+        since=None,
+        answer=None,
+        secrets={**progress.secrets, **fact.meta.get("secret_versions", {})},
+    )
 
 
 def _fold_policy(

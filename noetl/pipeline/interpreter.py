@@ -190,7 +190,8 @@ class _Machine:
                 task, replace(fact, task=task.name, meta=outcome.meta), verdict, changes, outcome
             )
         else:
-            self._record_end(task, end_of(task, outcome, verdict), verdict, changes, outcome)
+            end = end_of(task, outcome, verdict, attempt.call, attempt.key)
+            self._record_end(task, end, verdict, changes, outcome)
         if task.repeat is not None or task.each_of:
             self._close_repeat()
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.children import ChildCall
-from noetl.facts.events import Draft
+from noetl.facts.events import Draft, TaskKeyKept
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.outcome import ErrorInfo, Outcome
@@ -240,6 +240,8 @@ class PipelineProgress:
     items: Items | None = None
     calls: Calls | None = None
     ends: int = 0
+    #: Whose key the next call has, until it is known how that ended.
+    kept_key: TaskKeyKept | None = None
     ending: Ending | None = None
 
 

@@ -217,20 +217,23 @@ def _count(value: Json) -> int:
     return text
 
 
-def end_of(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
-    """How the attempt is recorded. One that went well and is repeated leaves only its policy's
-    event."""
+def end_of(
+    task: Task, outcome: Outcome, verdict: Verdict, call: str = "", key: str = ""
+) -> TaskDone | TaskFailed | AttemptFailed | None:
+    """How the attempt is recorded, with the digest of its call and the key of its effect. One that
+    went well and is repeated leaves only its policy's event."""
     meta, extras, after = outcome.meta, outcome.extras, task.after is not None
     match verdict.do:
         case "fail":
             error = verdict.error or outcome.error
             assert error is not None, "a verdict that fails carries its error"
-            return TaskFailed(task.name, error, meta, extras, fatal=True, after=after)
+            return TaskFailed(task.name, error, meta, extras, fatal=True, after=after, call=call, key=key)
         case "retry":
-            return AttemptFailed(task.name, outcome.error, meta, extras) if outcome.error else None
+            error = outcome.error
+            return AttemptFailed(task.name, error, meta, extras, call, key) if error else None
         case "continue" | "jump" | "break":
             if outcome.error is not None:
-                return TaskFailed(task.name, outcome.error, meta, extras, after=after)
-            return TaskDone(task.name, outcome.result, meta, extras, after)
+                return TaskFailed(task.name, outcome.error, meta, extras, after=after, call=call, key=key)
+            return TaskDone(task.name, outcome.result, meta, extras, after, call, key)
         case _:
             assert_never(verdict.do)

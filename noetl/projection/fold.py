@@ -79,6 +79,7 @@ class Projection:
             "parent_id": parent.execution_id if parent else None,
             "parent_run_id": parent.run_id if parent else None,
             "parent_iteration": parent.iteration if parent else None,
+            "source_id": state.source_id,
             **self._times,
             "duration_ms": self._duration_ms,
             "events": state.version,

@@ -118,6 +118,7 @@ _ALL: Final = (
         _may("parent_id", "id", "the execution that called it"),
         _may("parent_run_id", "text", "the step run that called it"),
         _may("parent_iteration", "integer", "the iteration that called it"),
+        _may("source_id", "id", "the execution that it runs again, or is a fork of"),
         _must("created_at", "instant", "when it was asked for"),
         _may("started_at", "instant", "when its first token was put down"),
         _may("ended_at", "instant", "when it ended"),
@@ -245,6 +246,7 @@ _ALL: Final = (
         _may("duration_ms", "double", "how long what ended took"),
         _may("dedup_key", "text", "makes the same fact recorded twice impossible"),
         _must("schema", "integer", "version of the payload's shape"),
+        _may("origin", "text", "the event of another execution that it is a copy of"),
     ),
     _table(
         "result_ref",

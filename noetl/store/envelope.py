@@ -61,6 +61,7 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("policy.admit.", "policy", _of_admission),
     ("policy.task.", "policy", _of_task),
     ("playbook.", "playbook", _of_execution),
+    ("execution.", "playbook", _of_execution),
     ("workflow.", "workflow", _below_execution),
     ("step.", "step", _of_run),
     ("next.", "step", _of_run),
@@ -103,6 +104,7 @@ def row(execution_id: str, number: int, version: int, draft: Draft, now: datetim
         "duration_ms": draft.duration_ms,
         "dedup_key": draft.dedup_key,
         "schema": SCHEMA,
+        "origin": draft.origin,
     }
 
 
@@ -120,6 +122,7 @@ COLUMNS: Final = (
     "attempt",
     "duration_ms",
     "dedup_key",
+    "origin",
 )
 
 

@@ -31,7 +31,7 @@ _c = execution.c
 COLUMNS: Final = columns_of(execution, ExecutionRow)
 WIDTH: Final = len(COLUMNS)
 _ERROR: Final = COLUMNS.index(_c.error)
-_PARENT: Final = COLUMNS.index(_c.parent_id)
+_OTHERS: Final = (COLUMNS.index(_c.parent_id), COLUMNS.index(_c.source_id))
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
@@ -93,6 +93,7 @@ _filters: Final = {
     "status": _c.status == bindparam("status"),
     "path": _c.path == bindparam("path"),
     "parent": _c.parent_id == bindparam("parent"),
+    "source": _c.source_id == bindparam("source"),
     "before": _c.execution_id < bindparam("before"),
 }
 
@@ -110,7 +111,8 @@ def row(columns: Any) -> ExecutionRow:
     values = list(columns)
     values[0] = str(values[0])
     values[_ERROR] = value_or_none(values[_ERROR])
-    values[_PARENT] = None if values[_PARENT] is None else str(values[_PARENT])
+    for other in _OTHERS:
+        values[other] = None if values[other] is None else str(values[other])
     return ExecutionRow(*values)
 
 
@@ -123,7 +125,8 @@ class SqlExecutions(SqlTable):
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
         values = {column.name: getattr(row, column.name) for column in COLUMNS}
         values |= {"execution_id": number, "error": text_or_none(row.error), "shard": self._shard}
-        values["parent_id"] = None if row.parent_id is None else codec.number(row.parent_id)
+        for name in ("parent_id", "source_id"):
+            values[name] = None if values[name] is None else codec.number(values[name])
         self._session.later(_insert, values)
 
     def get(self, execution_id: str) -> ExecutionRow | None:
@@ -136,11 +139,13 @@ class SqlExecutions(SqlTable):
         status: str | None = None,
         path: str | None = None,
         parent: str | None = None,
+        source: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        caller, last = (None if one is None else codec.number(one) for one in (parent, before))
-        given = {"status": status, "path": path, "parent": caller, "before": last}
+        others = {"parent": parent, "source": source, "before": before}
+        ids = {name: None if one is None else codec.number(one) for name, one in others.items()}
+        given = {"status": status, "path": path, **ids}
         asked = {name: value for name, value in given.items() if value is not None}
         page = self._session.read(_page(tuple(asked)), {**asked, "limit": limit})
         return [row(found) for found in page]

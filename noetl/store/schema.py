@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0007"
+HEAD: Final = "0008"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -100,11 +100,15 @@ execution = Table(
     Column("parent_id", Id),
     Column("errors_passed_over", Integer, nullable=False, server_default=text("0")),
     Column("warnings_count", Integer, nullable=False, server_default=text("0")),
+    #: The execution that it runs again (`retry`), or is a fork of (`fork`).
+    Column("source_id", Id),
+    Column("descent", Text),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
     partial("ix_execution_owing", "shard", "execution_id", where="head_version > decided_version"),
     partial("ix_execution_parent_id", "parent_id", "execution_id", where="parent_id IS NOT NULL"),
+    partial("ix_execution_source_id", "source_id", "execution_id", where="source_id IS NOT NULL"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 
@@ -130,6 +134,8 @@ event = Table(
     Column("duration_ms", Float(53)),
     Column("dedup_key", Text),
     Column("schema", Integer, nullable=False),
+    #: The event of another execution that it is a copy of.
+    Column("origin", Text),
     PrimaryKeyConstraint("execution_id", "version"),
     partial("uq_event_dedup_key", "execution_id", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
     partial(

@@ -100,7 +100,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
 
     Raises VersionConflict where `expected_version` is given and is not the head.
     """
-    _check(rt, patch)
+    check_patch(rt, patch)
     with rt.store.begin() as tx:
         row = _lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
@@ -110,7 +110,9 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     return events[-1].version
 
 
-def _check(rt: Runtime, patch: JsonMap) -> None:
+def check_patch(rt: Runtime, patch: JsonMap) -> None:
+    """Raises BadRequest for a patch that ctx cannot take, LimitExceeded for one that is too
+    large."""
     if not patch:
         raise BadRequest("The patch assigns nothing; give at least one name.")
     for name in patch:

@@ -13,7 +13,7 @@ from typing import get_args
 from noetl.engine.state import State, result_of
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.event_names import ALIASES
-from noetl.facts.events import Event, Fact, Requested
+from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
@@ -62,16 +62,20 @@ def executions(
     status: str | None = None,
     path: str | None = None,
     parent: str | None = None,
+    source: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
-    """Newest first; `parent` is the execution that called them, `before` the id to page on from.
-    Raises BadRequest where an id is none."""
-    for given in (parent, before):
+    """Newest first; `parent` is the execution that called them, `source` the one that they run
+    again or are forks of, `before` the id to page on from. Raises BadRequest where an id is
+    none."""
+    for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
     with rt.store.read() as tx:
-        return tx.executions.find(status=status, path=path, parent=parent, before=before, limit=limit)
+        return tx.executions.find(
+            status=status, path=path, parent=parent, source=source, before=before, limit=limit
+        )
 
 
 def events(
@@ -132,8 +136,7 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
 
 
 def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
-    requested = [event.fact for event in tx.events.read(row.execution_id, limit=1)]
-    caller = next((fact.parent for fact in requested if isinstance(fact, Requested)), None)
+    caller = moment.requested(tx, row.execution_id).parent
     return {
         "execution_id": row.execution_id,
         "path": row.path,
@@ -173,6 +176,8 @@ class Report:
         return {
             "execution_id": self.row.execution_id,
             "parent_id": self.row.parent_id,
+            "source_id": self.row.source_id,
+            "descent": self.row.descent,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,

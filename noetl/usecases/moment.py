@@ -10,7 +10,7 @@ from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.events import ChildEnded, ChildWaiting, Event
+from noetl.facts.events import ChildEnded, ChildWaiting, Event, Requested
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.snapshots import load_state
 
@@ -21,6 +21,14 @@ def find(tx: Transaction, execution_id: str) -> ExecutionRow:
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     return row
+
+
+def requested(tx: Transaction, execution_id: str) -> Requested:
+    """What the execution was asked to do: its first event. Raises NotFound where it has none."""
+    first = [event.fact for event in tx.events.read(execution_id, limit=1)]
+    if not first or not isinstance(first[0], Requested):
+        raise NotFound(f"There is no log of execution {execution_id!r}.")
+    return first[0]
 
 
 def is_id(text: str) -> bool:

@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from noetl.engine.plan import Plan
+from noetl.engine.source import SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.lineage import RetryOf
 from noetl.facts.reference import Retention, is_reference
 from noetl.facts.secret import Seal, omit_seal
 from noetl.net.codec import from_json
@@ -128,6 +130,8 @@ class Runtime:
     logs: LogWriter | None = None
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))
     states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
+    #: Logs of executions that are run again.
+    sources: Cache[RetryOf, SourceLog] = field(default_factory=lambda: Cache(16))
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
     compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
 

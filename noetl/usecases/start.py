@@ -119,7 +119,7 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
     """Records in one transaction whatever can be recorded. Nothing is written of a request that has
     an error."""
     now = rt.clock()
-    ids = _draw_ids(rt, now, len(requests))
+    ids = draw_ids(rt, now, len(requests))
     with catalog.keeping_nets(rt) as tx:
         playbooks = _Playbooks(rt, tx)
         found = [playbooks.find(request) for request in requests]
@@ -131,7 +131,7 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
         ]
 
 
-def _draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
+def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
     """Different ids of one instant, in ascending order, so that lists show requests in theirs."""
     ids: set[str] = set()
     while len(ids) < count:
@@ -216,7 +216,15 @@ def create_execution(
     tx: Transaction, new_id: str, request: Requested, source: Source, now: datetime
 ) -> ExecutionRow:
     """Writes an execution and its first event. Its row as it is then."""
-    row = ExecutionRow(
+    row = row_of(new_id, request, now)
+    tx.executions.create(row)
+    tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
+    return replace(row, head_version=1)
+
+
+def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
+    """The row of an execution before its first event."""
+    return ExecutionRow(
         execution_id=new_id,
         path=request.path,
         playbook_version=request.playbook_version,
@@ -227,10 +235,9 @@ def create_execution(
         created_at=now,
         updated_at=now,
         parent_id=request.parent.execution_id if request.parent else None,
+        source_id=request.retry.execution_id if request.retry else None,
+        descent="retry" if request.retry else None,
     )
-    tx.executions.create(row)
-    tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
-    return replace(row, head_version=1)
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:

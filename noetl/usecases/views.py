@@ -13,8 +13,8 @@ from noetl.facts.logs import LogChunk
 
 def envelope(event: Event) -> dict[str, Json]:
     """`{event_id, execution_id, version, type, step, step_run_id, iteration, attempt, source,
-    status, payload, recorded_at, duration_ms, dedup_key, schema}`; `recorded_at` is ISO 8601 in
-    UTC."""
+    status, payload, recorded_at, duration_ms, dedup_key, schema, origin}`; `recorded_at` is ISO
+    8601 in UTC, `origin` the id of the event that this is a copy of."""
     draft, fact = event.draft, event.fact
     return {
         "event_id": event.event_id,
@@ -32,6 +32,7 @@ def envelope(event: Event) -> dict[str, Json]:
         "duration_ms": draft.duration_ms,
         "dedup_key": draft.dedup_key,
         "schema": SCHEMA,
+        "origin": draft.origin,
     }
 
 

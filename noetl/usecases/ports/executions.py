@@ -16,6 +16,7 @@ Mark: TypeAlias = Hashable
 ExecutionStatus = Literal[
     "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
 ]
+Descent = Literal["retry", "fork"]
 ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
 
 
@@ -48,6 +49,9 @@ class ExecutionRow:
     #: last turn.
     errors_passed_over: int = 0
     warnings_count: int = 0
+    #: The execution that it descends from, and how; None where it is its own.
+    source_id: str | None = None
+    descent: Descent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,12 @@ class Executions(Protocol):
         status: str | None = None,
         path: str | None = None,
         parent: str | None = None,
+        source: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        """Newest first; `parent` is the execution that called them, `before` an id to page on from
-        (exclusive)."""
+        """Newest first; `parent` is the execution that called them, `source` the one that they run
+        again or are forks of, `before` an id to page on from (exclusive)."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""

@@ -23,6 +23,7 @@ from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
 from noetl.usecases.large_values import keep_pages
+from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn.writing import Turn, command_rows
@@ -94,15 +95,22 @@ def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
 
 
 def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:
+    inputs = inputs_of(rt, tx, plan, state.execution_id, now, Retention(state.execution_id))
     commands: dict[str, bool] = {}
     if any(not run.ended for run in state.runs.values()):
         # Anything that is decided now may end in a halt, which spares what a worker holds.
         rows = tx.commands.open_of(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
-    keep = Retention(state.execution_id)
+    return replace(inputs, commands=commands, source=find_source(rt, tx, state.retry))
+
+
+def inputs_of(
+    rt: Runtime, tx: Transaction, plan: Plan, execution_id: str, now: datetime, keep: Retention
+) -> Inputs:
+    """What decisions about an execution need of the world, whatever its state is. Values that are
+    too large for the log are kept as `keep` says."""
     return Inputs(
         now=now,
-        commands=commands,
         load=lambda reference: _load(rt, reference),
         hold=lambda value: rt.hold(value, keep),
         paged=lambda items: keep_pages(rt, items, keep),
@@ -112,7 +120,7 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
         max_generations=rt.limits.max_generations,
         playbook=lambda path, version: _find_playbook(rt, tx, path, version),
         max_depth=rt.limits.max_depth,
-        keychain=Keychain(plan.net.keychain, state.execution_id, rt.seal),
+        keychain=Keychain(plan.net.keychain, execution_id, rt.seal),
     )
 
 

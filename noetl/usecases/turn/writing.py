@@ -139,7 +139,9 @@ def create_child(tx: Transaction, caller: State, new: NewChild, now: datetime) -
         call.detached,
         call.iter,
     )
-    request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
+    request = Requested(
+        fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent, retry=fact.retry
+    )
     create_execution(tx, fact.child_id, request, "server", now)
 
 

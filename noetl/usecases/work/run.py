@@ -39,7 +39,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
             return refusal(tx, command_id)
         set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
-        first = command.attempt == 1 and command.issue == 1
+        first = command.attempt == 1 and command.issue == 1 and "copied" not in command.context
         recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     tools = LeasedTools(rt, command)
     job = _Job(worker, command, plan, rt.clock(), tools, ReportBatch(rt, command, tools))

@@ -52,6 +52,8 @@ def test_a_report_has_the_shape_of_run_json() -> None:
     assert list(report) == [
         "execution_id",
         "parent_id",
+        "source_id",
+        "descent",
         "path",
         "version",
         "status",

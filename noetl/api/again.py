@@ -1,0 +1,70 @@
+"""Running an execution again, and from an earlier moment on."""
+
+from __future__ import annotations
+
+from noetl.api.answers import Descendant, RetryAnswer
+from noetl.api.bodies import ForkBody, RetryBody
+from noetl.api.context import group, services
+from noetl.api.executions import links
+from noetl.api.requests import ExecutionPath, RetryQuery
+from noetl.api.starts import directories_of
+from noetl.facts.json import Json
+from noetl.usecases import catalog, fork, retry
+from noetl.usecases.fork import ForkRequest
+from noetl.usecases.ports import ExecutionRow
+from noetl.usecases.retry import NEWEST, RetryRequest
+
+api = group("again", "/api/executions", "Executions that run others again, or go on from them")
+
+
+@api.post(
+    "/<execution_id>/retry", responses={200: RetryAnswer, 202: Descendant}, operation_id="execution_retry"
+)
+def retry_execution(path: ExecutionPath, query: RetryQuery, body: RetryBody) -> tuple[dict[str, Json], int]:
+    """Run an ended execution again
+
+    What it recorded stands in for calls that nothing has changed for: code, values read, and names
+    of credentials. With `dry_run` the answer is the plan, and nothing is started. Where calls with
+    effects would be made again that may have had one, `confirm` says that this is meant, else 409.
+    """
+    rt = services().rt
+    version = NEWEST if body.version == "latest" else body.version
+    of_path = None
+    if body.playbook is not None:
+        registered = catalog.register(rt, body.playbook)
+        of_path, version = registered.path, registered.version
+    wanted = RetryRequest(
+        path.execution_id,
+        body.from_step,
+        "" if body.iterations is None else body.iterations,
+        body.payload,
+        body.overrides,
+        version,
+        of_path,
+        directories_of(body.directories),
+        confirmed=query.confirm,
+    )
+    if query.dry_run:
+        return dict(retry.plan(rt, wanted).as_json()), 200
+    return _descendant(retry.retry(rt, wanted)), 202
+
+
+@api.post("/<execution_id>/fork", responses={202: Descendant}, operation_id="execution_fork")
+def fork_execution(path: ExecutionPath, body: ForkBody) -> tuple[dict[str, Json], int]:
+    """Go on from an earlier moment, as another execution
+
+    Its log begins with that of this one up to the version `at`, or the moment before a step. Calls
+    that were on their way are made anew, with keys of their own.
+    """
+    wanted = ForkRequest(path.execution_id, body.at, body.before, body.patch)
+    return _descendant(fork.fork(services().rt, wanted)), 202
+
+
+def _descendant(row: ExecutionRow) -> dict[str, Json]:
+    return {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "source_id": row.source_id,
+        "descent": row.descent,
+        "links": links(row.execution_id),
+    }

@@ -1,0 +1,252 @@
+"""`noetl execution retry|fork`: run again what has ended, and go on from an earlier moment."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+
+from noetl import bootstrap
+from noetl.cli import run as run_command
+from noetl.cli.complaints import word
+from noetl.cli.console import (
+    align_columns,
+    as_json_option,
+    complete_file,
+    directories_of,
+    json_out,
+    overrides_of,
+    payload_of,
+    read_text,
+)
+from noetl.cli.execution_control import assignments_of
+from noetl.cli.process import cancel_on_signals, drop_repeats, open_runtime
+from noetl.config import Settings
+from noetl.errors import BadRequest
+from noetl.facts.json import JsonMap
+from noetl.forecast.again import PlannedRun, Verdict
+from noetl.usecases import catalog, inspect
+from noetl.usecases import fork as forking
+from noetl.usecases import retry as retrying
+from noetl.usecases.fork import ForkRequest
+from noetl.usecases.ports import ExecutionRow
+from noetl.usecases.retry import NEWEST, PlannedRetry, RetryRequest
+from noetl.usecases.runtime import Runtime
+
+#: Characters of a line that is not cut.
+_UNBOUNDED: Final = 1 << 20
+
+
+@click.command(
+    short_help="Run an ended execution again, from what failed on.",
+    epilog="Example: noetl execution retry 1234567890123 --playbook fixed.yaml --dry-run",
+)
+@click.argument("execution_id")
+@click.option(
+    "--from",
+    "from_step",
+    metavar="STEP[#K]",
+    default="",
+    help="Run this step again, and all that followed from it, whatever is equal.",
+)
+@click.option(
+    "--iterations",
+    type=click.Choice(("failed", "all")),
+    help="Of loops that failed: only those that failed, whatever has changed; or all.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value (typed as YAML); +A=V adds one.",
+)
+@click.option(
+    "--payload",
+    metavar="JSON|FILE",
+    shell_complete=complete_file,
+    help="Workload values as JSON, or a file with them, over those it was given.",
+)
+@click.option("--playbook", "file", type=click.Path(path_type=Path), help="Run this text of the playbook.")
+@click.option("--version", metavar="N|latest", help="Run this version; else the one that it ran.")
+@click.option("--dry-run", is_flag=True, help="Print what would run again, and why; start nothing.")
+@click.option("--yes", is_flag=True, help="Calls that may have had effects may be made again.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@as_json_option
+@click.pass_context
+def retry(
+    ctx: click.Context,
+    execution_id: str,
+    from_step: str,
+    iterations: str | None,
+    overrides: tuple[str, ...],
+    payload: str | None,
+    file: Path | None,
+    version: str | None,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run an ended execution again. What it recorded stands in for calls that nothing has changed
+    for: their code, what they read, and the names of their credentials."""
+    wanted = RetryRequest(
+        execution_id,
+        from_step,
+        iterations or "",  # type: ignore[arg-type]  # click has checked it
+        payload_of(payload),
+        overrides_of(overrides),
+        _version(version, file),
+        confirmed=yes,
+    )
+    with open_runtime() as rt:
+        shard = inspect.execution(rt, execution_id).shard
+        wanted = _with_file(rt, wanted, file)
+        planned = retrying.plan(rt, wanted)
+    if dry_run or not (as_json or quiet):
+        show_plan(planned, as_json=as_json, err=not dry_run)
+    if dry_run:
+        return
+    if planned.plan.repeats and not yes and _is_asked():
+        click.confirm("Make these calls again?", abort=True, err=True)
+        wanted = replace(wanted, confirmed=True)
+    _run(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
+
+
+def _version(version: str | None, file: Path | None) -> int | None:
+    """Raises BadRequest."""
+    if version is None:
+        return None
+    if file is not None:
+        raise BadRequest(
+            "--playbook and --version exclude each other: the text of the file is its own version."
+        )
+    if version == "latest":
+        return NEWEST
+    if not version.isascii() or not version.isdecimal() or not int(version[:9]) > 0:
+        raise BadRequest(f"--version is a number from 1, or `latest`, not {version!r}.")
+    return int(version)
+
+
+def _with_file(rt: Runtime, wanted: RetryRequest, file: Path | None) -> RetryRequest:
+    if file is None:
+        return wanted
+    row = catalog.register(rt, read_text(file), str(file))
+    places = tuple(map(str, directories_of(file)))
+    return replace(wanted, path=row.path, version=row.version, directories=places)
+
+
+def _is_asked() -> bool:
+    """Whether somebody sits there who can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@click.command(
+    short_help="Go on from an earlier moment, as another execution.",
+    epilog="Example: noetl execution fork 1234567890123 --before load --set limit=10",
+)
+@click.argument("execution_id")
+@click.option("--at", metavar="N", type=click.IntRange(min=0), help="From this version of the log on.")
+@click.option("--before", metavar="STEP[#K]", default="", help="From before this step ran (last).")
+@click.option("--set", "pairs", multiple=True, metavar="A.B=V", help="A ctx value there, typed as YAML.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@as_json_option
+@click.pass_context
+def fork(
+    ctx: click.Context,
+    execution_id: str,
+    at: int | None,
+    before: str,
+    pairs: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Go on from an earlier moment of an execution, as another one. Calls that were on their way
+    there are made anew."""
+    wanted = ForkRequest(execution_id, at, before, assignments_of(pairs))
+    with open_runtime() as rt:
+        shard = inspect.execution(rt, execution_id).shard
+    _run(ctx, shard, lambda rt: forking.fork(rt, wanted), quiet=quiet, as_json=as_json, file=None)
+
+
+# --- running it -----------------------------------------------------------------------------------
+
+
+def _run(
+    ctx: click.Context,
+    shard: str,
+    begin: Callable[[Runtime], ExecutionRow],
+    *,
+    quiet: bool,
+    as_json: bool,
+    file: Path | None,
+) -> None:
+    """Starts it where the other one ran: here, or with the stack."""
+    if shard:
+        with _here(file) as rt:
+            report = run_command.follow_here(rt, begin(rt).execution_id, quiet=quiet or as_json)
+        run_command.show(report, as_json=as_json, file="" if file is None else str(file))
+        ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
+    with open_runtime() as rt:
+        row = begin(rt)
+    if as_json:
+        json_out(_summary(row))
+        return
+    click.echo(f"{row.execution_id}: {row.descent} of {row.source_id} ({row.status}).")
+
+
+def _summary(row: ExecutionRow) -> JsonMap:
+    return {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "source_id": row.source_id,
+        "descent": row.descent,
+    }
+
+
+@contextmanager
+def _here(file: Path | None) -> Iterator[Runtime]:
+    """This process as the whole of NoETL, as for `noetl run`."""
+    settings = Settings.from_env()
+    bootstrap.open_log(settings)
+    drop_repeats()
+    base = Path.cwd() if file is None else directories_of(file)[0]
+    with cancel_on_signals(), bootstrap.local(settings, base_dir=base) as rt:
+        yield rt
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def show_plan(planned: PlannedRetry, *, as_json: bool, err: bool) -> None:
+    """What stands and what runs, a line for each firing; on standard error where a run follows."""
+    if as_json:
+        json_out(planned.as_json())
+        return
+    plan = planned.plan
+    request = planned.request
+    click.echo(f"retry of {planned.source.execution_id}: {request.path}@{request.playbook_version}", err=err)
+    rows = [(run.step, run.verdict, _iterations(run), run.reason) for run in plan.runs]
+    stream = sys.stderr if err else sys.stdout
+    width = shutil.get_terminal_size().columns - 2 if stream.isatty() else _UNBOUNDED
+    for line in align_columns(rows, width) if rows else ():
+        click.echo(f"  {line}", err=err)
+    counts = [f"{plan.count(verdict)} {verdict}" for verdict in get_args(Verdict) if plan.count(verdict)]
+    click.echo(" · ".join(counts) or "no step with a tool has run", err=err)
+    for run in plan.repeats:
+        again = word("again", "yellow")
+        click.echo(f"{again}: {', '.join(run.repeats)} of step '{run.step}' may have had effects", err=err)
+    if plan.error is not None:
+        click.echo(run_command.explain(plan.error.as_json()), err=err)
+
+
+def _iterations(run: PlannedRun) -> str:
+    if run.iterations is None:
+        return ""
+    return " · ".join(f"{count} {what}" for what, count in run.iterations.items() if count)

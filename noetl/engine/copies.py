@@ -1,0 +1,278 @@
+"""What stands of a run of the execution that is run again: copies of its events, in their order.
+
+Copies are appended in the order of the versions that they had, over all runs that stand, so that
+the last to write, the first at a join and the winner of a wait are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Plan
+from noetl.engine.source import Copy, SourceLog, SourceRun
+from noetl.engine.state import LoopState, Run, State
+from noetl.engine.tokens import Enabled
+from noetl.facts import events as e
+from noetl.facts.events import Draft, Event
+from noetl.facts.fingerprint import fingerprint
+from noetl.facts.json import Json
+from noetl.facts.lineage import Reuse
+from noetl.facts.reference import load_value
+from noetl.net.model import Transition
+
+#: Kinds of errors after which nobody knows whether the call had an effect.
+UNKNOWN: Final = frozenset({"timeout", "connection"})
+#: What is left behind by a worker that never reported.
+_LOST: Final = "WorkerLost"
+
+#: Events of a pipeline that are its progress; the others tell how it came about there.
+_PROGRESS: Final = (
+    e.TaskDone,
+    e.TaskFailed,
+    e.AttemptFailed,
+    e.TaskCheckpointed,
+    e.PolicyEvaluated,
+    e.VariablesSet,
+    e.TaskLoopStarted,
+    e.TaskItemDone,
+    e.TaskItemFailed,
+    e.TaskCallDone,
+    e.TaskCallFailed,
+)
+
+
+#: Behind such an event nothing of its task is left to be done, or of the item or call of it.
+_ENDS: Final = (e.TaskDone, e.TaskFailed, e.TaskItemDone, e.TaskItemFailed, e.TaskCallDone)
+
+
+def _belongs(event: Event) -> bool:
+    """Whether it is a part of the end that it follows: what was decided and assigned there."""
+    match event.fact:
+        case e.PolicyEvaluated(do=do):
+            return do != "retry"
+        case e.VariablesSet() | e.CtxPatched():
+            return True
+        case _:
+            return False
+
+
+def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) -> int | None:
+    """The version at which the first of the firings that are enabled now was scheduled in the
+    execution that is run again; 0 where none was, None where nothing is run again."""
+    source = inputs.source
+    if source is None:
+        return None
+    first = (
+        next((run for run in source.by_step.get(one.step, ()) if run.id not in state.taken), None)
+        for one in enabled
+    )
+    return min((run.version for run in first if run is not None), default=0)
+
+
+def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
+    """The next copies of one run, up to the point where those of another come; only those that
+    stand before `until`, where that is given."""
+    if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
+        return []
+    waiting = [(left, run) for run in state.runs.values() if (left := _left(plan, state, inputs, run))]
+    if not waiting:
+        return []
+    (first, _), *others = sorted(waiting, key=lambda one: one[0][0].order)
+    ends = [others[0][0][0].order] if others else []
+    ends += [] if until is None else [until]
+    return [copy.draft for copy in first if not ends or copy.order < min(ends)]
+
+
+def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
+    """Whether copies of the run are still to come."""
+    return inputs.source is not None and bool(_left(plan, state, inputs, run))
+
+
+def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> Sequence[Copy]:
+    source, reuse = inputs.source, run.reuse
+    if source is None or reuse is None or reuse.run_id is None or not run.takes or run.ended:
+        return ()
+    if run.id not in inputs.copies:
+        recorded = source.runs[reuse.run_id]
+        inputs.copies[run.id] = list(_copies(plan, state, inputs, source, recorded, run, reuse))
+    copies = inputs.copies[run.id]
+    return [copy for copy in copies if copy.version > run.copied] if run.copied else copies
+
+
+def _copies(
+    plan: Plan, state: State, inputs: Inputs, source: SourceLog, recorded: SourceRun, run: Run, reuse: Reuse
+) -> Iterator[Copy]:
+    step, tasks = plan.step(run.step), frozenset(reuse.tasks)
+    make = _Maker(source, recorded, run, tasks, whole=tasks >= plan.code(run.step).keys())
+    if run.loop is None:
+        yield from make.of_pipeline(recorded.events)
+        return
+    found = [make.copy(event, event.draft.iteration) for event in recorded.claims if _has_rows(event)]
+    begun = max(recorded.iterations, default=-1) + run.loop.max_in_flight
+    for index, there in _match(plan, state, inputs, source, recorded, step, run.loop):
+        if there > begun:
+            continue
+        own = list(make.of_pipeline(recorded.iterations.get(there, ()), index, there))
+        found += own
+        if _is_ordered(step, run.loop) and not (own and isinstance(own[-1].draft.fact, e.IterationDone)):
+            break
+    yield from sorted(found, key=lambda copy: copy.order)
+
+
+def _has_rows(event: Event) -> bool:
+    return isinstance(event.fact, e.LoopClaimed) and event.fact.count > 0
+
+
+def _is_ordered(step: Transition, loop: LoopState) -> bool:
+    """Whether iterations see what earlier ones wrote: behind one that runs again all do."""
+    writes = any(one.scope == "ctx" for task in step.tasks for one in task.assigns)
+    return loop.mode == "sequential" and writes
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the copies for one run. `whole`: all of its tasks are what they were."""
+
+    source: SourceLog
+    recorded: SourceRun
+    run: Run
+    tasks: Collection[str]
+    whole: bool
+
+    def of_pipeline(
+        self, events: Sequence[Event], index: int | None = None, there: int | None = None
+    ) -> Iterator[Copy]:
+        """Those of the run, or of its iteration `there`, which is number `index` here."""
+        kept = list(self._standing(events))
+        for event in kept:
+            yield self.copy(event, index)
+        if kept and isinstance(kept[-1].fact, e.StepDone | e.IterationDone | e.IterationFailed):
+            return
+        unknown = self._find_unknown(events) or (self.recorded.ended if self.whole else None)
+        if unknown is not None and not self._has_answer(events):
+            yield self._keep_key(unknown, index, there)
+
+    def copy(self, event: Event, index: int | None) -> Copy:
+        draft = replace(
+            event.draft,
+            run_id=self.run.id,
+            step=self.run.step,
+            iteration=index,
+            dedup_key=self._key(event, index),
+            origin=event.event_id,
+        )
+        routed = self.recorded.routed if isinstance(event.fact, e.StepDone) else None
+        return Copy(event.version, (routed or event).version, draft)
+
+    def _key(self, event: Event, index: int | None) -> str:
+        match event.fact:
+            case e.StepDone():
+                return f"end:{self.run.id}"
+            case e.IterationDone() | e.IterationFailed():
+                return f"iteration:{self.run.id}/{index}"
+            case _:
+                return f"copy:{self.run.id}/{event.version}"
+
+    def _standing(self, events: Sequence[Event]) -> Iterator[Event]:
+        """The events that stand: all of those that went well, else those up to the end of the last
+        task that did, and what the next one had kept by then."""
+        if self.whole and events and self._went_well(events[-1]):
+            yield from (event for event in events if self._counts(event))
+            return
+        own = []
+        for event in events:
+            task = getattr(event.fact, "task", None)
+            fatal = isinstance(event.fact, e.TaskFailed) and event.fact.fatal
+            if (task is not None and task not in self.tasks) or fatal:
+                break
+            if isinstance(event.fact, e.TaskItemFailed) and not event.fact.handled:
+                break
+            own.append(event)
+        last = max((at for at, one in enumerate(own) if isinstance(one.fact, _ENDS)), default=-1)
+        while last >= 0 and last + 1 < len(own) and _belongs(own[last + 1]):
+            last += 1
+        yield from (event for event in own[: last + 1] if self._counts(event))
+        yield from (event for event in own[last + 1 :] if isinstance(event.fact, e.TaskCheckpointed))
+
+    def _went_well(self, last: Event) -> bool:
+        match last.fact:
+            case e.StepDone() | e.IterationDone():
+                return True
+            case e.IterationFailed():
+                # Its loop went on after it, and ended well.
+                return self.recorded.status == "done" and self.source.retry.iterations != "failed"
+            case _:
+                return False
+
+    def _counts(self, event: Event) -> bool:
+        match event.fact:
+            case e.CtxPatched() | e.StepDone() | e.IterationDone() | e.IterationFailed():
+                return True
+            case fact:
+                return isinstance(fact, _PROGRESS)
+
+    def _has_answer(self, events: Sequence[Event]) -> bool:
+        """Whether the last call has a definite answer: it ended, and it is known how."""
+        last = next(
+            (one.fact for one in reversed(events) if isinstance(one.fact, e.TaskFailed | e.TaskDone)), None
+        )
+        return isinstance(last, e.TaskFailed) and last.fatal and last.error.kind not in UNKNOWN
+
+    def _find_unknown(self, events: Sequence[Event]) -> Event | None:
+        """The end of a call after which nobody knows whether it had an effect."""
+        for event in reversed(events):
+            match event.fact:
+                case e.TaskFailed(fatal=True, error=error, task=task):
+                    return event if error.kind in UNKNOWN and task in self.tasks else None
+                case e.TaskFailed() | e.TaskDone():
+                    return None
+                case _:
+                    pass
+        return None
+
+    def _keep_key(self, event: Event, index: int | None, there: int | None) -> Copy:
+        fact = event.fact
+        task, call, key = (fact.task, fact.call, fact.key) if isinstance(fact, e.TaskFailed) else ("", "", "")
+        kept = e.TaskKeyKept(task, self.source.execution_id, self.recorded.id, there, call, key)
+        return Copy(
+            event.version,
+            event.version,
+            replace(self.copy(event, index).draft, fact=kept, attempt=None, duration_ms=None),
+        )
+
+
+def _match(
+    plan: Plan,
+    state: State,
+    inputs: Inputs,
+    source: SourceLog,
+    recorded: SourceRun,
+    step: Transition,
+    loop: LoopState,
+) -> Iterator[tuple[int, int]]:
+    """Pairs of an index here and the one there whose item is the same, each of those once; of the
+    same number where a task reads the number."""
+    if loop.cursor is not None:
+        yield from ((index, index) for index in sorted(recorded.iterations))
+        return
+    if recorded.loop is None:
+        return
+    there: dict[Json, list[int]] = {}
+    by_index = any(reads.index for reads in plan.reads(step.name).values())
+    for index, item in enumerate(_items(recorded.loop.items, inputs)):
+        there.setdefault((index if by_index else None, fingerprint(item, source.execution_id)), []).append(
+            index
+        )
+    for lists in there.values():
+        lists.reverse()
+    for index, item in enumerate(_items(loop.items, inputs)):
+        if found := there.get((index if by_index else None, fingerprint(item, state.execution_id))):
+            yield index, found.pop()
+
+
+def _items(items: Json, inputs: Inputs) -> Sequence[Json]:
+    found: Sequence[Json] = items if inputs.load is None else load_value(items, inputs.load)
+    return found

@@ -1,0 +1,25 @@
+"""A fork: the state of another execution goes on as one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl.engine.state import Run, State
+from noetl.facts.events import Forked
+
+
+def fold_fork(state: State, fact: Forked) -> State:
+    """What was on its way in the other execution is to be issued anew here: no command of it is
+    ours, and the children that it waited for are forks of those there."""
+    runs = {key: run if run.ended else _without_commands(run) for key, run in state.runs.items()}
+    children = {
+        key: replace(child, id=fact.children.get(child.id or ""), waits=False, heard=0)
+        for key, child in state.children.items()
+    }
+    return replace(state, runs=runs, children=children, forked_from=fact.execution_id)
+
+
+def _without_commands(run: Run) -> Run:
+    if run.loop is not None or run.status == "waiting" or run.resume_at is not None or not run.commands:
+        return replace(run, commands={})
+    return replace(run, commands={}, status="waiting", resume_at="")

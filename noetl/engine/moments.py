@@ -1,0 +1,53 @@
+"""Where a log can be cut: between two events that were not one change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.facts import events as e
+from noetl.facts.events import Event
+
+
+def moment_at(events: Sequence[Event], version: int) -> int:
+    """The newest version up to `version` at which the execution stood: what follows it there is
+    another change. `events` begin with version 1."""
+    while 0 < version < len(events) and _belong_together(events[version - 1], events[version]):
+        version -= 1
+    return version
+
+
+def _belong_together(one: Event, next: Event) -> bool:
+    """Whether both are of one change: of a boundary, of a firing, or of the end of a task."""
+    match one.fact:
+        case e.LoopDone() | e.WorkflowFinished():
+            return True
+        case e.CtxPatched(cause="step" | "arc" | "loop"):
+            return True
+        case e.StepScheduled() | e.LoopStarted() | e.CommandIssued():
+            return _is_same_run(one, next) and next.draft.source == "server" and _begins(next.fact)
+        case e.VariablesSet() | e.CtxPatched(cause="task") if isinstance(
+            next.fact, e.TaskItemDone | e.TaskItemFailed
+        ):
+            return _is_same_run(one, next)
+        case _:
+            return _is_same_run(one, next) and _follows_a_task(next.fact)
+
+
+def _is_same_run(one: Event, other: Event) -> bool:
+    return (one.draft.run_id, one.draft.iteration) == (other.draft.run_id, other.draft.iteration)
+
+
+def _begins(fact: e.Fact) -> bool:
+    ends = e.StepDone | e.StepFailed | e.StepSkipped
+    return isinstance(fact, e.LoopStarted | e.CommandIssued | ends)
+
+
+def _follows_a_task(fact: e.Fact) -> bool:
+    """Whether it was recorded with the end of a task or an attempt before it."""
+    match fact:
+        case e.PolicyEvaluated() | e.VariablesSet():
+            return True
+        case e.CtxPatched(cause=cause):
+            return cause == "task"
+        case _:
+            return False

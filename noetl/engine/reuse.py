@@ -1,0 +1,175 @@
+"""What a firing takes of the execution that is run again: which run is its own, and what of that
+stands.
+
+A run is what its tasks do and what they read (`engine.digests`): where both are equal, what was
+recorded stands in for the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from noetl.engine.digests import names_read, read_fingerprints
+from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Plan
+from noetl.engine.source import SourceLog, SourceRun
+from noetl.engine.state import State
+from noetl.facts import events as e
+from noetl.facts.brief import brief
+from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
+from noetl.facts.lineage import Reuse
+from noetl.net.model import Transition
+
+#: How a plan calls runs that `--from` and `--iterations` name.
+ASKED_FOR: Final = "asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """What a firing depends on: digests of what its tasks do, and fingerprints of what they
+    read."""
+
+    code: Mapping[str, str]
+    reads: Mapping[str, str]
+
+
+def depends_on(
+    plan: Plan, state: State, step: Transition, args: JsonMap, names: Mapping[str, Any]
+) -> Depends:
+    """What the firing of `step` with `args` depends on; `names` are what its templates see."""
+    reads = read_fingerprints(plan.net, step, plan.reads(step.name), args, names, state.execution_id)
+    return Depends(plan.code(step.name), reads)
+
+
+def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depends) -> Reuse:
+    """What the firing takes: of the first run of the same step that no other has taken and that
+    depends on the same; else of the first of which the first tasks do."""
+    source = inputs.source
+    if source is None:
+        return Reuse("none", reason="the log of the execution that is run again is gone")
+    left = [run for run in source.by_step.get(step.name, ()) if run.id not in state.taken]
+    if not left:
+        known = step.name in source.plan.net.steps
+        return Reuse("none", reason="it did not run so often" if known else "the step is new")
+    found = [(run, _compare(plan, source, step, run, now, inputs)) for run in left]
+    free = [(run, common) for run, common in found if run.id not in source.asked_for]
+    equal = [one for one in free if one[1].whole] or [one for one in free if one[1].tasks]
+    if equal:
+        return _take(source, step, *equal[0], now)
+    run, common = found[0]
+    if run.id not in source.asked_for and step.loop is not None and source.retry.iterations == "failed":
+        return _take(source, step, run, common, now)
+    return Reuse("none", run.id, ASKED_FOR if run.id in source.asked_for else common.reason)
+
+
+def _take(source: SourceLog, step: Transition, run: SourceRun, common: Common, now: Depends) -> Reuse:
+    tasks, which = common.tasks, source.retry.iterations
+    if step.loop is not None and run.status != "done":
+        if which == "all":
+            return Reuse("none", run.id, ASKED_FOR)
+        # Those that went well stand, whatever has changed since.
+        tasks = tuple(now.code) if which == "failed" else tasks
+    whole = run.status == "done" and common.whole
+    return Reuse("whole" if whole else "part", run.id, _ending(run) or common.reason, tasks)
+
+
+def _ending(run: SourceRun) -> str:
+    match run.status:
+        case "failed" if run.error is not None:
+            return f"it failed: {brief(run.error.message)}"
+        case "done":
+            return ""
+        case "running" | "waiting":
+            return "it had not ended"
+        case "cancelled" | "skipped" | "failed":
+            return f"it was {run.status}"
+        case _:
+            assert_never(run.status)
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """How far a recorded run depends on the same: the first of its tasks that do, whether that is
+    all there is, and what the first difference is. Where the log has no digests `reason` says
+    so."""
+
+    tasks: tuple[str, ...]
+    whole: bool
+    reason: str = ""
+
+
+def _compare(
+    plan: Plan, source: SourceLog, step: Transition, run: SourceRun, now: Depends, inputs: Inputs
+) -> Common:
+    recorded = run.scheduled
+    before = _code(source, run)
+    equal: list[str] = []
+    for name, was in zip(now.code, before, strict=False):
+        reason = _find_difference(plan, source, step, run, name, was, now)
+        if reason:
+            return Common(tuple(equal), False, reason)
+        equal.append(name)
+    if len(now.code) != len(before):
+        other = (
+            [*before, *now.code][len(equal)] if len(before) > len(now.code) else list(now.code)[len(equal)]
+        )
+        verb = "is gone" if len(before) > len(now.code) else "is new"
+        return Common(tuple(equal), False, f"task '{other}' {verb}")
+    if called := _find_changed_playbook(run.events, inputs):
+        return Common((), False, called)
+    known = bool(recorded.code)
+    return Common(tuple(equal), True, "" if known else "matched by name and order: no digests were recorded")
+
+
+def _code(source: SourceLog, run: SourceRun) -> Mapping[str, str]:
+    """Digests of what its tasks did, by the net that it ran."""
+    return source.plan.code(run.step) if run.step in source.plan.net.steps else run.scheduled.code
+
+
+def _find_difference(
+    plan: Plan, source: SourceLog, step: Transition, run: SourceRun, name: str, was: str, now: Depends
+) -> str:
+    """Why task `name` is another one than that of the recorded run at its place; empty where it is
+    the same and read the same."""
+    recorded = run.scheduled
+    if name != was:
+        return f"task '{name}' is new"
+    if now.code[name] not in (_code(source, run)[name], recorded.code.get(name)):
+        return "its code changed" if len(now.code) == 1 else f"the code of task '{name}' changed"
+    if not recorded.code:
+        return ""
+    for place in names_read(plan.net, step, plan.reads(step.name)[name], {**recorded.reads, **now.reads}):
+        if recorded.reads.get(place) != now.reads.get(place):
+            return _change(place, recorded.reads.get(place), now.reads.get(place))
+    return ""
+
+
+def _change(place: str, before: str | None, after: str | None) -> str:
+    """`ctx.n changed from 3 to 4`; large values are not told."""
+    sides = [before or "nothing", after or "nothing"]
+    if any(side.startswith("#") for side in sides):
+        return f"{place} changed"
+    return f"{place} changed from {sides[0]} to {sides[1]}"
+
+
+def _find_changed_playbook(events: Sequence[Event], inputs: Inputs) -> str:
+    """Which of the playbooks that were called is another one today; empty where none is."""
+    versions: dict[str, int | None] = {}
+    for event in events:
+        match event.fact:
+            case (
+                e.StepSuspended(child=e.ChildCall() as call)
+                | e.IterationSuspended(child=e.ChildCall() as call)
+            ):
+                versions[call.path] = call.version
+            case e.ChildRequested(path=path, digest=digest, detached=False):
+                found = inputs.playbook(path, versions.get(path))
+                if getattr(found, "digest", digest) != digest:
+                    return f"playbook '{path}' changed"
+    return ""

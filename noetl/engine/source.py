@@ -1,0 +1,190 @@
+"""The log of an execution that another one runs again, sorted by runs and iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from noetl.engine.plan import Plan
+from noetl.engine.state import RunStatus
+from noetl.facts import events as e
+from noetl.facts.events import Draft, Event
+from noetl.facts.lineage import RetryOf
+from noetl.facts.outcome import ErrorInfo
+
+_ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
+    e.StepDone: "done",
+    e.StepFailed: "failed",
+    e.StepSkipped: "skipped",
+    e.StepCancelled: "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """One firing, as its log tells it: `events` are those of its pipeline, `iterations` those of
+    each iteration of its loop, by index; `claims` are the rows that a cursor yielded. `status` is
+    `running` where it never ended. It was scheduled at `version`."""
+
+    id: str
+    step: str
+    scheduled: e.StepScheduled
+    version: int
+    status: RunStatus = "running"
+    error: ErrorInfo | None = None
+    #: The event of its end.
+    ended: Event | None = None
+    routed: Event | None = None
+    loop: e.LoopStarted | None = None
+    events: Sequence[Event] = ()
+    iterations: Mapping[int, Sequence[Event]] = field(default_factory=dict)
+    claims: Sequence[Event] = ()
+
+    def failed_calls(self) -> Iterator[SourceCall]:
+        """The calls of playbooks that did not end well, in their order."""
+        for events in (self.events, *self.iterations.values()):
+            call: e.ChildCall | None = None
+            for event in events:
+                match event.fact:
+                    case e.StepSuspended(child=e.ChildCall() as asked):
+                        call = asked
+                    case e.IterationSuspended(child=e.ChildCall() as asked):
+                        call = asked
+                    case e.ChildEnded(child_id=str() as child, status=status, task=task) if call is not None:
+                        if status != "completed":
+                            yield SourceCall(task, call, child)
+                    case _:
+                        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A draft, and the version of the event that it stands for. `order` is where it stands among
+    other copies: the end of a run where that was routed."""
+
+    version: int
+    order: int
+    draft: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCall:
+    """A call of a playbook that did not end well: the execution that it made."""
+
+    task: str
+    call: e.ChildCall
+    child_id: str
+
+
+class SourceLog:
+    """What an execution recorded, for `retry`, which runs it again; `plan` is that of its own
+    net."""
+
+    def __init__(self, plan: Plan, retry: RetryOf, events: Iterable[Event]) -> None:
+        self.plan = plan
+        self.retry = retry
+        self._events = list(events)
+
+    @property
+    def execution_id(self) -> str:
+        return self.retry.execution_id
+
+    @cached_property
+    def evaluated_at(self) -> datetime | None:
+        """When its workload was rendered."""
+        found = (one.recorded_at for one in self._events if isinstance(one.fact, e.Evaluated))
+        return next(found, None)
+
+    @cached_property
+    def runs(self) -> Mapping[str, SourceRun]:
+        """All runs by their ids, in the order in which they were scheduled."""
+        collected: dict[str, _Collected] = {}
+        for event in self._events:
+            run_id = event.draft.run_id
+            if run_id is None:
+                continue
+            if isinstance(event.fact, e.StepScheduled):
+                collected[run_id] = _Collected(event, event.fact)
+            elif run_id in collected:
+                collected[run_id].add(event)
+        return {name: one.finish() for name, one in collected.items()}
+
+    @cached_property
+    def by_step(self) -> Mapping[str, Sequence[SourceRun]]:
+        """The runs of each step, in their order."""
+        found: dict[str, list[SourceRun]] = {}
+        for run in self.runs.values():
+            found.setdefault(run.step, []).append(run)
+        return found
+
+    @cached_property
+    def asked_for(self) -> frozenset[str]:
+        """The runs that are to run again whatever is equal: `from_run`, and all that its tokens led
+        to."""
+        if not self.retry.from_run:
+            return frozenset()
+        put: dict[str, list[str]] = {}
+        for event in self._events:
+            if isinstance(event.fact, e.NextEvaluated) and event.draft.run_id:
+                put.setdefault(event.draft.run_id, []).extend(token.id for token in event.fact.tokens)
+        takers = {token: run.id for run in self.runs.values() for token in run.scheduled.tokens}
+        found: set[str] = set()
+        pending = [self.retry.from_run]
+        while pending:
+            run_id = pending.pop()
+            if run_id not in found:
+                found.add(run_id)
+                pending += [takers[token] for token in put.get(run_id, ()) if token in takers]
+        return frozenset(found)
+
+
+class _Collected:
+    """The events of one run, as they come."""
+
+    def __init__(self, event: Event, scheduled: e.StepScheduled) -> None:
+        self._run = SourceRun(event.draft.run_id or "", event.draft.step or "", scheduled, event.version)
+        self._events: list[Event] = []
+        self._iterations: dict[int, list[Event]] = {}
+        self._claims: list[Event] = []
+        self._ended: Event | None = None
+        self._routed: Event | None = None
+        self._loop: e.LoopStarted | None = None
+
+    def add(self, event: Event) -> None:
+        match event.fact:
+            case e.LoopStarted() as fact:
+                self._loop = fact
+            case e.LoopClaimed():
+                self._claims.append(event)
+            case e.NextEvaluated():
+                self._routed = event
+            case e.StepDone() | e.StepFailed() | e.StepSkipped() | e.StepCancelled():
+                self._ended = event
+                self._events.append(event)
+            case e.CtxPatched(cause=cause) if cause != "task":
+                # Of its boundary, which is evaluated anew.
+                pass
+            case _ if event.draft.iteration is not None:
+                self._iterations.setdefault(event.draft.iteration, []).append(event)
+            case _:
+                self._events.append(event)
+
+    def finish(self) -> SourceRun:
+        run, ended = self._run, self._ended
+        return SourceRun(
+            run.id,
+            run.step,
+            run.scheduled,
+            run.version,
+            status="running" if ended is None else _ENDS[type(ended.fact)],
+            error=ended.fact.error if ended is not None and isinstance(ended.fact, e.StepFailed) else None,
+            ended=ended,
+            routed=self._routed,
+            loop=self._loop,
+            events=tuple(self._events),
+            iterations=self._iterations,
+            claims=tuple(self._claims),
+        )

@@ -1,0 +1,32 @@
+"""How an execution descends from another one, and what it takes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOf:
+    """The execution that is run again: what it recorded stands in for calls that nothing has
+    changed for.
+
+    The run `from_run`, and all that its tokens led to, run again whatever is equal. Of loops,
+    iterations that went well stand although their code has changed (`failed`), or none stand of a
+    loop that failed (`all`)."""
+
+    execution_id: str
+    from_run: str = ""
+    iterations: Literal["", "failed", "all"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a firing takes of the execution that is run again: of its run `run_id` the end
+    (`whole`), or what had ended of it (`part`), or nothing (`none`), for that `reason`. `tasks` are
+    those whose ends stand, where they ended."""
+
+    how: Literal["whole", "part", "none"]
+    run_id: str | None = None
+    reason: str = ""
+    tasks: tuple[str, ...] = ()

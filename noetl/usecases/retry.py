@@ -1,0 +1,206 @@
+"""retry: an ended execution is run again from its start, and what it recorded stands in for calls
+that nothing has changed for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from noetl.engine.plan import Plan
+from noetl.engine.request import check_overrides
+from noetl.engine.source import SourceLog
+from noetl.errors import BadRequest, Conflict
+from noetl.facts.events import Requested
+from noetl.facts.json import JsonMap, deep_merge
+from noetl.facts.lineage import RetryOf
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.reference import Retention
+from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
+from noetl.usecases import catalog, moment
+from noetl.usecases.lineage import find_source
+from noetl.usecases.ports import ENDED, ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import create_execution, draw_ids
+from noetl.usecases.turn.deciding import inputs_of
+from noetl.usecases.wakes import wake
+
+#: The version that is the newest one.
+NEWEST: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRequest:
+    """What to run again, and how. `from_step` is the name of a step, whose last run is meant, or
+    `<step>#<k>`. `version` None: the one that it ran. `payload` and `overrides` lie
+    over those that it had. With `confirmed`, calls with effects outside of NoETL that had gone well
+    may be made again."""
+
+    execution_id: str
+    from_step: str = ""
+    iterations: Literal["", "failed", "all"] = ""
+    payload: JsonMap = field(default_factory=dict)
+    overrides: JsonMap = field(default_factory=dict)
+    version: int | None = None
+    path: str | None = None
+    directories: tuple[str, ...] = ()
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRetry:
+    """What a retry would do: the request that its log would begin with, and the plan."""
+
+    source: ExecutionRow
+    request: Requested
+    plan: RetryPlan
+
+    def as_json(self) -> JsonMap:
+        """`{retry_of, path, version, runs: [{step, verdict, reason, of, iterations, repeats}],
+        error}`."""
+        error = self.plan.error
+        return {
+            "retry_of": self.source.execution_id,
+            "path": self.request.path,
+            "version": self.request.playbook_version,
+            "runs": [run.as_json() for run in self.plan.runs],
+            "error": error.as_json() if error is not None else None,
+        }
+
+
+def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
+    """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
+    confirmed."""
+    with rt.store.begin() as tx:
+        return _plan(rt, tx, request)
+
+
+def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
+    """Starts the execution that runs the other one again.
+
+    Raises NotFound for what is not there; Conflict where the other has not ended, is being retried
+    already, or effects would have to be confirmed; BadRequest where the request fits neither the
+    playbook nor what has run.
+    """
+    now = rt.clock()
+    with rt.store.begin() as tx:
+        planned = _plan(rt, tx, request)
+        _check_confirmed(planned, confirmed=request.confirmed)
+        tx.executions.lock(request.execution_id)
+        _check_alone(tx, request.execution_id)
+        row = create_execution(tx, draw_ids(rt, now, 1)[0], planned.request, "client", now)
+    wake(rt)
+    return row
+
+
+def _check_alone(tx: Transaction, execution_id: str) -> None:
+    """One open retry of an execution: two would have its effects twice."""
+    for other in tx.executions.find(source=execution_id, limit=1000):
+        if other.descent == "retry" and other.status not in ENDED:
+            raise Conflict(
+                f"Execution {execution_id} is being retried by {other.execution_id} ({other.status}): wait "
+                "for that, or cancel it."
+            )
+
+
+def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
+    repeats = planned.plan.repeats
+    if repeats and not confirmed:
+        named = ", ".join(f"{'/'.join(run.repeats)} of step '{run.step}'" for run in repeats[:5])
+        more = f" and {len(repeats) - 5} others" if len(repeats) > 5 else ""
+        raise Conflict(
+            f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
+            f"{named}{more}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
+        )
+
+
+def _plan(rt: Runtime, tx: Transaction, request: RetryRequest) -> PlannedRetry:
+    row = moment.find(tx, request.execution_id)
+    if row.status not in ENDED:
+        raise Conflict(
+            f"Execution {row.execution_id} is {row.status}: a retry begins where it has ended. Cancel it, or "
+            "fork it to go on from an earlier moment."
+        )
+    playbook = _find_playbook(tx, row, request)
+    digest = row.digest if _is_same(row, playbook) else catalog.net_digest(rt, tx, playbook)
+    net_plan = rt.plan(tx, digest)
+    first = moment.requested(tx, row.execution_id)
+    again = RetryOf(row.execution_id, "", request.iterations)
+    source = find_source(rt, tx, again)
+    assert source is not None, "its row is there"
+    _check_fits(net_plan, source, row)
+    if request.from_step:
+        again = replace(again, from_run=_find_run(net_plan, source, request.from_step))
+        source = find_source(rt, tx, again) or source
+    begins = _requested(first, playbook, digest, request, again, net_plan)
+    rt.check_payload([begins.payload, begins.overrides], "payload")
+    return PlannedRetry(row, begins, _foresee(rt, tx, net_plan, begins, source))
+
+
+def _is_same(row: ExecutionRow, playbook: PlaybookRow) -> bool:
+    return (row.path, row.playbook_version) == (playbook.path, playbook.version)
+
+
+def _find_playbook(tx: Transaction, row: ExecutionRow, request: RetryRequest) -> PlaybookRow:
+    path = request.path or row.path
+    if path != row.path:
+        raise BadRequest(
+            f"Execution {row.execution_id} ran playbook {row.path!r}, and {path!r} is another one: a retry "
+            "runs a version of the same."
+        )
+    version = row.playbook_version if request.version is None else request.version
+    return catalog.find(tx, path, None if version == NEWEST else version)
+
+
+def _check_fits(plan: Plan, source: SourceLog, row: ExecutionRow) -> None:
+    gone = [name for name in source.by_step if name not in plan.net.steps]
+    if gone and len(gone) == len(source.by_step):
+        raise BadRequest(
+            f"Playbook {row.path!r} has none of the steps that execution {row.execution_id} ran "
+            f"({', '.join(gone[:5])}): there is nothing to go on from."
+        )
+
+
+def _find_run(plan: Plan, source: SourceLog, asked: str) -> str:
+    """The id of the run that `step` or `step#k` means. Raises BadRequest."""
+    step, _, number = asked.partition("#")
+    runs = source.by_step.get(step)
+    if runs is None:
+        verb = "did not run" if step in plan.net.steps else "is no step of the playbook"
+        raise BadRequest(
+            f"Step {step!r} {verb} in execution {source.execution_id}, so nothing can be run again from "
+            f"there.{did_you_mean(step, source.by_step)}"
+        )
+    if step not in plan.net.steps:
+        raise BadRequest(f"This version of the playbook has no step {step!r} to begin from.")
+    if not number:
+        return runs[-1].id
+    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= len(runs):
+        raise BadRequest(f"Step {step!r} ran {len(runs)} times: {asked!r} is none of #1 to #{len(runs)}.")
+    return runs[int(number) - 1].id
+
+
+def _requested(
+    first: Requested, playbook: PlaybookRow, digest: str, request: RetryRequest, again: RetryOf, plan: Plan
+) -> Requested:
+    payload: JsonMap = deep_merge(first.payload, request.payload)
+    overrides = first.overrides
+    if request.overrides:
+        overrides = deep_merge(overrides, check_overrides(plan, payload, request.overrides))
+    return replace(
+        first,
+        path=playbook.path,
+        playbook_version=playbook.version,
+        digest=digest,
+        payload=payload,
+        overrides=overrides,
+        parent=None,
+        directories=request.directories or first.directories,
+        retry=again,
+    )
+
+
+def _foresee(rt: Runtime, tx: Transaction, plan: Plan, request: Requested, source: SourceLog) -> RetryPlan:
+    # What is too large for the log was so before: the same content lies there already.
+    inputs = inputs_of(rt, tx, plan, UNDRAWN, rt.clock(), Retention(source.execution_id))
+    inputs = replace(inputs, source=source)
+    return plan_retry(plan, request, inputs, source, rt.kinds)

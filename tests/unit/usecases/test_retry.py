@@ -1,0 +1,444 @@
+"""What a retry runs again, what stands, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from noetl.errors import BadRequest, Conflict, NotFound
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, failed
+from noetl.net.model import KindInfo
+from noetl.pipeline.model import Call
+from noetl.testing import KINDS, Simulation
+from noetl.usecases import catalog, retry
+from noetl.usecases.retry import PlannedRetry, RetryRequest
+
+ROOT = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: again, path: tests/again}\n"
+
+
+class Again:
+    """A playbook whose http tasks are counted by their url; those in `broken` fail."""
+
+    def __init__(self, workflow: str, root: str = "", **more: Any) -> None:
+        self.calls: Counter[str] = Counter()
+        self.keys: list[tuple[str, str]] = []
+        self.broken: dict[str, str] = {}
+        self.answers: dict[str, Json] = {}
+        self.sim = Simulation(self.text(workflow, root), {"http": self._call}, **more)
+
+    def text(self, workflow: str, root: str = "") -> str:
+        return f"{ROOT}{root}\nworkflow:\n{workflow}"
+
+    def _call(self, call: Call) -> Any:
+        url = str(call.config["url"])
+        self.calls[url] += 1
+        self.keys.append((url, call.idempotency_key))
+        if url in self.broken:
+            kind = self.broken[url]
+            return failed(ErrorInfo(kind, f"{url} is broken", retryable=kind == "timeout"))
+        return self.answers.get(url, {"url": url, "args": dict(call.args)})
+
+    def register(self, workflow: str, root: str = "") -> int:
+        return catalog.register(self.sim.rt, self.text(workflow, root), "test.yaml").version
+
+    def run(self, payload: JsonMap | None = None, **overrides: Json) -> str:
+        return self.sim.run(payload, **overrides).row.execution_id
+
+    def plan(self, execution_id: str, **more: Any) -> PlannedRetry:
+        return retry.plan(self.sim.rt, RetryRequest(execution_id, **more))
+
+    def words(self, execution_id: str, **more: Any) -> dict[str, str]:
+        return {run.step: run.verdict for run in self.plan(execution_id, **more).plan.runs}
+
+    def retry(self, execution_id: str, **more: Any) -> str:
+        self.calls.clear()
+        row = retry.retry(self.sim.rt, RetryRequest(execution_id, **more))
+        self.sim.settle()
+        return row.execution_id
+
+    def report(self, execution_id: str) -> Any:
+        return self.sim.report(execution_id)
+
+
+CHAIN = """
+- step: start
+  tool: {kind: http, url: a}
+  next: second
+- step: second
+  tool: {kind: http, url: b, input: {from: "{{ start.url }}"}}
+  set: {ctx.seen: "{{ result.url }}"}
+  next: third
+- step: third
+  tool: {kind: http, url: c, input: {x: "{{ ctx.seen }}"}}
+"""
+
+
+def test_only_what_failed_and_what_follows_runs_again() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "server_error"}
+    first = again.run()
+    assert again.report(first).row.status == "failed"
+    again.broken = {}
+    assert again.words(first) == {"start": "reuse", "second": "rerun", "third": "new"}
+    second = again.retry(first)
+    assert again.report(second).row.status == "completed"
+    assert again.calls == {"b": 1, "c": 1}
+    assert again.report(second).result == {"url": "c", "args": {"x": "b"}}
+    assert again.report(second).row.source_id == first
+
+
+def test_unchanged_nothing_runs_and_all_is_equal() -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    assert set(again.words(first).values()) == {"reuse"}
+    second = again.retry(first)
+    assert again.calls == {}
+    one, other = again.report(first), again.report(second)
+    assert (one.result, one.ctx, one.row.status) == (other.result, other.ctx, other.row.status)
+    assert list(other.steps) == list(one.steps)
+
+
+def test_a_copy_says_where_it_comes_from() -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    events = again.sim.events(again.retry(first))
+    origins = [event.draft.origin for event in events if event.fact.type in ("task.done", "step.done")]
+    assert all(origin is not None and origin.startswith(f"{first}.") for origin in origins)
+
+
+def test_a_changed_input_runs_what_reads_it_and_what_reads_that() -> None:
+    steps = """
+- step: start
+  tool: {kind: http, url: "{{ workload.first }}"}
+  next: second
+- step: second
+  tool: {kind: http, url: b, input: {n: "{{ workload.n }}"}}
+  next: third
+- step: third
+  tool: {kind: http, url: c}
+"""
+    again = Again(steps, "workload: {first: a, n: 1}")
+    first = again.run()
+    planned = again.plan(first, overrides={"n": 2}).plan.runs
+    assert {run.step: run.verdict for run in planned} == {
+        "start": "reuse",
+        "second": "rerun",
+        "third": "rerun",
+    }
+    assert planned[1].reason == "workload.n changed from 1 to 2"
+    assert planned[2].reason == "depends on second"
+    again.retry(first, overrides={"n": 2})
+    # What the third one reads has not changed.
+    assert again.calls == {"b": 1}
+
+
+def test_changed_code_runs_again() -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    version = again.register(CHAIN.replace("url: b", "url: B"))
+    planned = {run.step: run for run in again.plan(first, version=version).plan.runs}
+    assert (planned["second"].verdict, planned["second"].reason) == ("rerun", "its code changed")
+    second = again.retry(first, version=version)
+    assert again.calls == {"B": 1, "c": 1}
+    assert again.report(second).ctx == {"seen": "B"}
+
+
+LOOP = """
+- step: start
+  loop: {in: "{{ workload.items }}", iterator: item, mode: parallel}
+  tool: {kind: http, url: "u{{ item }}"}
+  next: end
+- step: end
+  tool: {kind: noop, input: {n: "{{ start.results | length }}"}}
+"""
+
+
+def test_a_failed_loop_of_1000_with_7_failures_runs_7() -> None:
+    best = LOOP.replace(
+        "mode: parallel",
+        "mode: parallel, spec: {policy: {failure: {mode: best_effort, tolerate: {count: 0}}}}",
+    )
+    again = Again(best, f"workload: {{items: {list(range(1000))}}}")
+    bad = {f"u{n}" for n in (3, 100, 250, 500, 501, 777, 999)}
+    again.broken = dict.fromkeys(bad, "server_error")
+    first = again.run()
+    assert again.report(first).row.status == "failed"
+    again.broken = {}
+    planned = again.plan(first).plan.runs[0]
+    assert (planned.verdict, planned.iterations) == ("rerun", {"reuse": 993, "rerun": 7})
+    second = again.retry(first)
+    assert again.calls == dict.fromkeys(bad, 1)
+    report = again.report(second)
+    assert report.row.status == "completed"
+    assert [one["url"] for one in report.steps["start"]["result"]["results"]] == [
+        f"u{n}" for n in range(1000)
+    ]
+
+
+def test_items_are_matched_by_what_they_are() -> None:
+    again = Again(LOOP, "workload: {items: [a, b, b, c]}")
+    first = again.run()
+    second = again.retry(first, overrides={"items": ["c", "x", "b", "a", "b", "b"]})
+    assert again.calls == {"ux": 1, "ub": 1}
+    results = again.report(second).steps["start"]["result"]["results"]
+    assert [one["url"] for one in results] == ["uc", "ux", "ub", "ua", "ub", "ub"]
+
+
+def test_by_index_where_the_index_is_read() -> None:
+    again = Again(LOOP.replace("u{{ item }}", "u{{ item }}{{ loop_index }}"), "workload: {items: [a, b]}")
+    first = again.run()
+    again.retry(first, overrides={"items": ["b", "b"]})
+    assert again.calls == {"ub0": 1}
+
+
+def test_finished_tasks_of_a_failed_run_stand() -> None:
+    steps = """
+- step: start
+  tool:
+    - {name: one, kind: http, url: a, set: {ctx.one: "{{ result.url }}", mine: 5}}
+    - {name: two, kind: http, url: b, input: {mine: "{{ mine }}", one: "{{ one.url }}"}}
+    - {name: three, kind: http, url: c}
+"""
+    again = Again(steps)
+    again.broken = {"b": "server_error"}
+    first = again.run()
+    again.broken = {}
+    again.answers = {"b": "done"}
+    second = again.retry(first)
+    assert again.calls == {"b": 1, "c": 1}
+    assert again.report(second).ctx == {"one": "a"}
+    assert again.report(second).row.status == "completed"
+
+
+def test_from_runs_a_step_and_what_its_tokens_led_to_whatever_is_equal() -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    planned = {run.step: run for run in again.plan(first, from_step="second").plan.runs}
+    assert {name: run.verdict for name, run in planned.items()} == {
+        "start": "reuse",
+        "second": "rerun",
+        "third": "rerun",
+    }
+    assert planned["second"].reason == "asked for"
+    again.retry(first, from_step="second")
+    assert again.calls == {"b": 1, "c": 1}
+
+
+CYCLE = """
+- step: start
+  tool: {kind: http, url: "r{{ ctx.n | default(0) }}"}
+  set: {ctx.n: "{{ ctx.n | default(0) | int + 1 }}"}
+  next: {spec: {mode: exclusive}, arcs: [{step: start, when: "{{ ctx.n < 4 }}"}, {step: done}]}
+- step: done
+  tool: {kind: http, url: d}
+"""
+
+
+def test_rounds_of_a_cycle_are_matched_one_by_one() -> None:
+    again = Again(CYCLE)
+    again.broken = {"r2": "server_error"}
+    first = again.run()
+    again.broken = {}
+    again.retry(first)
+    assert again.calls == {"r2": 1, "r3": 1, "d": 1}
+
+
+def test_from_the_third_round_of_a_cycle() -> None:
+    again = Again(CYCLE)
+    first = again.run()
+    again.retry(first, from_step="start#3")
+    assert again.calls == {"r2": 1, "r3": 1, "d": 1}
+
+
+def test_the_key_of_a_call_whose_outcome_is_unknown_is_kept() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "timeout"}
+    first = again.run()
+    key = dict(again.keys)["b"]
+    again.broken = {}
+    again.keys.clear()
+    again.retry(first)
+    assert dict(again.keys)["b"] == key
+
+
+def test_a_definite_answer_brings_a_new_key() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "client_error"}
+    first = again.run()
+    key = dict(again.keys)["b"]
+    again.broken = {}
+    again.retry(first)
+    assert dict(again.keys)["b"] != key
+
+
+def test_a_changed_request_brings_a_new_key() -> None:
+    again = Again(CHAIN.replace("{from:", '{n: "{{ workload.n }}", from:'), "workload: {n: 1}")
+    again.broken = {"b": "timeout"}
+    first = again.run()
+    key = dict(again.keys)["b"]
+    again.broken = {}
+    again.retry(first, overrides={"n": 2})
+    assert dict(again.keys)["b"] != key
+
+
+def test_a_key_is_kept_through_several_retries() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "timeout"}
+    first = again.run()
+    key = dict(again.keys)["b"]
+    second = again.retry(first)
+    assert again.report(second).row.status == "failed"
+    again.broken = {}
+    again.retry(second)
+    assert dict(again.keys)["b"] == key
+
+
+def test_instants_and_the_id_count_as_unchanged() -> None:
+    root = 'workload: {at: "{{ now() }}", name: "run {{ execution_id }}"}'
+    steps = """
+- step: start
+  tool: {kind: http, url: a, input: {at: "{{ workload.at }}", name: "{{ workload.name }}"}}
+  set: {ctx.later: "{{ now() }}"}
+  next: second
+- step: second
+  tool: {kind: http, url: "{{ ctx.later }}"}
+"""
+    again = Again(steps, root)
+    again.sim.pass_time(365 * 86_400)
+    first = again.run()
+    again.sim.pass_time(3600)
+    again.retry(first)
+    assert again.calls == {}
+
+
+@pytest.mark.parametrize("turn", [True, False])
+def test_a_first_join_is_won_by_the_same_branch(turn: bool) -> None:
+    steps = """
+- step: start
+  next: [slow, fast]
+- step: slow
+  tool: {kind: http, url: slow}
+  set: {ctx.last: slow}
+  next: {spec: {mode: exclusive}, arcs: [{step: meet, args: {who: slow}}]}
+- step: fast
+  tool: {kind: http, url: fast}
+  set: {ctx.last: fast}
+  next: {spec: {mode: exclusive}, arcs: [{step: meet, args: {who: fast}}]}
+- step: meet
+  spec: {join: first}
+  tool: {kind: http, url: "meet {{ who }}"}
+"""
+    again = Again(steps)
+    first = again.sim.start()
+    again.sim.deliver()
+    # The message of the second branch overtakes that of the first.
+    again.sim.deliver(1)
+    if turn:
+        again.sim.deliver(1)
+    again.sim.settle()
+    assert again.calls["meet fast"] == 1
+    assert again.report(first).ctx == {"last": "slow" if turn else "fast"}
+    second = again.retry(first)
+    assert again.calls == {}
+    assert again.report(first).ctx == again.report(second).ctx
+
+
+def test_one_open_retry_of_an_execution() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "server_error"}
+    first = again.run()
+    row = retry.retry(again.sim.rt, RetryRequest(first))
+    with pytest.raises(Conflict, match=f"is being retried by {row.execution_id}"):
+        retry.retry(again.sim.rt, RetryRequest(first))
+    again.sim.settle()
+    assert again.retry(first)
+
+
+def test_what_still_runs_is_not_retried() -> None:
+    again = Again(CHAIN)
+    running = again.sim.start()
+    with pytest.raises(Conflict, match="is pending: a retry begins where it has ended"):
+        again.plan(running)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "words"),
+    [
+        ({"version": 9}, NotFound, "has no version 9"),
+        ({"from_step": "thrid"}, BadRequest, "Did you mean 'third'"),
+        ({"from_step": "start#4"}, BadRequest, "ran 1 times"),
+        ({"path": "tests/other"}, BadRequest, "is another one"),
+        ({"overrides": {"nothing": 1}}, BadRequest, "to set"),
+    ],
+)
+def test_a_retry_that_does_not_fit_is_answered(more: JsonMap, error: type[Exception], words: str) -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    with pytest.raises(error, match=words):
+        again.plan(first, **more)
+
+
+def test_a_playbook_with_none_of_the_steps_is_refused() -> None:
+    again = Again(CHAIN)
+    first = again.run()
+    version = again.register("- step: other\n  tool: {kind: http, url: a}\n")
+    with pytest.raises(BadRequest, match="none of the steps"):
+        again.plan(first, version=version)
+
+
+def test_effects_that_would_happen_again_are_confirmed() -> None:
+    kinds = {**KINDS, "http": KindInfo("http", queue="http", effects="external")}
+    again = Again(CHAIN, kinds=kinds)
+    again.broken = {"c": "client_error"}
+    first = again.run()
+    with pytest.raises(Conflict, match="task_0 of step 'second'"):
+        again.retry(first, from_step="second")
+    # One that failed for certain had no effect.
+    again.broken = {}
+    assert again.retry(first)
+    assert again.calls == {"c": 1}
+
+
+def test_a_failed_child_is_retried_and_linked() -> None:
+    child = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: child, path: tests/child}\nworkload: {n: 0}\n"
+        "workflow:\n- step: start\n  tool: {kind: http, url: x}\n  next: more\n"
+        "- step: more\n  tool: {kind: http, url: y}\n"
+    )
+    caller = "- step: start\n  tool: {kind: http, url: a}\n  next: call\n- step: call\n  tool: {kind: playbook, path: tests/child}\n"
+    again = Again(caller)
+    catalog.register(again.sim.rt, child, "child.yaml")
+    again.broken = {"y": "server_error"}
+    first = again.run()
+    (failed_child,) = again.report(first).children
+    again.broken = {}
+    second = again.retry(first)
+    assert again.calls == {"y": 1}
+    (new_child,) = again.report(second).children
+    assert again.report(new_child["execution_id"]).row.source_id == failed_child["execution_id"]
+    assert again.report(second).row.status == "completed"
+
+
+def test_a_child_that_went_well_is_not_called_again() -> None:
+    child = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: child, path: tests/child}\nworkflow:\n- step: start\n  tool: {kind: http, url: x}\n"
+    caller = "- step: start\n  tool: {kind: playbook, path: tests/child}\n  next: more\n- step: more\n  tool: {kind: http, url: y}\n"
+    again = Again(caller)
+    catalog.register(again.sim.rt, child, "child.yaml")
+    again.broken = {"y": "server_error"}
+    first = again.run()
+    again.broken = {}
+    again.retry(first)
+    assert again.calls == {"y": 1}
+    # Another version of it is another call.
+    again.broken = {"y": "server_error"}
+    first = again.run()
+    catalog.register(again.sim.rt, child.replace("url: x", "url: z"), "child.yaml")
+    again.broken = {}
+    assert {run.step: run.reason for run in again.plan(first).plan.runs}[
+        "start"
+    ] == "playbook 'tests/child' changed"
+    again.retry(first)
+    assert again.calls["z"] == 1
