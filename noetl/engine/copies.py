@@ -6,8 +6,11 @@ the last to write, the first at a join and the winner of a wait are the same.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from noetl.engine.inputs import Inputs
@@ -73,33 +76,60 @@ def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) ->
 
 
 def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
-    """The next copies of one run, up to the point where those of another come; only those that
-    stand before `until`, where that is given."""
+    """The next copies of one run, up to the point where those of another come, and as many as the
+    turn may make; only those that stand before `until`, where that is given."""
     if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
         return []
-    waiting = [(left, run) for run in state.runs.values() if (left := _left(plan, state, inputs, run))]
+    left = (_left(plan, state, inputs, run) for run in state.runs.values())
+    waiting = sorted((one for one in left if one), key=lambda one: one.order)
     if not waiting:
         return []
-    (first, _), *others = sorted(waiting, key=lambda one: one[0][0].order)
-    ends = [others[0][0][0].order] if others else []
-    ends += [] if until is None else [until]
-    return [copy.draft for copy in first if not ends or copy.order < min(ends)]
+    ends = [one.order for one in waiting[1:2]] + ([] if until is None else [until])
+    return list(islice(waiting[0].drafts(min(ends, default=None)), inputs.most_copies))
+
+
+def waits_for_copies(plan: Plan, state: State, inputs: Inputs, until: int | None) -> bool:
+    """Whether copies are still to come that stand before `until`."""
+    left = (_left(plan, state, inputs, run) for run in state.runs.values())
+    return until is not None and any(one and one.order < until for one in left)
 
 
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
     """Whether copies of the run are still to come."""
-    return inputs.source is not None and bool(_left(plan, state, inputs, run))
+    return bool(_left(plan, state, inputs, run))
 
 
-def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> Sequence[Copy]:
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The copies of a run from number `at` on."""
+
+    copies: Sequence[Copy] = ()
+    at: int = 0
+
+    def __bool__(self) -> bool:
+        return self.at < len(self.copies)
+
+    @property
+    def order(self) -> int:
+        """Where the next one stands."""
+        return self.copies[self.at].order
+
+    def drafts(self, until: int | None) -> Iterator[Draft]:
+        for copy in islice(self.copies, self.at, None):
+            if until is not None and copy.order >= until:
+                return
+            yield copy.draft
+
+
+def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> _Left:
     source, reuse = inputs.source, run.reuse
     if source is None or reuse is None or reuse.run_id is None or not run.takes or run.ended:
-        return ()
+        return _Left()
     if run.id not in inputs.copies:
         recorded = source.runs[reuse.run_id]
         inputs.copies[run.id] = list(_copies(plan, state, inputs, source, recorded, run, reuse))
     copies = inputs.copies[run.id]
-    return [copy for copy in copies if copy.version > run.copied] if run.copied else copies
+    return _Left(copies, bisect_right(copies, run.copied, key=attrgetter("version")))
 
 
 def _copies(

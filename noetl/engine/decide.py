@@ -6,12 +6,12 @@ none has anything to add. Every rule changes the state so that it does not answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from noetl.engine.children import end_overdue, request_children
-from noetl.engine.copies import append_copies, earliest_firing
+from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
@@ -37,7 +37,7 @@ def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
     fold = Fold(plan, state, inputs)
     while batch := _next(plan, fold.state, inputs):
         fold.add(batch)
-        inputs = _with_commands(inputs, batch)
+        inputs = _after(inputs, batch)
     return fold.decision()
 
 
@@ -59,10 +59,13 @@ def _first(answers: Iterable[list[Draft]]) -> list[Draft]:
     return next(filter(None, answers), [])
 
 
-def _with_commands(inputs: Inputs, batch: Iterable[Draft]) -> Inputs:
-    """Commands that were just issued are open too."""
+def _after(inputs: Inputs, batch: Sequence[Draft]) -> Inputs:
+    """Commands that were just issued are open too, and copies that were made count."""
     issued = {d.fact.command_id: False for d in batch if isinstance(d.fact, e.CommandIssued)}
-    return replace(inputs, commands={**inputs.commands, **issued}) if issued else inputs
+    if issued:
+        inputs = replace(inputs, commands={**inputs.commands, **issued})
+    copied = sum(draft.origin is not None for draft in batch)
+    return replace(inputs, most_copies=inputs.most_copies - copied) if copied else inputs
 
 
 # --- the rules ------------------------------------------------------------------------------------
@@ -183,14 +186,16 @@ def _append_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     return append_copies(plan, state, inputs)
 
 
-def _go_on_behind_copies(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+def _go_on_behind_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The commands of pipelines of which a part stands, behind the last of it."""
     if state.stopping or is_halted(state):
         return []
     return [
         issue_command(state, plan.step(run.step), run, "pipeline", "-", 1)
         for run in state.runs.values()
-        if run.takes and run.loop is None and not (run.ended or run.issues)
+        if run.takes
+        and run.loop is None
+        and not (run.ended or run.issues or has_copies(plan, state, inputs, run))
     ]
 
 
@@ -198,8 +203,10 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or is_halted(state):
         return []
     enabled = list(find_enabled(plan, state))
-    if first := enabled and append_copies(plan, state, inputs, earliest_firing(state, inputs, enabled)):
-        return first
+    until = earliest_firing(state, inputs, enabled)
+    if enabled and waits_for_copies(plan, state, inputs, until):
+        # Nothing, where this turn has made enough of them.
+        return append_copies(plan, state, inputs, until)
     return _first(fire(plan, state, inputs, one) for one in enabled)
 
 

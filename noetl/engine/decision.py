@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from noetl.engine.children import call_of, find_dropped_children, find_next_due, only_waits
+from noetl.engine.copies import has_copies
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, find_missing
@@ -174,6 +175,8 @@ class Decision:
     closed_loops: tuple[str, ...] = ()
     #: Whether the execution ended with this turn.
     ends: bool = False
+    #: Whether there is more to copy than one turn may.
+    unfinished: bool = False
 
 
 @dataclass(slots=True)
@@ -236,6 +239,9 @@ class Fold:
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
             closed_loops=tuple(find_failed_loops(self.plan, self.state)),
             ends=ends,
+            unfinished=any(
+                has_copies(self.plan, self.state, self.inputs, run) for run in self.state.runs.values()
+            ),
         )
 
     def _commands(self) -> Iterator[Command]:

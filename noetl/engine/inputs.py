@@ -63,3 +63,5 @@ class Inputs:
     source: SourceLog | None = None
     #: Copies of each run that takes something of it, as this turn has made them.
     copies: dict[str, list[Copy]] = field(default_factory=dict)
+    #: How many of them the turn may still append; the next one goes on.
+    most_copies: int = 2000

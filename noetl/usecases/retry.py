@@ -3,6 +3,7 @@ that nothing has changed for."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -202,5 +203,5 @@ def _requested(
 def _foresee(rt: Runtime, tx: Transaction, plan: Plan, request: Requested, source: SourceLog) -> RetryPlan:
     # What is too large for the log was so before: the same content lies there already.
     inputs = inputs_of(rt, tx, plan, UNDRAWN, rt.clock(), Retention(source.execution_id))
-    inputs = replace(inputs, source=source)
+    inputs = replace(inputs, source=source, most_copies=sys.maxsize)
     return plan_retry(plan, request, inputs, source, rt.kinds)

@@ -62,6 +62,8 @@ class RuntimeLimits:
     #: Executions that one scheduler transaction serves, and events read of each.
     turn_executions: int = 64
     turn_events: int = 500
+    #: Events of an execution that is run again which one turn copies.
+    turn_copies: int = 2000
     #: Events after which the state is kept as a snapshot.
     snapshot_events: int = 500
     #: A claim is good for this long without a heartbeat.

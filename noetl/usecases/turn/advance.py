@@ -52,9 +52,14 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
         log.exception("Executions cannot be served together; each of them is served by itself")
         served = _serve_each(rt)
         return served, [""] if served else []
-    if len(turns) == limit or not all(turn.caught_up and not turn.decision.children for turn in turns):
+    if len(turns) == limit or not all(map(_is_settled, turns)):
         return len(turns), [""]
     return len(turns), owing.passed_over
+
+
+def _is_settled(turn: Turn) -> bool:
+    """Whether the turn leaves nothing for another one right behind it."""
+    return turn.caught_up and not (turn.decision.children or turn.decision.unfinished)
 
 
 def _serve_each(rt: Runtime) -> int:

@@ -120,6 +120,7 @@ def inputs_of(
         max_generations=rt.limits.max_generations,
         playbook=lambda path, version: _find_playbook(rt, tx, path, version),
         max_depth=rt.limits.max_depth,
+        most_copies=rt.limits.turn_copies,
         keychain=Keychain(plan.net.keychain, execution_id, rt.seal),
     )
 

@@ -85,7 +85,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         # What was not decided yet is as the last turn left it: notifications of a change compare
         # with that.
         status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
-        next_wake_at=wake_at(after),
+        next_wake_at=now if turn.decision.unfinished else wake_at(after),
         # What was asked for from outside holds until its event has been read.
         halt=_halt(after) if turn.caught_up else row.halt,
         now=now,

@@ -15,6 +15,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, retry
 from noetl.usecases.retry import PlannedRetry, RetryRequest
+from noetl.usecases.runtime import RuntimeLimits
 
 ROOT = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: again, path: tests/again}\n"
 
@@ -176,6 +177,39 @@ def test_a_failed_loop_of_1000_with_7_failures_runs_7() -> None:
     assert [one["url"] for one in report.steps["start"]["result"]["results"]] == [
         f"u{n}" for n in range(1000)
     ]
+
+
+def test_what_stands_is_copied_in_several_turns_and_in_the_same_order() -> None:
+    steps = """
+- step: start
+  next: [left, right]
+- step: left
+  loop: {in: "{{ range(30) | list }}", iterator: item, mode: parallel}
+  tool: {kind: http, url: "l{{ item }}"}
+  set: {ctx.last: left}
+  next: end
+- step: right
+  loop: {in: "{{ range(30) | list }}", iterator: item, mode: parallel}
+  tool: {kind: http, url: "r{{ item }}"}
+  set: {ctx.last: right}
+  next: end
+- step: end
+  tool: {kind: http, url: "{{ ctx.last }}"}
+"""
+    again = Again(steps, limits=RuntimeLimits(slice_s=3600.0, turn_copies=7))
+    first = again.run()
+    second = again.retry(first)
+    assert again.calls == {}
+    assert again.report(second).row.status == "completed"
+    assert again.report(second).ctx == again.report(first).ctx
+
+    def order(execution_id: str) -> list[tuple[str | None, int | None]]:
+        found = again.sim.events(execution_id)
+        return [
+            (one.draft.step, one.draft.iteration) for one in found if one.fact.type == "loop.iteration.done"
+        ]
+
+    assert order(first) == order(second)
 
 
 def test_items_are_matched_by_what_they_are() -> None:
