@@ -47,6 +47,8 @@ _PROGRESS: Final = (
 )
 
 
+#: The end of a run or of an iteration.
+_RUN_ENDS: Final = (e.StepDone, e.StepFailed, e.IterationDone, e.IterationFailed)
 #: Behind such an event nothing of its task is left to be done, or of the item or call of it.
 _ENDS: Final = (e.TaskDone, e.TaskFailed, e.TaskItemDone, e.TaskItemFailed, e.TaskCallDone)
 
@@ -179,7 +181,7 @@ class _Maker:
         kept = list(self._standing(events))
         for event in kept:
             yield self.copy(event, index)
-        if kept and isinstance(kept[-1].fact, e.StepDone | e.IterationDone | e.IterationFailed):
+        if kept and isinstance(kept[-1].fact, _RUN_ENDS):
             return
         unknown = self._find_unknown(events) or (self.recorded.ended if self.whole else None)
         if unknown is not None and not self._has_answer(events):
@@ -194,12 +196,12 @@ class _Maker:
             dedup_key=self._key(event, index),
             origin=event.event_id,
         )
-        routed = self.recorded.routed if isinstance(event.fact, e.StepDone) else None
+        routed = self.recorded.routed if isinstance(event.fact, e.StepDone | e.StepFailed) else None
         return Copy(event.version, (routed or event).version, draft)
 
     def _key(self, event: Event, index: int | None) -> str:
         match event.fact:
-            case e.StepDone():
+            case e.StepDone() | e.StepFailed():
                 return f"end:{self.run.id}"
             case e.IterationDone() | e.IterationFailed():
                 return f"iteration:{self.run.id}/{index}"
@@ -231,18 +233,20 @@ class _Maker:
         match last.fact:
             case e.StepDone() | e.IterationDone():
                 return True
+            case e.StepFailed():
+                return self.recorded.stands
             case e.IterationFailed():
-                # Its loop went on after it, and ended well.
-                return self.recorded.status == "done" and self.source.retry.iterations != "failed"
+                # Its loop went on after it.
+                return self.recorded.stands and self.source.retry.iterations != "failed"
             case _:
                 return False
 
     def _counts(self, event: Event) -> bool:
         match event.fact:
-            case e.CtxPatched() | e.StepDone() | e.IterationDone() | e.IterationFailed():
+            case e.CtxPatched():
                 return True
             case fact:
-                return isinstance(fact, _PROGRESS)
+                return isinstance(fact, (*_PROGRESS, *_RUN_ENDS))
 
     def _has_answer(self, events: Sequence[Event]) -> bool:
         """Whether the last call has a definite answer: it ended, and it is known how."""

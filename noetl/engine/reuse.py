@@ -67,24 +67,23 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
 
 def _take(source: SourceLog, step: Transition, run: SourceRun, common: Common, now: Depends) -> Reuse:
     tasks, which = common.tasks, source.retry.iterations
-    if step.loop is not None and run.status != "done":
+    if step.loop is not None and not run.stands:
         if which == "all":
             return Reuse("none", run.id, ASKED_FOR)
         # Those that went well stand, whatever has changed since.
         tasks = tuple(now.code) if which == "failed" else tasks
-    whole = run.status == "done" and common.whole
-    return Reuse("whole" if whole else "part", run.id, _ending(run) or common.reason, tasks)
+    whole = run.stands and common.whole
+    reason = common.reason if run.stands else _ending(run)
+    return Reuse("whole" if whole else "part", run.id, reason, tasks)
 
 
 def _ending(run: SourceRun) -> str:
     match run.status:
         case "failed" if run.error is not None:
             return f"it failed: {brief(run.error.message)}"
-        case "done":
-            return ""
         case "running" | "waiting":
             return "it had not ended"
-        case "cancelled" | "skipped" | "failed":
+        case "cancelled" | "skipped" | "failed" | "done":
             return f"it was {run.status}"
         case _:
             assert_never(run.status)

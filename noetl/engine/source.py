@@ -43,6 +43,12 @@ class SourceRun:
     iterations: Mapping[int, Sequence[Event]] = field(default_factory=dict)
     claims: Sequence[Event] = ()
 
+    @property
+    def stands(self) -> bool:
+        """Whether its end is one to go on from: it went well, or its failure was handled."""
+        handled = self.routed is not None and getattr(self.routed.fact, "failure", None) is None
+        return self.status == "done" or (self.status == "failed" and handled)
+
     def failed_calls(self) -> Iterator[SourceCall]:
         """The calls of playbooks that did not end well, in their order."""
         for events in (self.events, *self.iterations.values()):
