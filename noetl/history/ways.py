@@ -1,0 +1,157 @@
+"""What became of the arcs: those that lead to a step, those that a run asked when it ended, and
+those further up at which the way to a step ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from noetl.facts import events as e
+from noetl.facts.brief import brief
+from noetl.facts.event_names import FAILED
+from noetl.facts.events import Event
+from noetl.history.accounts import Asked, Fate, Way
+from noetl.history.evidence import Evidence, asked, listed
+from noetl.history.waits import waits_of
+from noetl.net.model import ENTRY, Arc
+
+#: How many ways are shown of those at which the way to a step ended.
+_STOPS: Final = 6
+_SHOWN: Final = 200
+
+
+def ways_to(here: Evidence, step: str) -> tuple[Way, ...]:
+    """The arcs that lead to `step`, in the order of the document, the entry's first."""
+    net = here.plan.net
+    return tuple(
+        _entry(here) if place == ENTRY else _way(here, net.arcs[place]) for place in net.incoming[step]
+    )
+
+
+def ways_from(here: Evidence, routed: Event) -> tuple[Way, ...]:
+    """The arcs of the run that `routed` tells of."""
+    step = here.plan.step(routed.draft.step or "")
+    return tuple(_asked_way(routed, arc) for arc in step.ways)
+
+
+def way_of(here: Evidence, token: str) -> Way:
+    """The arc that put `token` down."""
+    arrival = here.arrivals[token]
+    if arrival.token.arc == ENTRY:
+        return _entry(here)
+    return _asked_way(arrival.event, here.plan.net.arcs[arrival.token.arc])
+
+
+def find_stops(here: Evidence, step: str) -> tuple[Way, ...]:
+    """Where the way to `step` ended: arcs of steps that did something, in front of a step that did
+    nothing, nearest first."""
+    seen, todo, found = {step}, [step], list[Way]()
+    while todo and len(found) < _STOPS:
+        name = todo.pop(0)
+        for way in ways_to(here, name):
+            if way.fate != "not_run":
+                found += [way] if name != step and way.fate != "taken" else []
+            elif way.source is not None and way.source not in seen:
+                seen.add(way.source)
+                todo.append(way.source)
+    return tuple(found[:_STOPS])
+
+
+def _entry(here: Evidence) -> Way:
+    state, entry = here.state, here.plan.net.entry
+    if state.started:
+        return Way(ENTRY, None, entry, "taken", "the execution begins here", asked=1, taken=1)
+    if state.accepted is False:
+        return Way(ENTRY, None, entry, "broken", "the request was refused before the first step")
+    return Way(ENTRY, None, entry, "open", "the execution has not begun")
+
+
+def _way(here: Evidence, arc: Arc) -> Way:
+    """An arc, over all runs of its source."""
+    routed = here.routed(arc.source)
+    if not routed:
+        return _unasked(here, arc)
+    last = _asked_way(routed[-1], arc)
+    facts = [event.fact for event in routed if isinstance(event.fact, e.NextEvaluated)]
+    return replace(
+        last,
+        asked=sum(any(one.arc == arc.id for one in fact.arcs) for fact in facts),
+        taken=sum(any(one.arc == arc.id for one in fact.tokens) for fact in facts),
+    )
+
+
+def _asked_way(routed: Event, arc: Arc) -> Way:
+    """An arc at the end of one run."""
+    fact = routed.fact
+    assert isinstance(fact, e.NextEvaluated), "runs end with it"
+    decision = next((one for one in fact.arcs if one.arc == arc.id), None)
+    fate, why = _fate(fact, arc, decision)
+    return Way(
+        arc.id,
+        arc.source,
+        arc.step,
+        fate,
+        why,
+        guard=_guard(decision),
+        asked=int(decision is not None),
+        taken=int(fate == "taken"),
+        run=routed.draft.run_id,
+        version=routed.version,
+        line=arc.line or None,
+    )
+
+
+def _guard(decision: e.ArcDecision | None) -> Asked | None:
+    if decision is None or decision.when is None:
+        return None
+    return asked(decision.when, decision.names, "held" if decision.value else "did not hold")
+
+
+def _fate(fact: e.NextEvaluated, arc: Arc, decision: e.ArcDecision | None) -> tuple[Fate, str]:
+    token = next((one for one in fact.tokens if one.arc == arc.id), None)
+    if token is not None:
+        return "taken", "came after its join had fired" if token.absorbed else "was taken"
+    if decision is not None and not decision.value:
+        return "missed", "its guard did not hold"
+    if fact.boundary == FAILED[0] and not arc.boundary:
+        return "success_only", "the step failed, and this arc is for success only"
+    if fact.tokens:
+        others = listed(one.step for one in fact.tokens)
+        return "passed_over", f"the router took the way to {others} in its place"
+    if fact.failure is not None:
+        return "broken", f"the arcs could not be followed: {brief(fact.failure.message, _SHOWN).rstrip('.')}"
+    return "ended", "the arcs of the final step are not followed"
+
+
+def _unasked(here: Evidence, arc: Arc) -> Way:
+    """An arc whose source was never routed."""
+    fate, why = _of_source(here, arc.source)
+    return Way(arc.id, arc.source, arc.step, fate, why, line=arc.line or None)
+
+
+def _of_source(here: Evidence, source: str) -> tuple[Fate, str]:
+    waits = next(waits_of(here, source), None)
+    if waits is not None:
+        return "open", f"it has not ended: {waits.text}"
+    for event in reversed(here.of_step.get(source, [])):
+        if (why := _why_unrouted(event.fact)) is not None:
+            return "ended", why
+    if any(run.step == source for run in here.state.runs.values()):
+        return "open", "it has ended, and the scheduler's next turn asks its arcs"
+    if here.tokens_before(source):
+        return "ended", "a token was before it when the execution ended"
+    return "not_run", "it did not run" if here.state.ended else "it has not run"
+
+
+def _why_unrouted(fact: e.Fact) -> str | None:
+    match fact:
+        case e.StepCancelled(reason=reason):
+            return f"it was cancelled: {reason}"
+        case e.StepSkipped(reason=reason):
+            return f"it was skipped: {reason}"
+        case e.JoinUnsatisfied(error=error):
+            return f"its join could not fill: {brief(error.message, _SHOWN).rstrip('.')}"
+        case e.StepScheduled():
+            return "it had not ended when the execution did"
+        case _:
+            return None
