@@ -64,6 +64,8 @@ class AsyncClient:
     wait = perform(operations.wait)
     report = perform(operations.report)
     executions = perform(operations.executions)
+    explain = perform(operations.explain)
+    diff = perform(operations.diff)
     cancel = perform(operations.cancel)
     pause = perform(operations.pause)
     resume = perform(operations.resume)

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 
 from noetl.facts.json import Json
+from noetl.history.differences import Comparison
 
 
 def as_json(value: object) -> Json:
@@ -18,3 +19,8 @@ def as_json(value: object) -> Json:
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     return value.isoformat() if isinstance(value, datetime) else value
+
+
+def comparison_as_json(comparison: Comparison) -> dict[str, Json]:
+    """The same, with the sentence that sums it up."""
+    return {"summary": comparison.summary, **as_json(comparison)}
