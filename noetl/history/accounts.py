@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 
 #: Where a step is. `done`, `failed`, `cancelled`, `skipped`: how its last run, or the token that
 #: came last, ended. `waiting`: it goes on when something happens; `not_run`: no token is before it.
@@ -40,9 +40,14 @@ class Asked:
     @property
     def text(self) -> str:
         """`{{ n > 5 }} with n = 3`."""
-        values = ((name, json.dumps(value, ensure_ascii=False)) for name, value in self.names.items())
-        read = ", ".join(f"{name} = {value}" for name, value in values)
+        read = ", ".join(f"{name} = {_text(value)}" for name, value in self.names.items())
         return (self.when or "otherwise") + (f" with {read}" if read else "")
+
+
+def _text(value: Json) -> str:
+    """A value as JSON; one that was cut has been written so already."""
+    is_cut = isinstance(value, str) and value[:1] in ("{", "[", "<")
+    return str(value) if is_cut else json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from noetl.history.accounts import Asked
 from noetl.history.evidence import Evidence, asked
 from noetl.net.model import AdmitRule, Template, Transition
 
+#: What a rule that matched said.
+ADMITTED: Final = "admitted"
+DENIED: Final = "denied"
 #: What rules read that the state does not hold.
 _ELSEWHERE: Final = frozenset({"env", "keychain", "now"})
 
@@ -26,7 +29,7 @@ def rules_asked(here: Evidence, step: str, tokens: tuple[str, ...]) -> tuple[Ask
     judged = [event for event in here.of_step.get(step, ()) if _judges(event, tokens)]
     if not judged or not isinstance(fact := judged[-1].fact, AdmitEvaluated):
         return ()
-    matched = asked(fact.when, fact.names, "admitted" if fact.allow else "denied")
+    matched = asked(fact.when, fact.names, ADMITTED if fact.allow else DENIED)
     before = _rules_before(here.plan.step(step), fact)
     if not before:
         return (matched,)

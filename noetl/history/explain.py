@@ -33,7 +33,10 @@ _SHOWN: Final = 200
 
 
 def explain(
-    plan: Plan, events: Sequence[Event], held: Iterable[OpenCommand] = (), step: str | None = None
+    plan: Plan,
+    events: Sequence[Event],
+    held: Iterable[OpenCommand] = (),
+    step: str | None = None,
 ) -> Explanation:
     """The account of every step of the net, or of `step` alone, which is told more of. `events` are
     the log from its beginning; `held` belongs to the moment at which it ends.
@@ -209,7 +212,7 @@ def _clause(way: Way) -> str:
         case "not_run":
             return f"{source}, which leads to it, {way.why.removeprefix('it ')}"
         case "open" | "ended":
-            return f"{source} leads to it: {way.why}"
+            return f"{source} {way.why.removeprefix('it ')}"
         case "success_only":
             return f"{source} failed, and the arc from it to {way.step!r} is for success only"
         case "taken" | "missed" | "passed_over" | "broken":

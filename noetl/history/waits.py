@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from noetl.engine.decide import is_halted
 from noetl.engine.state import Child, LoopState, Run, Waiting
@@ -10,7 +11,7 @@ from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
 from noetl.history.accounts import WaitAccount
-from noetl.history.admissions import rules_asked
+from noetl.history.admissions import ADMITTED, rules_asked
 from noetl.history.evidence import Evidence, listed
 from noetl.net.model import Join, Transition
 
@@ -58,6 +59,8 @@ def _halt(here: Evidence) -> WaitAccount | None:
 
 def _admission(here: Evidence, one: Waiting) -> WaitAccount:
     rules = rules_asked(here, one.token.step, (one.token.id,))
+    if rules and rules[-1].said == ADMITTED:
+        return replace(_NEXT_TURN, rules=rules)
     if one.denied_at is not None and one.denied_at < here.state.ctx_version:
         text = "ctx has changed since its admission was denied: the scheduler's next turn asks again"
         return WaitAccount("scheduler", text, rules=rules)
@@ -126,10 +129,10 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
 
 def _loop(run: Run, loop: LoopState) -> WaitAccount:
     ended = loop.ended.bit_count()
-    text = f"{ended} of {loop.count} iterations have ended ({loop.failed_count} failed), at most "
-    text += f"{loop.max_in_flight} run at once"
-    if loop.cursor is not None:
-        text += "; more rows may be claimed"
+    failed = f", {loop.failed_count} of them failed" if loop.failed else ""
+    width = f"; at most {loop.max_in_flight} run at once"
+    more = "; more rows may be claimed" if loop.cursor is not None else ""
+    text = f"{ended} of {loop.count} iterations have ended{failed}{width}{more}"
     return WaitAccount("loop", text, run.id)
 
 

@@ -120,7 +120,7 @@ def _fate(fact: e.NextEvaluated, arc: Arc, decision: e.ArcDecision | None) -> tu
         return "passed_over", f"the router took the way to {others} in its place"
     if fact.failure is not None:
         return "broken", f"the arcs could not be followed: {brief(fact.failure.message, _SHOWN).rstrip('.')}"
-    return "ended", "the arcs of the final step are not followed"
+    return "ended", "it is the final step, whose arcs are not followed"
 
 
 def _unasked(here: Evidence, arc: Arc) -> Way:
@@ -132,14 +132,14 @@ def _unasked(here: Evidence, arc: Arc) -> Way:
 def _of_source(here: Evidence, source: str) -> tuple[Fate, str]:
     waits = next(waits_of(here, source), None)
     if waits is not None:
-        return "open", f"it has not ended: {waits.text}"
+        return "open", f"it {'waits' if waits.run is None else 'has not ended'}: {waits.text}"
     for event in reversed(here.of_step.get(source, [])):
         if (why := _why_unrouted(event.fact)) is not None:
             return "ended", why
     if any(run.step == source for run in here.state.runs.values()):
         return "open", "it has ended, and the scheduler's next turn asks its arcs"
     if here.tokens_before(source):
-        return "ended", "a token was before it when the execution ended"
+        return "ended", "it had a token before it when the execution ended"
     return "not_run", "it did not run" if here.state.ended else "it has not run"
 
 
@@ -150,7 +150,7 @@ def _why_unrouted(fact: e.Fact) -> str | None:
         case e.StepSkipped(reason=reason):
             return f"it was skipped: {reason}"
         case e.JoinUnsatisfied(error=error):
-            return f"its join could not fill: {brief(error.message, _SHOWN).rstrip('.')}"
+            return f"it could not fill its join: {brief(error.message, _SHOWN).rstrip('.')}"
         case e.StepScheduled():
             return "it had not ended when the execution did"
         case _:

@@ -4,7 +4,9 @@ transaction."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from noetl.engine.state import initial_state
 from noetl.errors import NotFound
 from noetl.facts.events import Event
 from noetl.facts.nearest import did_you_mean
@@ -29,11 +31,27 @@ def explain(
         row = moment.find(tx, execution_id)
         moment.check_version(row, version)
         plan = rt.plan(tx, row.digest)
-        log = _log(tx, execution_id, version)
+        # One event more says what to call the moment before it.
+        log = tx.events.read(execution_id, limit=None if version is None else version + 1)
         held = list(_held(tx, row)) if version in (None, row.head_version) else []
     if step is not None and step not in plan.net.steps:
         raise _unknown(plan.net, execution_id, step)
-    return explain_log(plan, log, held, step)
+    found = explain_log(plan, log[:version], held, step)
+    return replace(
+        found,
+        execution_id=row.execution_id,
+        path=row.path,
+        playbook_version=row.playbook_version,
+        status=_status(row, log, version),
+    )
+
+
+def _status(row: ExecutionRow, log: list[Event], version: int | None) -> str:
+    """What every answer calls the execution as of `version`."""
+    if version is None:
+        return row.status
+    here = moment.Moment(row, initial_state(row.execution_id), log)
+    return here.status(here.state(version))
 
 
 def _unknown(net: Net, execution_id: str, step: str) -> NotFound:
@@ -41,10 +59,6 @@ def _unknown(net: Net, execution_id: str, step: str) -> NotFound:
         f"Execution {execution_id} of playbook {net.path!r} has no step {step[:80]!r}."
         f"{did_you_mean(step, net.steps)}"
     )
-
-
-def _log(tx: Transaction, execution_id: str, version: int | None = None) -> list[Event]:
-    return tx.events.read(execution_id, limit=version) if version != 0 else []
 
 
 def _held(tx: Transaction, row: ExecutionRow) -> Iterator[OpenCommand]:
@@ -57,5 +71,5 @@ def compare(rt: Runtime, execution_id: str, other: str, most: int = history.MOST
     """In what the execution `other` differs from `execution_id`, as both are now; at most `most`
     differences of each kind. Raises NotFound."""
     with rt.store.read() as tx:
-        logs = [_log(tx, moment.find(tx, one).execution_id) for one in (execution_id, other)]
-    return history.compare(logs[0], logs[1], most)
+        log, beside = (tx.events.read(moment.find(tx, one).execution_id) for one in (execution_id, other))
+    return history.compare(log, beside, most)

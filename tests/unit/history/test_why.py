@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from noetl.errors import ToolError
+from noetl.facts.events import StepScheduled
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import catalog, control, history
+from noetl.usecases import catalog, control, history, inspect
 
 from .stories import ended, explained, playbook
 
@@ -134,6 +135,14 @@ def test_a_denied_admission_shows_the_rules_and_what_they_read() -> None:
     control.patch_ctx(sim.rt, run, {"go": True})
     sim.settle()
     assert explained(sim, run)["gate"].why == "It ran behind start, admitted."
+    # In the middle of the turn that admitted it.
+    scheduled = next(
+        event.version
+        for event in sim.events(run)
+        if isinstance(event.fact, StepScheduled) and event.draft.step == "gate"
+    )
+    (wait,) = explained(sim, run, scheduled - 1)["gate"].waits
+    assert (wait.kind, wait.rules[-1].said) == ("scheduler", "admitted")
 
 
 def test_a_paused_execution_says_so() -> None:
@@ -269,6 +278,9 @@ def test_every_version_of_an_execution_is_explained_as_it_was() -> None:
     run = ended(sim)
     last = len(sim.events(run))
     told = [history.explain(sim.rt, run, version=version) for version in range(last + 1)]
+    views = [inspect.state_view(sim.rt, run, version)["status"] for version in range(last + 1)]
+    assert [one.status for one in told] == views
     assert [one.version for one in told] == list(range(last + 1))
     standings = [one.steps[0].standing for one in told]
     assert list(dict.fromkeys(standings)) == ["not_run", "waiting", "running", "done"]
+    assert {(one.execution_id, one.path, one.playbook_version) for one in told} == {(run, "tests/test", 1)}

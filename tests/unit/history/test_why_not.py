@@ -143,9 +143,7 @@ def test_a_token_that_was_dropped_at_admission_shows_all_rules_with_their_values
         ("{{ ctx.go }}", {"ctx.go": None}, "did not hold"),
         (None, {}, "denied"),
     ]
-    assert why(sim, run, "behind") == (
-        "It did not run: step 'gate' leads to it: it was skipped: admission was denied."
-    )
+    assert why(sim, run, "behind") == ("It did not run: step 'gate' was skipped: admission was denied.")
 
 
 def test_a_step_that_failed_at_admission_shows_the_rules() -> None:
@@ -178,7 +176,7 @@ def test_a_join_that_could_not_fill_says_which_branches_came() -> None:
     one = explained(sim, run)["join"]
     assert one.why == "It did not run: Join 'join' can no longer fill: 1 of 2 branches came."
     assert [(way.source, way.fate) for way in one.ways] == [("a", "taken"), ("b", "missed")]
-    assert "its join could not fill" in why(sim, run, "behind")
+    assert "step 'join' could not fill its join: " in why(sim, run, "behind")
 
 
 def test_what_came_after_another_branch_had_failed_names_the_step_that_failed() -> None:
@@ -233,7 +231,7 @@ def test_a_step_whose_run_was_cancelled_says_why() -> None:
     accounts = explained(sim, run)
     assert accounts["start"].why == "It ran as the entry and was cancelled (the execution was cancelled)."
     assert accounts["behind"].why == (
-        "It did not run: step 'start' leads to it: it was cancelled: the execution was cancelled."
+        "It did not run: step 'start' was cancelled: the execution was cancelled."
     )
 
 
