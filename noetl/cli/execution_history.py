@@ -4,6 +4,8 @@ differs, what was true at an earlier version."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -17,15 +19,17 @@ from noetl.history import shape
 from noetl.history.compare import MOST
 from noetl.usecases import history, inspect
 
-#: `--version` is what it was called before.
-_at_option = click.option(
-    "--at",
-    "--version",
-    "version",
-    metavar="VERSION",
-    type=click.IntRange(min=0),
-    help="As of this version; the newest unless given.",
-)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _at_option(*spellings: str) -> Callable[[F], F]:
+    return click.option(
+        *spellings,
+        "version",
+        metavar="VERSION",
+        type=click.IntRange(min=0),
+        help="As of this version; the newest unless given.",
+    )
 
 
 @click.command(
@@ -34,7 +38,7 @@ _at_option = click.option(
 )
 @click.argument("execution_id")
 @click.argument("step", required=False)
-@_at_option
+@_at_option("--at")
 @as_json_option
 def explain(execution_id: str, step: str | None, version: int | None, as_json: bool) -> None:
     """Say why each step ran, did not run, or waits and for what; of STEP alone, all that is
@@ -75,7 +79,8 @@ def diff(a: str, b: str, limit: int, as_json: bool) -> None:
 
 @click.command(epilog="Example: noetl execution replay 1234567890123 --at 12")
 @click.argument("execution_id")
-@_at_option
+# It was called `--version` before.
+@_at_option("--at", "--version")
 @as_json_option
 def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     """Fold the log again and show what was true at a version."""

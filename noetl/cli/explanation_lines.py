@@ -187,9 +187,9 @@ def _fate(way: Way) -> str:
 
 def _beyond(way: Way) -> str:
     """What the guard's answer does not say."""
-    return (
-        "" if way.fate == "missed" else f", and it {way.why}" if way.fate == "taken" else f", but {way.why}"
-    )
+    if way.fate == "missed":
+        return ""
+    return f", and it {way.why}" if way.fate == "taken" else f", but {way.why}"
 
 
 def _rules(rules: Iterable[Asked]) -> Iterator[Line]:

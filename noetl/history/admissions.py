@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
-from noetl.engine.state import initial_state
 from noetl.expressions import values_read
 from noetl.facts.events import AdmitEvaluated, Event
 from noetl.facts.json import JsonMap
@@ -52,9 +50,7 @@ def _rules_before(step: Transition, fact: AdmitEvaluated) -> tuple[AdmitRule, ..
 
 def _names(here: Evidence, step: str, judged: Event) -> JsonMap:
     """What templates of the step saw when `judged` was decided."""
-    earlier = [event for event in here.events if event.version < judged.version]
-    state = replay(initial_state(judged.execution_id), earlier)
-    fact = judged.fact
+    state, fact = here.before_admission[judged.version], judged.fact
     arrival = here.arrivals.get(fact.token) if isinstance(fact, AdmitEvaluated) else None
     args = arrival.token.args if arrival else {}
     return step_names(state, Inputs(now=judged.recorded_at), here.plan.step(step), args)

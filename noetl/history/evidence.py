@@ -55,11 +55,25 @@ class Evidence:
     held: Mapping[str, OpenCommand]
     bounds: Bounds
 
-    @cached_property
+    @property
     def state(self) -> State:
         """What the events come to."""
-        first = self.events[0].execution_id if self.events else ""
-        return replay(initial_state(first), self.events)
+        return self._folded[0]
+
+    @property
+    def before_admission(self) -> Mapping[int, State]:
+        """The states in which admissions were decided, by the versions of these events."""
+        return self._folded[1]
+
+    @cached_property
+    def _folded(self) -> tuple[State, Mapping[int, State]]:
+        state = initial_state(self.events[0].execution_id if self.events else "")
+        before = dict[int, State]()
+        for event in self.events:
+            if isinstance(event.fact, e.AdmitEvaluated):
+                before[event.version] = state
+            state = replay(state, (event,))
+        return state, before
 
     @cached_property
     def of_run(self) -> Mapping[str, list[Event]]:

@@ -46,7 +46,8 @@ def explain(
     bounds = OVERVIEW if step is None else CLOSE_UP
     here = Evidence(plan, events, {one.command_id: one for one in held}, bounds)
     names = list(plan.net.steps) if step is None else [plan.net.steps[step].name]
-    state = here.state
+    ways = {name: ways_to(here, name) for name in plan.net.steps}
+    stops, state = find_stops(ways), here.state
     return Explanation(
         state.execution_id,
         state.path,
@@ -55,17 +56,16 @@ def explain(
         status_of(state),
         plan.net.file,
         show_error(state.error) if state.error else None,
-        tuple(_account(here, name) for name in names),
+        tuple(_account(here, name, ways[name], stops.get(name, ())) for name in names),
     )
 
 
-def _account(here: Evidence, step: str) -> StepAccount:
+def _account(here: Evidence, step: str, ways: tuple[Way, ...], stops: Iterable[Way]) -> StepAccount:
     scheduled = [event for event in here.of_step.get(step, ()) if isinstance(event.fact, e.StepScheduled)]
     runs = tuple(account_of_run(here, event) for event in scheduled[-here.bounds.runs :])
-    ways, waits = ways_to(here, step), tuple(waits_of(here, step))
+    waits = tuple(waits_of(here, step))
     dropped = tuple(_dropped(here, step))
     standing = _standing(here.state, step, runs, bool(waits), dropped)
-    stops = find_stops(here, step) if standing == "not_run" else ()
     account = StepAccount(
         step,
         standing,
@@ -73,7 +73,7 @@ def _account(here: Evidence, step: str) -> StepAccount:
         len(scheduled),
         runs,
         ways,
-        stops,
+        tuple(stops) if standing == "not_run" else (),
         dropped[-here.bounds.failures :],
         waits,
         here.file_line(step),

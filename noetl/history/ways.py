@@ -3,6 +3,8 @@ those further up at which the way to a step ended."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -42,19 +44,23 @@ def way_of(here: Evidence, token: str) -> Way:
     return _asked_way(arrival.event, here.plan.net.arcs[arrival.token.arc])
 
 
-def find_stops(here: Evidence, step: str) -> tuple[Way, ...]:
-    """Where the way to `step` ended: arcs of steps that did something, in front of a step that did
-    nothing, nearest first."""
-    seen, todo, found = {step}, [step], list[Way]()
-    while todo and len(found) < _STOPS:
-        name = todo.pop(0)
-        for way in ways_to(here, name):
-            if way.fate != "not_run":
-                found += [way] if name != step and way.fate != "taken" else []
-            elif way.source is not None and way.source not in seen:
-                seen.add(way.source)
-                todo.append(way.source)
-    return tuple(found[:_STOPS])
+def find_stops(ways: Mapping[str, tuple[Way, ...]]) -> Mapping[str, list[Way]]:
+    """For steps that did not run because those before them did not: the arcs further up at which
+    the way to them ended, nearest first. `ways` are those to each step."""
+    every = [way for of_step in ways.values() for way in of_step]
+    onward, found = defaultdict[str, list[str]](list), defaultdict[str, list[Way]](list)
+    for way in every:
+        if way.fate == "not_run" and way.source is not None:
+            onward[way.source].append(way.step)
+    # All ends at once go down the net step by step, so that the nearest ones come first.
+    todo = deque((way.step, way) for way in every if way.fate not in ("not_run", "taken"))
+    while todo:
+        name, way = todo.popleft()
+        for step in onward.get(name, ()):
+            if step != way.step and way not in found[step] and len(found[step]) < _STOPS:
+                found[step].append(way)
+                todo.append((step, way))
+    return found
 
 
 def _entry(here: Evidence) -> Way:
