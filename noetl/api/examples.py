@@ -142,7 +142,14 @@ _RUN: Final = {
     "reason": "",
     "error": None,
     "tasks": [
-        {"task": "task_0", "status": "done", "attempts": 1, "duration_ms": 0.2, "error": None},
+        {
+            "task": "task_0",
+            "status": "done",
+            "attempts": 1,
+            "went_on": False,
+            "duration_ms": 0.2,
+            "error": None,
+        },
     ],
     "policies": [],
     "policies_more": 0,

@@ -204,7 +204,8 @@ def _waits(waits: Iterable[WaitAccount]) -> Iterator[Line]:
 
 def _task(task: TaskAccount) -> Line:
     tries = f" after {task.attempts} attempts" if task.attempts > 1 else ""
-    error = f"; last error: {_error(task.error)}" if task.error is not None else ""
+    on = ", and the pipeline went on" if task.went_on else ""
+    error = f"{on}; last error: {_error(task.error)}" if task.error is not None else ""
     return Line(
         f"task {task.task}: {task.status}{tries}{error}", "bad" if task.status == "failed" else "plain"
     )

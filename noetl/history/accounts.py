@@ -115,11 +115,12 @@ class PolicyAccount:
 @dataclass(frozen=True, slots=True)
 class TaskAccount:
     """A task of a run: how its last attempt ended, how many there were, and the error of the last
-    one that failed."""
+    one that failed. `went_on`: it failed, and its pipeline went on all the same."""
 
     task: str
     status: Literal["running", "done", "failed"]
     attempts: int
+    went_on: bool = False
     duration_ms: float | None = None
     error: JsonMap | None = None
 

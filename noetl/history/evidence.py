@@ -117,6 +117,21 @@ class Evidence:
         """The events with which runs of `step` were routed."""
         return [event for event in self.of_step.get(step, ()) if isinstance(event.fact, e.NextEvaluated)]
 
+    def delayed(self, run: str) -> Mapping[int, str]:
+        """The iterations of a run whose commands are not due yet, as far as the log knows: until
+        when (UTC, ISO 8601)."""
+        due = dict[int, str]()
+        for event in self.of_run.get(run, ()):
+            index = event.draft.iteration
+            match event.fact:
+                case e.CommandIssued(due_at=str(at)) if index is not None:
+                    due[index] = at
+                case e.LoopClaimed():
+                    pass
+                case _ if index is not None:
+                    due.pop(index, None)
+        return due
+
     def tokens_before(self, step: str) -> list[str]:
         """Ids of the tokens that wait before `step`."""
         return [key for key, one in self.state.tokens.items() if one.token.step == step]

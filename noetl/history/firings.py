@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from noetl.engine.state import LoopState
+from noetl.engine.state import Run
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.outcome import ErrorInfo
@@ -115,6 +115,7 @@ def _task(name: str, heard: list[Event]) -> TaskAccount:
         name,
         _task_status(last.fact),
         attempts=len(tried) or 1,
+        went_on=isinstance(last.fact, e.TaskFailed) and not last.fact.fatal,
         duration_ms=last.draft.duration_ms,
         error=show_error(errors[-1]) if errors else None,
     )
@@ -157,13 +158,14 @@ def _loop(here: Evidence, run: str, events: list[Event]) -> LoopAccount | None:
     failed = [one for one in events if isinstance(one.fact, e.IterationFailed)]
     count = len({one.draft.iteration for one in failed} - done)
     live = here.state.runs.get(run)
-    waiting = _waiting(live.loop) if live is not None and live.loop is not None else 0
+    waiting = _waiting(here, live) if live is not None else 0
     shown = tuple(_failure(one.draft.iteration, one.fact) for one in failed[: here.bounds.failures])
     return LoopAccount(total, len(done), count, waiting, total - len(done) - count - waiting, shown)
 
 
-def _waiting(loop: LoopState) -> int:
-    return len(loop.suspended) + len(loop.calling)
+def _waiting(here: Evidence, run: Run) -> int:
+    loop = run.loop
+    return 0 if loop is None else len({*loop.suspended, *loop.calling, *here.delayed(run.id)})
 
 
 def _failure(iteration: int | None, fact: Any) -> FailedIteration:

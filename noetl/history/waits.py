@@ -122,7 +122,7 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
         yield _loop(run, run.loop)
     yield from (_child(child) for child in children[: here.bounds.failures])
     if run.loop is not None:
-        yield from _suspended(run, run.loop, here.bounds.failures)
+        yield from _suspended(here, run, run.loop)
     elif not children:
         yield _pipeline(here, run)
 
@@ -136,10 +136,11 @@ def _loop(run: Run, loop: LoopState) -> WaitAccount:
     return WaitAccount("loop", text, run.id)
 
 
-def _suspended(run: Run, loop: LoopState, most: int) -> Iterator[WaitAccount]:
-    for index in sorted(loop.suspended)[:most]:
-        due = loop.suspended[index]
-        text = f"iteration {index} waits until {due}" if due else f"iteration {index} is about to go on"
+def _suspended(here: Evidence, run: Run, loop: LoopState) -> Iterator[WaitAccount]:
+    waiting = {**loop.suspended, **here.delayed(run.id)}
+    for index in sorted(waiting)[: here.bounds.failures]:
+        due = waiting[index]
+        text = f"iteration {index} goes on at {due}" if due else f"iteration {index} is about to go on"
         yield WaitAccount("delay", text, run.id, due)
 
 

@@ -53,7 +53,7 @@ def find_stops(ways: Mapping[str, tuple[Way, ...]]) -> Mapping[str, list[Way]]:
         if way.fate == "not_run" and way.source is not None:
             onward[way.source].append(way.step)
     # All ends at once go down the net step by step, so that the nearest ones come first.
-    todo = deque((way.step, way) for way in every if way.fate not in ("not_run", "taken"))
+    todo = deque((way.step, way) for way in every if way.fate != "not_run")
     while todo:
         name, way = todo.popleft()
         for step in onward.get(name, ()):

@@ -9,6 +9,7 @@ from noetl.history.differences import Difference, Parting, RunsDifference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import catalog
+from noetl.usecases.runtime import RuntimeLimits
 
 from .stories import differences, ended, playbook
 
@@ -21,6 +22,7 @@ BOOK = playbook(
       tool: {kind: noop}
     - step: small
       tool: {kind: http}
+      next: {arcs: [{step: big, when: "{{ false }}"}]}
     """,
     "workload: {n: 1, m: {k: 2}}",
 )
@@ -120,3 +122,24 @@ def test_secrets_are_hidden_and_large_values_cut() -> None:
     assert found.inputs.more == 0
     assert "opensesame" not in repr(found)
     assert all(len(str(one.b)) <= 120 for one in found.inputs.shown)
+
+
+def test_numbers_and_booleans_are_not_the_same() -> None:
+    sim = Simulation(playbook("- step: start\n  tool: {kind: noop}", "workload: {n: 1}"))
+    found = differences(sim, ended(sim, n=1), ended(sim, n=True))
+    assert Difference("workload.n", "changed", 1, True) in found.inputs.shown
+
+
+def test_large_results_are_compared_by_their_content() -> None:
+    sim = Simulation(
+        playbook("- step: start\n  tool: {kind: http}", "workload: {n: 1}"),
+        tools={"http": lambda _: rows.pop()},
+        limits=RuntimeLimits(slice_s=3600.0, inline_bytes=100),
+    )
+    rows = [list(range(1000)) for _ in range(2)]
+    found = differences(sim, ended(sim), ended(sim))
+    assert found.same
+    rows = [list(range(1000)), list(range(1001))]
+    found = differences(sim, ended(sim), ended(sim))
+    (one,) = found.results.shown
+    assert (one.path, one.a, one.b) == ("start", "<a large result>", "<a large result>")

@@ -143,6 +143,7 @@ def test_a_denied_admission_shows_the_rules_and_what_they_read() -> None:
     )
     (wait,) = explained(sim, run, scheduled - 1)["gate"].waits
     assert (wait.kind, wait.rules[-1].said) == ("scheduler", "admitted")
+    assert wait.text == "the scheduler starts it with its next turn"
 
 
 def test_a_paused_execution_says_so() -> None:
@@ -284,3 +285,112 @@ def test_every_version_of_an_execution_is_explained_as_it_was() -> None:
     standings = [one.steps[0].standing for one in told]
     assert list(dict.fromkeys(standings)) == ["not_run", "waiting", "running", "done"]
     assert {(one.execution_id, one.path, one.playbook_version) for one in told} == {(run, "tests/test", 1)}
+
+
+def test_what_leads_to_the_final_step_waits_for_all_others() -> None:
+    book = playbook(
+        """
+        - step: start
+          next: [one, sum_up]
+        - step: one
+          tool: {kind: noop}
+        - step: sum_up
+          tool: {kind: noop}
+        """,
+        "executor: {spec: {final_step: sum_up}}",
+    )
+    sim = Simulation(book)
+    run = sim.start()
+    sim.deliver()
+    (wait,) = explained(sim, run)["sum_up"].waits
+    assert wait.kind == "others"
+    sim.settle()
+    assert explained(sim, run)["sum_up"].why == "It ran behind start."
+
+
+def test_of_many_rules_that_matched_the_first_ones_are_shown_and_the_others_counted() -> None:
+    sim = Simulation(
+        RETRY.replace("attempts: 3, delay: 60", "attempts: 6, delay: 0"), tools={"http": failing(5)}
+    )
+    run = ended(sim)
+    (account,) = explained(sim, run)["start"].runs
+    assert (len(account.policies), account.policies_more) == (3, 2)
+    (close,) = history.explain(sim.rt, run, "start").steps
+    assert (len(close.runs[0].policies), close.runs[0].policies_more) == (5, 0)
+
+
+def test_of_the_past_only_the_log_is_told() -> None:
+    told = list[str]()
+
+    def second(_call: Call) -> Json:
+        told.append(explained(sim, run)["start"].why)
+        told.append(explained(sim, run, 5)["start"].why)
+        return 1
+
+    sim = Simulation(
+        playbook("- step: start\n  tool: [{name: a, kind: noop}, {name: b, kind: http}]"),
+        tools={"http": second},
+    )
+    run = sim.start()
+    sim.settle()
+    now, then = told
+    assert "worker simulated has its command" in now
+    assert "no worker of that queue has reported on it" in then
+
+
+def test_a_task_whose_failure_was_passed_over_says_that_the_pipeline_went_on() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool:
+                - {name: a, kind: http, spec: {policy: {rules: [{when: "{{ error }}", then: {do: continue}}]}}}
+                - {name: b, kind: noop}
+        """),
+        tools={"http": failing(1)},
+    )
+    (account,) = explained(sim, ended(sim))["start"].runs
+    assert [(task.task, task.status, task.went_on) for task in account.tasks] == [
+        ("a", "failed", True),
+        ("b", "done", False),
+    ]
+    assert [(one.task, one.do) for one in account.policies] == [("a", "continue")]
+
+
+def test_iterations_say_for_what_they_wait() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              loop: {in: [0, 1], iterator: n, spec: {mode: parallel}}
+              tool: {kind: playbook, path: tests/called}
+        """)
+    )
+    catalog.register(sim.rt, GATE.replace("tests/test", "tests/called"), "called.yaml")
+    run = ended(sim)
+    one = explained(sim, run)["start"]
+    assert [wait.kind for wait in one.waits] == ["loop", "child", "child"]
+    assert one.waits[2].text.startswith("iteration 1: execution ")
+    loop = one.runs[0].loop
+    assert loop is not None
+    assert (loop.waiting, loop.open, loop.completed) == (2, 0, 0)
+
+
+def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              loop: {in: [0, 1], iterator: n}
+              tool:
+                kind: http
+                spec: {policy: {rules: [{when: "{{ error }}", then: {do: retry, delay: 60}}]}}
+        """),
+        tools={"http": failing(1)},
+    )
+    run = sim.start()
+    sim.settle()
+    delays = [wait for wait in explained(sim, run)["start"].waits if wait.kind == "delay"]
+    assert [wait.until for wait in delays] == ["2026-01-01T00:01:00+00:00"]
+    (account,) = explained(sim, run)["start"].runs
+    assert account.policies[0].iteration == 0
+    assert account.loop is not None
+    assert (account.loop.waiting, account.loop.open) == (1, 1)
+    assert "iteration 0 goes on at 2026-01-01T00:01:00+00:00" in [wait.text for wait in delays]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from noetl.facts.json import Json
-from noetl.history.accounts import Way
+from noetl.history.accounts import StepAccount, Way
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import control
@@ -255,3 +257,93 @@ def test_secrets_and_long_values_are_not_shown() -> None:
 
     assert "opensesame" not in made("short")
     assert len(made("z" * 200)) < len(made("z")) + 500
+
+
+def test_of_two_arcs_for_failures_the_second_one_was_passed_over() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: python, code: "raise ValueError('no')"}
+              next: {arcs: [{step: mend, when: "{{ error }}"}, {step: weep, when: "{{ error }}"}]}
+            - step: mend
+              tool: {kind: noop}
+            - step: weep
+              tool: {kind: noop}
+        """)
+    )
+    run = ended(sim)
+    assert only_way(sim, run, "weep").fate == "passed_over"
+    assert why(sim, run, "start") == "It ran as the entry and failed (an arc took its failure): no."
+
+
+def test_in_a_cycle_no_step_is_the_reason_for_itself() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: noop}
+              next: {arcs: [{step: a, when: "{{ false }}"}]}
+            - step: a
+              tool: {kind: noop}
+              next: b
+            - step: b
+              tool: {kind: noop}
+              next: a
+        """)
+    )
+    accounts = explained(sim, ended(sim))
+    assert [(way.source, way.step) for way in accounts["b"].stopped_at] == [("start", "a")]
+    assert accounts["a"].stopped_at == ()
+    assert accounts["a"].why == "It did not run: none of its 2 ways in was taken."
+
+
+def test_a_token_that_comes_after_its_join_has_fired_is_told() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              next: [a, b]
+            - step: a
+              tool: {kind: noop}
+              next: join
+            - step: b
+              tool: {kind: noop}
+              next: join
+            - step: join
+              spec: {join: first}
+              tool: {kind: noop}
+        """)
+    )
+    run = sim.start()
+    sim.deliver()
+    sim.deliver(0)
+    # The turn that fires the join comes before the other branch ends.
+    sim.deliver(1)
+    sim.settle()
+    one = explained(sim, run)["join"]
+    assert (one.standing, one.run_count) == ("done", 1)
+    assert [token.why for token in one.dropped] == ["it came after its join had fired"]
+
+
+def test_what_waits_while_a_failed_execution_ends_says_so() -> None:
+    seen = list[StepAccount]()
+
+    def slow(_call: Call) -> Json:
+        """While it runs, the other branch fails."""
+        sim.deliver()
+        sim.deliver()
+        seen.append(explained(sim, run)["gate"])
+        return 1
+
+    branches = "- step: start\n  next: [slow, bad, gate]\n"
+    slow_and_bad = """
+- step: slow
+  tool: {kind: http}
+- step: bad
+  tool: {kind: python, code: "raise ValueError('no')"}
+"""
+    gate = dedent(GATE.replace("ON_DENY", "pending")).partition("- step: gate")[2]
+    sim = Simulation(playbook(f"{branches}{slow_and_bad}- step: gate{gate}"), tools={"http": slow})
+    run = sim.start()
+    sim.settle()
+    (one,) = seen
+    assert [wait.kind for wait in one.waits] == ["halt"]
+    assert one.why == "It waits: step 'bad' failed, and with it the execution: nothing new starts."
