@@ -152,8 +152,8 @@ class _Story:
         return spent
 
 
-def _kind_and_message(error: ErrorInfo) -> JsonMap:
-    return {"kind": error.type or error.kind, "message": error.message}
+def _kind_and_message(error: ErrorInfo) -> str:
+    return f"{error.type or error.kind}: {error.message}"
 
 
 def _bounded(found: Iterable[T], most: int) -> Section[T]:

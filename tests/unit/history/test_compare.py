@@ -98,7 +98,8 @@ def test_a_run_that_failed_differs_in_status_and_error() -> None:
     found = differences(sim, ended(sim), ended(sim, n=0))
     assert (found.a.status, found.b.status) == ("completed", "failed")
     assert found.summary.startswith("They differ in: status, inputs, ")
-    assert [one.path for one in found.errors.shown] == ["execution", "start"]
+    told = "ZeroDivisionError: division by zero"
+    assert found.errors.shown == tuple(Difference(at, "added", b=told) for at in ("execution", "start"))
     assert found.b.error is not None
     assert found.b.error["type"] == "ZeroDivisionError"
     assert found.steps.shown == (Difference("start", "changed", "done", "failed"),)

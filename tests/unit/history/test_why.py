@@ -375,6 +375,15 @@ def test_iterations_say_for_what_they_wait() -> None:
 
 
 def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:
+    tried = set[int]()
+
+    def at_first(call: Call) -> Json:
+        """Fails at the first attempt of each iteration."""
+        if call.where.iteration in tried:
+            return 1
+        tried.add(call.where.iteration or 0)
+        raise ToolError("server_error", "not yet")
+
     sim = Simulation(
         playbook("""
             - step: start
@@ -383,7 +392,7 @@ def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:
                 kind: http
                 spec: {policy: {rules: [{when: "{{ error }}", then: {do: retry, delay: 60}}]}}
         """),
-        tools={"http": failing(1)},
+        tools={"http": at_first},
     )
     run = sim.start()
     sim.settle()
@@ -393,4 +402,8 @@ def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:
     assert account.policies[0].iteration == 0
     assert account.loop is not None
     assert (account.loop.waiting, account.loop.open) == (1, 1)
-    assert "iteration 0 goes on at 2026-01-01T00:01:00+00:00" in [wait.text for wait in delays]
+    assert delays[0].text == "iteration 0 goes on at 2026-01-01T00:01:00+00:00"
+    sim.pass_time(60)
+    sim.settle()
+    delays = [wait for wait in explained(sim, run)["start"].waits if wait.kind == "delay"]
+    assert [wait.text for wait in delays] == ["iteration 1 goes on at 2026-01-01T00:02:00+00:00"]

@@ -347,3 +347,13 @@ def test_what_waits_while_a_failed_execution_ends_says_so() -> None:
     (one,) = seen
     assert [wait.kind for wait in one.waits] == ["halt"]
     assert one.why == "It waits: step 'bad' failed, and with it the execution: nothing new starts."
+
+
+def test_of_many_places_at_which_the_way_ended_some_are_told() -> None:
+    arcs = ", ".join(f"{{step: s{n}, when: '{{{{ false }}}}'}}" for n in range(9))
+    sources = "".join(f"- step: s{n}\n  tool: {{kind: noop}}\n  next: join\n" for n in range(9))
+    behind = "- step: join\n  tool: {kind: noop}\n"
+    sim = Simulation(playbook(f"- step: start\n  next: {{arcs: [{arcs}]}}\n{sources}{behind}"))
+    one = explained(sim, ended(sim))["join"]
+    assert [way.step for way in one.stopped_at] == ["s0", "s1", "s2", "s3", "s4", "s5"]
+    assert one.why == "It did not run: none of its 9 ways in was taken; the ways to it ended at 'start'."
