@@ -31,6 +31,7 @@ class Hurried:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
         self.goes_on: Callable[[], None] = lambda: None
+        self.reads = 0
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
@@ -40,6 +41,7 @@ class Hurried:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
+        self.reads += 1
         with self._inner.read() as tx:
             yield tx
         goes_on, self.goes_on = self.goes_on, lambda: None
@@ -81,7 +83,10 @@ def _news(rt: Runtime, run: str) -> None:
 
 
 def _explanation(rt: Runtime, run: str) -> None:
+    assert isinstance(rt.store, Hurried)
+    reads = rt.store.reads
     one = history.explain(rt, run)
+    assert rt.store.reads == reads + 1
     ended = one.status in ENDED
     (last,) = inspect.events(rt, run, after=one.version - 1, limit=1)
     assert (last.fact.type == Processed.type) is ended
@@ -89,7 +94,10 @@ def _explanation(rt: Runtime, run: str) -> None:
 
 
 def _comparison(rt: Runtime, run: str) -> None:
+    assert isinstance(rt.store, Hurried)
+    reads = rt.store.reads
     one = history.compare(rt, run, run)
+    assert rt.store.reads == reads + 1
     assert (one.a, one.same) == (one.b, True)
 
 
