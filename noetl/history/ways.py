@@ -13,7 +13,7 @@ from noetl.facts.brief import brief
 from noetl.facts.event_names import FAILED
 from noetl.facts.events import Event
 from noetl.history.accounts import Asked, Fate, Way
-from noetl.history.evidence import Evidence, asked, listed
+from noetl.history.evidence import Arrival, Evidence, asked, listed
 from noetl.history.waits import waits_of
 from noetl.net.model import ENTRY, Arc
 
@@ -41,7 +41,24 @@ def way_of(here: Evidence, token: str) -> Way:
     arrival = here.arrivals[token]
     if arrival.token.arc == ENTRY:
         return _entry(here)
-    return _asked_way(arrival.event, here.plan.net.arcs[arrival.token.arc])
+    arc = here.plan.net.arcs.get(arrival.token.arc)
+    return _asked_way(arrival.event, arc) if arc is not None else _unknown_way(arrival)
+
+
+def _unknown_way(arrival: Arrival) -> Way:
+    """An arc that the net does not have: the token is from a run of another one."""
+    token, event = arrival.token, arrival.event
+    return Way(
+        token.arc,
+        event.draft.step,
+        token.step,
+        "taken",
+        "was taken in another version of the playbook",
+        asked=1,
+        taken=1,
+        run=event.draft.run_id,
+        version=event.version,
+    )
 
 
 def find_stops(ways: Mapping[str, tuple[Way, ...]]) -> Mapping[str, list[Way]]:

@@ -9,6 +9,7 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.events import StepScheduled
 from noetl.facts.json import Json
+from noetl.history.explain import explain
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import catalog, control, history, inspect
@@ -407,3 +408,15 @@ def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:
     sim.settle()
     delays = [wait for wait in explained(sim, run)["start"].waits if wait.kind == "delay"]
     assert [wait.text for wait in delays] == ["iteration 1 goes on at 2026-01-01T00:02:00+00:00"]
+
+
+def test_a_token_of_an_arc_that_the_net_does_not_have_is_told_of() -> None:
+    steps = "- step: start\n  next: {}\n- step: {}\n  tool: {{kind: noop}}\n- step: behind\n  tool: {{kind: noop}}\n"
+    sim = Simulation(playbook(steps.format("behind", "other")))
+    run = ended(sim)
+    newer = catalog.register(sim.rt, playbook(steps.format("other", "other")), "test.yaml")
+    with sim.rt.store.read() as tx:
+        plan = sim.rt.plan(tx, newer.digest)
+    behind = explain(plan, sim.events(run)).steps[2]
+    assert behind.runs[0].because[0].why == "was taken in another version of the playbook"
+    assert behind.why == "It ran behind start."
