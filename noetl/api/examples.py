@@ -155,6 +155,7 @@ _RUN: Final = {
     "policies_more": 0,
     "loop": None,
     "children": [],
+    "child_count": 0,
     "next": [],
 }
 _EXPLANATION: Final = {

@@ -118,6 +118,8 @@ def _of_last_run(run: RunAccount) -> Iterator[Line]:
     yield from _policies(run)
     if run.loop is not None:
         yield from _loop(run.loop)
+    if run.status == "failed":
+        yield from _children(run)
     yield from _ways([way for way in run.next if way.guard is not None], _target)
 
 
@@ -146,7 +148,7 @@ def _run(run: RunAccount) -> Iterator[Line]:
     yield from _policies(run)
     if run.loop is not None:
         yield from _loop(run.loop)
-    yield from (Line(f"called execution {child}") for child in run.children)
+    yield from _children(run)
     if run.error is not None:
         yield Line(f"failed: {_error(run.error)}", "bad")
     yield from _ways(run.next, _target)
@@ -223,6 +225,12 @@ def _policy(one: PolicyAccount) -> str:
     to = f" to {one.to}" if one.to else ""
     delay = f" after {_milliseconds(one.delay * 1000)}" if one.delay else ""
     return f"task {one.task}{place}: {rule}: {one.guard.text}: {one.do}{to}{delay}"
+
+
+def _children(run: RunAccount) -> Iterator[Line]:
+    yield from (Line(f"called execution {child}") for child in run.children)
+    if (more := run.child_count - len(run.children)) > 0:
+        yield Line(f"called {more} earlier ones", "quiet")
 
 
 def _loop(loop: LoopAccount) -> Iterator[Line]:

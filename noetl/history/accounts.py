@@ -149,7 +149,8 @@ class LoopAccount:
 class RunAccount:
     """One firing of a step: `because` are the arcs whose tokens it took, `next` what became of its
     own. `duration_ms` counts from when it was scheduled until it ended. Of `policies` the first
-    ones are shown, and `policies_more` says how many follow. `admission` are the rules that were
+    ones are shown, and `policies_more` says how many follow; of `children`, the executions that it
+    called, the last ones, and `child_count` are all of them. `admission` are the rules that were
     asked, the one that matched last."""
 
     run: str
@@ -168,6 +169,7 @@ class RunAccount:
     policies_more: int = 0
     loop: LoopAccount | None = None
     children: tuple[str, ...] = ()
+    child_count: int = 0
     next: tuple[Way, ...] = ()
 
 

@@ -74,7 +74,7 @@ def _account(here: Evidence, step: str, ways: tuple[Way, ...], stops: Iterable[W
         runs,
         ways,
         tuple(stops) if standing == "not_run" else (),
-        dropped[-here.bounds.failures :],
+        _with_rules(here, step, dropped[-here.bounds.failures :]),
         waits,
         here.file_line(step),
     )
@@ -117,14 +117,15 @@ def _dropped(here: Evidence, step: str) -> Iterator[Dropped]:
     for arrival in here.arrived_at.get(step, ()):
         token = arrival.token
         if token.id in ends:
-            why, version = ends[token.id]
-            yield Dropped(token.id, why, version, rules_asked(here, step, (token.id,)))
+            yield Dropped(token.id, *ends[token.id])
         elif token.absorbed:
             yield Dropped(token.id, "it came after its join had fired", arrival.event.version)
         elif here.state.ended and token.id not in fired:
-            yield Dropped(
-                token.id, _left_over(here), here.events[-1].version, rules_asked(here, step, (token.id,))
-            )
+            yield Dropped(token.id, _left_over(here), here.events[-1].version)
+
+
+def _with_rules(here: Evidence, step: str, dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
+    return tuple(replace(one, rules=rules_asked(here, step, (one.token,))) for one in dropped)
 
 
 def _left_over(here: Evidence) -> str:
@@ -148,8 +149,8 @@ def _reason(here: Evidence, one: StepAccount) -> str:
             return f"{_head(one)}: {one.waits[0].text}." if one.waits else f"{_head(one)}."
         case "not_run":
             return _why_not(here, one)
-        case "skipped" if not one.runs:
-            return f"It did not run: {one.dropped[-1].why}." if one.dropped else "It was skipped."
+        case "skipped" if one.dropped and (not one.runs or one.runs[-1].status != "skipped"):
+            return f"It did not run{' again' if one.runs else ''}: {one.dropped[-1].why}."
         case _:
             return _why_ran(here, one)
 

@@ -35,6 +35,7 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
     events = here.of_run.get(run, [])
     end = _first(events, *_ENDS)
     routed = _first(events, e.NextEvaluated)
+    children = [one.fact.child_id for one in events if isinstance(one.fact, e.ChildRequested)]
     policies = [one for event in events for one in _policy(event)]
     status, reason, error = _ending(here, run, end, routed)
     return RunAccount(
@@ -53,7 +54,8 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         policies=tuple(policies[: here.bounds.policies]),
         policies_more=max(0, len(policies) - here.bounds.policies),
         loop=_loop(here, run, events),
-        children=tuple(one.fact.child_id for one in events if isinstance(one.fact, e.ChildRequested)),
+        children=tuple(children[-here.bounds.failures :]),
+        child_count=len(children),
         next=_next(here, routed),
     )
 

@@ -139,3 +139,13 @@ def test_two_executions_are_compared(cli: Cli, run: Run) -> None:
     found = json.loads(cli("execution", "diff", one, other, "--json", "--limit", "1").out)
     assert (found["same"], found["results"]["more"]) == (False, 1)
     assert "They went the same way" in cli("execution", "diff", one, one).out
+
+
+def test_of_a_step_that_failed_the_execution_that_it_called_is_named(cli: Cli) -> None:
+    caller = "metadata: {name: caller, path: tests/caller}\nworkflow:\n- step: start\n  tool: {kind: playbook, path: tests/failing}\n"
+    Path("caller.yaml").write_text(f"apiVersion: noetl.io/v2\nkind: Playbook\n{caller}")
+    execution_id = json.loads(cli("run", "caller.yaml", "-q", "--json").out)["execution_id"]
+    (child,) = json.loads(cli("execution", "list", "--parent", execution_id, "--json").out)
+    told = cli("execution", "explain", execution_id).out
+    assert f"called execution {child['execution_id']}" in told
+    assert "It ran as the entry and failed: " in told

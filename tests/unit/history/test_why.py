@@ -361,18 +361,19 @@ def test_iterations_say_for_what_they_wait() -> None:
     sim = Simulation(
         playbook("""
             - step: start
-              loop: {in: [0, 1], iterator: n, spec: {mode: parallel}}
+              loop: {in: [0, 1, 2, 3, 4], iterator: n, spec: {mode: parallel}}
               tool: {kind: playbook, path: tests/called}
         """)
     )
     catalog.register(sim.rt, GATE.replace("tests/test", "tests/called"), "called.yaml")
     run = ended(sim)
     one = explained(sim, run)["start"]
-    assert [wait.kind for wait in one.waits] == ["loop", "child", "child"]
+    assert [wait.kind for wait in one.waits] == ["loop", "child", "child", "child"]
+    assert (len(one.runs[0].children), one.runs[0].child_count) == (3, 5)
     assert one.waits[2].text.startswith("iteration 1: execution ")
     loop = one.runs[0].loop
     assert loop is not None
-    assert (loop.waiting, loop.open, loop.completed) == (2, 0, 0)
+    assert (loop.waiting, loop.open, loop.completed) == (5, 0, 0)
 
 
 def test_an_iteration_that_is_to_be_tried_again_says_when() -> None:

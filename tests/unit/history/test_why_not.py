@@ -357,3 +357,25 @@ def test_of_many_places_at_which_the_way_ended_some_are_told() -> None:
     one = explained(sim, ended(sim))["join"]
     assert [way.step for way in one.stopped_at] == ["s0", "s1", "s2", "s3", "s4", "s5"]
     assert one.why == "It did not run: none of its 9 ways in was taken; the ways to it ended at 'start'."
+
+
+def test_a_step_that_ran_and_was_then_refused_says_that_it_did_not_run_again() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: noop}
+              set: {ctx.n: "{{ (ctx.n or 0) + 1 }}"}
+              next: gate
+            - step: gate
+              spec:
+                policy:
+                  admit: {rules: [{when: "{{ ctx.n < 2 }}", then: {allow: true}}, {else: {then: {allow: false}}}], on_deny: skip}
+              tool: {kind: noop}
+              next: start
+        """)
+    )
+    one = explained(sim, ended(sim))["gate"]
+    assert (one.standing, one.run_count) == ("skipped", 1)
+    assert one.why == "It did not run again: admission was denied."
+    assert one.dropped[-1].rules[0].names == {"ctx.n": 2}
+    assert one.runs[0].admission[-1].names == {"ctx.n": 1}
