@@ -16,6 +16,7 @@ from noetl.api import (
     document,
     executions,
     guards,
+    history,
     problems,
     results,
     starts,
@@ -34,7 +35,7 @@ MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
 _GROUPS: Final = (
-    *(system.api, catalog.api, executions.api, again.api, starts.batch_api),
+    *(system.api, catalog.api, executions.api, again.api, history.api, starts.batch_api),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     starts.workflows_api,
 )

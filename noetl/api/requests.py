@@ -61,6 +61,10 @@ class ExecutionPath(BaseModel):
     execution_id: Annotated[str, AfterValidator(_an_id)] = Field(description="the execution's id")
 
 
+class DiffPath(ExecutionPath):
+    other: Annotated[str, AfterValidator(_an_id)] = Field(description="the id of the other execution")
+
+
 class VariablePath(ExecutionPath):
     name: str = Field(max_length=512, description="a name in ctx, dotted: `a` or `a.b`")
 
@@ -146,6 +150,15 @@ class LogsQuery(Parameters):
 
 class StateQuery(Parameters):
     version: int | None = Field(None, ge=0, le=MAX_VERSION, description="the state as of this version")
+
+
+class ExplainQuery(Parameters):
+    step: str | None = Field(None, max_length=200, description="only this step, and more of it")
+    version: int | None = Field(None, ge=0, le=MAX_VERSION, description="as of this version")
+
+
+class DiffQuery(Parameters):
+    limit: int = Field(20, ge=1, le=1000, description="how many differences of each kind at most")
 
 
 class GraphQuery(Parameters):

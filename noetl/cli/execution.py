@@ -9,6 +9,8 @@ import click
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
+from noetl.cli.execution_history import diff, replay
+from noetl.cli.execution_history import explain as explain_command
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
@@ -31,7 +33,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-for command in (logs, cancel, pause, resume, patch, retry, fork):
+for command in (logs, cancel, pause, resume, patch, retry, fork, explain_command, diff, replay):
     execution.add_command(command)
 
 
@@ -211,27 +213,3 @@ def _line(event: Event) -> str:
         f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} "
         f"{_short(payload, 100)}"
     )
-
-
-@execution.command(epilog="Example: noetl execution replay 1234567890123 --version 12")
-@click.argument("execution_id")
-@click.option(
-    "--version",
-    metavar="VERSION",
-    type=click.IntRange(min=0),
-    help="As of this version; the newest unless given.",
-)
-@as_json_option
-def replay(execution_id: str, version: int | None, as_json: bool) -> None:
-    """Fold the log again and show what was true at a version."""
-    with open_runtime() as rt:
-        view = inspect.state_view(rt, execution_id, version)
-    if as_json:
-        json_out(view)
-        return
-    click.echo(f"{execution_id} at version {view['version']}: {view['status']}")
-    table(
-        ("step", "status", "runs"),
-        [(name, status_text(one), one["runs"]) for name, one in view["steps"].items()],
-    )
-    click.echo(f"ctx {json.dumps(view['ctx'], ensure_ascii=False)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -15,7 +13,7 @@ from noetl import bootstrap
 from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
 from noetl.cli.console import complete_file, json_out, overrides_of, payload_of
-from noetl.cli.plan_steps import IN, MOODS, Line, columns, failures, names, reads, short, steps, wrap
+from noetl.cli.plan_steps import IN, Line, columns, failures, names, print_lines, reads, short, steps
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
 from noetl.engine.plan import Plan
@@ -111,11 +109,8 @@ _STATES: Final = {True: ("there", "plain"), False: ("missing", "bad"), None: ("u
 
 
 def print_forecast(forecast: Forecast) -> None:
-    """Prints to standard output; on a terminal lines are wrap."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    for line in lines(forecast):
-        for text in wrap(line.text, width):
-            click.echo(click.style(text, **MOODS[line.mood]) if line.mood != "plain" else text)
+    """Prints to standard output."""
+    print_lines(lines(forecast))
 
 
 def lines(forecast: Forecast) -> Iterator[Line]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+import click
 
 from noetl.cli.console import align_columns
 from noetl.facts.json import Json
@@ -56,6 +60,14 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text, max(width, 40), subsequent_indent=indent, drop_whitespace=True, replace_whitespace=False
     )
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Prints to standard output; on a terminal lines are coloured, and wrap."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in lines:
+        for text in wrap(line.text, width):
+            click.echo(click.style(text, **MOODS[line.mood]) if line.mood != "plain" else text)
 
 
 def columns(rows: list[tuple[list[str], str]]) -> Iterator[Line]:

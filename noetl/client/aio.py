@@ -67,6 +67,8 @@ class AsyncClient:
     plan_retry = perform(operations.plan_retry)
     retry = perform(operations.retry)
     fork = perform(operations.fork)
+    explain = perform(operations.explain)
+    diff = perform(operations.diff)
     cancel = perform(operations.cancel)
     pause = perform(operations.pause)
     resume = perform(operations.resume)

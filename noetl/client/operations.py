@@ -213,6 +213,19 @@ def fork(
     return str(said["execution_id"])
 
 
+def explain(execution_id: str, step: str | None = None, *, version: int | None = None) -> Operation[JsonMap]:
+    """Why each step ran, did not run or waits, or `step` alone, as `GET
+    /api/executions/{id}/explain` answers. Raises NotFound."""
+    return ask(Request("GET", path_of(execution_id, "/explain"), make_params(step=step, version=version)))
+
+
+def diff(execution_id: str, other: str, *, limit: int = 20) -> Operation[JsonMap]:
+    """In what the execution `other` differs, as `GET /api/executions/{id}/diff/{other}` answers: at
+    most `limit` differences of each kind. Raises NotFound."""
+    path = path_of(execution_id, f"/diff/{quote(other, safe='')}")
+    return ask(Request("GET", path, make_params(limit=limit)))
+
+
 def cancel(execution_id: str, reason: str = "") -> Operation[str]:
     """Cancels an execution; returns its status. Raises Conflict where it has ended."""
     return _control(execution_id, "cancel", reason)

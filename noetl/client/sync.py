@@ -76,6 +76,8 @@ class Client:
     plan_retry = perform(operations.plan_retry)
     retry = perform(operations.retry)
     fork = perform(operations.fork)
+    explain = perform(operations.explain)
+    diff = perform(operations.diff)
     cancel = perform(operations.cancel)
     pause = perform(operations.pause)
     resume = perform(operations.resume)

@@ -31,6 +31,12 @@ def requested(tx: Transaction, execution_id: str) -> Requested:
     return first[0]
 
 
+def check_version(row: ExecutionRow, version: int | None) -> None:
+    """Raises BadRequest where the execution has not come to that version."""
+    if version is not None and not 0 <= version <= row.head_version:
+        raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
+
+
 def is_id(text: str) -> bool:
     """Whether `text` can be an execution's id: a decimal number that fits a BIGINT."""
     return text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 1 << 63
@@ -70,8 +76,7 @@ def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Mome
 
     Raises BadRequest beyond the head.
     """
-    if version is not None and not 0 <= version <= row.head_version:
-        raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
+    check_version(row, version)
     start = load_state(tx, row.execution_id)
     if version is not None and start.version > version:
         start = initial_state(row.execution_id)

@@ -17,6 +17,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
+from noetl.history.compare import compare
 from noetl.store import codec
 from noetl.usecases import snapshots
 
@@ -70,6 +71,11 @@ def test_every_cut_of_a_history_goes_on_from_its_snapshot(kept: JsonMap, events:
         again = snapshots.from_json(json.loads(json.dumps(snapshots.to_json(state))))
         assert again == state
         assert replay(again, events[cut:]) == last
+
+
+def test_a_history_is_compared(events: list[Event]) -> None:
+    assert compare(events, events).same
+    assert compare(events[: len(events) // 2], events).a.version == len(events) // 2
 
 
 @pytest.mark.parametrize("seed", ["1", "4711"])

@@ -15,6 +15,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.runtime import Runtime
 
 from .corpus import Case, cases, differences
+from .explained import unexplained
 from .foreseen import contradictions
 from .running import head, ran
 
@@ -47,6 +48,7 @@ def test_a_playbook_does_what_it_says(
     # Nor anything that its plan had ruled out.
     assert not list(contradictions(compiled.net, payload, case.overrides, events))
     assert not list(_untold(compiled.net, rt.kinds, events))
+    assert not list(unexplained(compiled.net, events))
 
 
 def _untold(net: Net, kinds: Mapping[str, KindInfo], events: Iterable[Event]) -> Iterator[tuple[str, str]]:

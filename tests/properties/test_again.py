@@ -1,4 +1,4 @@
-"""Whatever failed, and whatever has been changed since: a retry comes to what a fresh run of the new
+"""Whatever failed, and whatever was changed since: a retry comes to what a fresh run of the new
 version comes to, and calls nothing again that is equal."""
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ HOMES = {
     "enabled": {"engine"},
     "event": {"facts", "usecases/ports", "api", "client"},
     "execution": {"usecases/ports"},
+    "explanation": {"history"},
     "forecast": {"forecast"},
     "guard": {"dsl/dialects"},
     "idempotency key": {"usecases/ports"},

@@ -20,7 +20,18 @@ Cli = Callable[..., Any]
 
 GROUPS = {
     "catalog": ["register", "list", "show"],
-    "execution": ["list", "show", "events", "cancel", "pause", "resume", "patch", "replay"],
+    "execution": [
+        "list",
+        "show",
+        "events",
+        "cancel",
+        "pause",
+        "resume",
+        "patch",
+        "replay",
+        "explain",
+        "diff",
+    ],
     "credential": ["set", "list", "delete", "rotate"],
     "db": ["upgrade", "check"],
 }
@@ -53,7 +64,11 @@ def test_every_help_says_what_it_does_and_gives_an_example(cli: Cli, command: tu
         (["execution", "cancel", "12"], "There is no execution '12'."),
         (["execution", "patch", "12", "--set", "a=1"], "There is no execution '12'."),
         (["execution", "patch", "12"], "Missing option '--set'"),
-        (["execution", "replay", "12", "--version", "x"], "--version"),
+        (["execution", "replay", "12", "--at", "x"], "--at"),
+        (["execution", "explain", "12"], "There is no execution '12'."),
+        (["execution", "explain", "12", "a", "b"], "unexpected extra argument"),
+        (["execution", "diff", "12", "13"], "There is no execution '12'."),
+        (["execution", "diff", "12"], "Missing argument 'B'"),
         (["catalog", "show", "nothing"], "There is no playbook 'nothing' in the catalog."),
         (["catalog", "register", "nothing.yaml"], "There is no file 'nothing.yaml'."),
         (["credential", "delete", "nothing"], "There is no credential 'nothing'."),
@@ -238,9 +253,10 @@ def test_replay_shows_what_was_true(cli: Cli, failed: str) -> None:
     view = json.loads(cli("execution", "replay", failed, "--json").out)
     assert set(view) == {"execution_id", "version", "status", "ctx", "steps", "marking"}
     assert (view["status"], view["marking"]) == ("failed", {"tokens": [], "running": []})
-    early = json.loads(cli("execution", "replay", failed, "--version", "5", "--json").out)
+    early = json.loads(cli("execution", "replay", failed, "--at", "5", "--json").out)
     assert (early["version"], early["status"]) == (5, "running")
-    beyond = cli("execution", "replay", failed, "--version", "999")
+    assert json.loads(cli("execution", "replay", failed, "--version", "5", "--json").out) == early
+    beyond = cli("execution", "replay", failed, "--at", "999")
     assert (beyond.code, "has versions 0 to" in beyond.err) == (2, True)
 
 

@@ -45,6 +45,19 @@ def test_a_playbook_is_registered_started_and_waited_for(client: Client) -> None
     assert client.run("client/double", {"n": 3}, timeout_s=30) == {"double": 6}
 
 
+def test_executions_are_explained_and_compared(client: Client) -> None:
+    one, other = (client.start("client/double", {"n": n}).execution_id for n in (1, 2))
+    for execution_id in (one, other):
+        client.wait(execution_id)
+    (step,) = client.explain(one, "double")["steps"]
+    assert (step["standing"], step["why"]) == ("done", "It ran as the entry.")
+    assert client.explain(one, version=1)["steps"][0]["standing"] == "not_run"
+    with pytest.raises(NotFound, match="Did you mean 'double'"):
+        client.explain(one, "dubble")
+    found = client.diff(one, other, limit=1)
+    assert (found["same"], len(found["inputs"]["shown"])) == (False, 1)
+
+
 def test_an_execution_that_did_not_complete_has_no_value(client: Client) -> None:
     with pytest.raises(ExecutionFailed, match="is failed") as caught:
         client.run("client/failing")

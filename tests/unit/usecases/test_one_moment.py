@@ -9,7 +9,7 @@ import pytest
 
 from noetl.facts.events import Processed
 from noetl.testing import Simulation
-from noetl.usecases import inspect
+from noetl.usecases import history, inspect
 from noetl.usecases.ports import ENDED, Store, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -31,6 +31,7 @@ class Hurried:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
         self.goes_on: Callable[[], None] = lambda: None
+        self.reads = 0
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
@@ -40,6 +41,7 @@ class Hurried:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
+        self.reads += 1
         with self._inner.read() as tx:
             yield tx
         goes_on, self.goes_on = self.goes_on, lambda: None
@@ -80,7 +82,26 @@ def _news(rt: Runtime, run: str) -> None:
     assert one.idle is ended
 
 
-@pytest.mark.parametrize("look", [_report, _result, _state, _news])
+def _explanation(rt: Runtime, run: str) -> None:
+    assert isinstance(rt.store, Hurried)
+    reads = rt.store.reads
+    one = history.explain(rt, run)
+    assert rt.store.reads == reads + 1
+    ended = one.status in ENDED
+    (last,) = inspect.events(rt, run, after=one.version - 1, limit=1)
+    assert (last.fact.type == Processed.type) is ended
+    assert (one.steps[1].standing == "done") or not ended
+
+
+def _comparison(rt: Runtime, run: str) -> None:
+    assert isinstance(rt.store, Hurried)
+    reads = rt.store.reads
+    one = history.compare(rt, run, run)
+    assert rt.store.reads == reads + 1
+    assert (one.a, one.same) == (one.b, True)
+
+
+@pytest.mark.parametrize("look", [_report, _result, _state, _news, _explanation, _comparison])
 def test_an_answer_is_of_one_version_whatever_is_committed_meanwhile(
     look: Callable[[Runtime, str], None],
 ) -> None:

@@ -1,0 +1,118 @@
+"""What the API says of the history of executions, as pydantic models: like `answers`, of which it
+is a part."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from pydantic import Field
+
+from noetl.api.answers import ExecutionView, JsonObject, WireModel
+from noetl.history.accounts import Standing
+from noetl.history.differences import Change
+from noetl.usecases.ports import ExecutionStatus
+
+T = TypeVar("T")
+
+_ASKED = "{when, names, said}: an expression, what it read, and what came of it"
+
+
+class StepAccountView(WireModel):
+    step: str
+    line: int | None
+    standing: Standing = Field(description="where the step is, or how its last run ended")
+    why: str = Field(description="one sentence: why it ran, did not run, or waits and for what")
+    run_count: int
+    runs: list[JsonObject] = Field(
+        description="the last runs: {run, version, scheduled_at, status, because, admission, ended_at, "
+        "duration_ms, worker, reason, error, tasks, policies, policies_more, loop, children, child_count, "
+        "next}"
+    )
+    ways: list[JsonObject] = Field(
+        description="the arcs that lead to it: {arc, source, step, fate, why, guard, asked, taken, run, "
+        f"version, line}}; `guard` is {_ASKED}"
+    )
+    stopped_at: list[JsonObject] = Field(
+        description="of a step that did not run: the arcs further up at which the way to it ended"
+    )
+    dropped: list[JsonObject] = Field(
+        description="tokens that came and never fired it: {token, why, version, rules}"
+    )
+    waits: list[JsonObject] = Field(
+        description="what it waits for: {kind, text, run, until, execution, arcs, rules}"
+    )
+
+
+class ExplanationView(ExecutionView):
+    path: str
+    playbook_version: int
+    version: int = Field(description="as of which the execution is explained")
+    file: str
+    error: JsonObject | None
+    steps: list[StepAccountView]
+
+
+class DifferenceView(WireModel):
+    path: str = Field(description="dotted: `workload.days[0]`")
+    change: Change = Field(description="`added`: only in the second one; `removed`: only in the first one")
+    a: object
+    b: object
+
+
+class RunsDifferenceView(WireModel):
+    step: str
+    a: int
+    b: int
+
+
+class DurationDifferenceView(WireModel):
+    step: str
+    a: float | None = Field(description="milliseconds; null where no run of it has ended")
+    b: float | None
+
+
+class GuardDifferenceView(WireModel):
+    run: str = Field(description="the step run that both have")
+    arc: str
+    step: str = Field(description="where the arc leads")
+    a: JsonObject | None = Field(description=f"{_ASKED}; null where it was not asked")
+    b: JsonObject | None
+
+
+class SectionView(WireModel, Generic[T]):
+    shown: list[T]
+    more: int = Field(description="how many differences there are besides")
+
+
+class PartingView(WireModel):
+    number: int = Field(description="of the runs, from 1, in the order in which they began")
+    behind: str | None = Field(description="the last run that both have")
+    a: str | None
+    b: str | None
+
+
+class SideView(WireModel):
+    execution_id: str
+    path: str
+    playbook_version: int
+    digest: str = Field(description="of the net that it runs")
+    status: ExecutionStatus
+    version: int
+    duration_ms: float
+    error: JsonObject | None
+
+
+class ComparisonView(WireModel):
+    summary: str
+    a: SideView
+    b: SideView
+    same: bool = Field(description="whatever the durations are")
+    playbook: SectionView[DifferenceView]
+    inputs: SectionView[DifferenceView] = Field(description="below `payload`, `overrides` and `workload`")
+    path: SectionView[RunsDifferenceView] = Field(description="steps that did not run equally often")
+    parting: PartingView | None = Field(description="where the order of the runs begins to differ")
+    guards: SectionView[GuardDifferenceView]
+    steps: SectionView[DifferenceView] = Field(description="the status of each step")
+    results: SectionView[DifferenceView]
+    errors: SectionView[DifferenceView]
+    durations: SectionView[DurationDifferenceView] = Field(description="the largest differences first")

@@ -1,0 +1,174 @@
+"""The runs of a step: what fired each, what its tasks and their policies did, how it ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from noetl.engine.state import Run
+from noetl.facts import events as e
+from noetl.facts.events import Event
+from noetl.facts.outcome import ErrorInfo
+from noetl.history.accounts import (
+    FailedIteration,
+    LoopAccount,
+    PolicyAccount,
+    RunAccount,
+    Standing,
+    TaskAccount,
+    Way,
+)
+from noetl.history.admissions import rules_asked
+from noetl.history.evidence import Evidence, asked, show_error
+from noetl.history.ways import way_of, ways_from
+
+_ENDS: Final = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled)
+
+
+def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
+    """The run that `scheduled` began."""
+    fact = scheduled.fact
+    assert isinstance(fact, e.StepScheduled), "a run begins with it"
+    run = scheduled.draft.run_id or ""
+    events = here.of_run.get(run, [])
+    end = _first(events, *_ENDS)
+    routed = _first(events, e.NextEvaluated)
+    children = [one.fact.child_id for one in events if isinstance(one.fact, e.ChildRequested)]
+    policies = [one for event in events for one in _policy(event)]
+    status, reason, error = _ending(here, run, end, routed)
+    return RunAccount(
+        run=run,
+        version=scheduled.version,
+        scheduled_at=scheduled.recorded_at,
+        status=status,
+        because=tuple(way_of(here, token) for token in fact.tokens if token in here.arrivals),
+        admission=rules_asked(here, scheduled.draft.step or "", fact.tokens),
+        ended_at=end.recorded_at if end else None,
+        duration_ms=_between(scheduled.recorded_at, end),
+        worker=next((one.fact.worker for one in events if isinstance(one.fact, e.StepStarted)), None),
+        reason=reason,
+        error=show_error(error) if error else None,
+        tasks=_tasks(events),
+        policies=tuple(policies[: here.bounds.policies]),
+        policies_more=max(0, len(policies) - here.bounds.policies),
+        loop=_loop(here, run, events),
+        children=tuple(children[-here.bounds.failures :]),
+        child_count=len(children),
+        next=_next(here, routed),
+    )
+
+
+def _first(events: Iterable[Event], *kinds: type) -> Event | None:
+    return next((event for event in events if isinstance(event.fact, kinds)), None)
+
+
+def _between(begin: datetime, end: Event | None) -> float | None:
+    return None if end is None else round((end.recorded_at - begin).total_seconds() * 1000, 3)
+
+
+def _next(here: Evidence, routed: Event | None) -> tuple[Way, ...]:
+    return ways_from(here, routed) if routed is not None else ()
+
+
+def _ending(
+    here: Evidence, run: str, end: Event | None, routed: Event | None
+) -> tuple[Standing, str, ErrorInfo | None]:
+    """How the run ended: its status, why, and the error."""
+    failure = routed.fact.failure if routed and isinstance(routed.fact, e.NextEvaluated) else None
+    match end.fact if end else None:
+        case e.StepDone() if failure is not None:
+            return "failed", "it ended well, and its arcs could not be followed", failure
+        case e.StepDone():
+            return "done", "", None
+        case e.StepFailed(error=error):
+            return "failed", "" if failure else "an arc took its failure", error
+        case e.StepSkipped(reason=reason):
+            return "skipped", reason, failure
+        case e.StepCancelled(reason=reason):
+            return "cancelled", reason, None
+        case _ if here.state.ended:
+            return "cancelled", "the execution ended first", None
+        case _:
+            waits = run in here.state.runs and here.state.runs[run].status == "waiting"
+            return ("waiting" if waits else "running"), "", None
+
+
+# --- tasks ---
+
+
+def _tasks(events: Iterable[Event]) -> tuple[TaskAccount, ...]:
+    """The tasks of a run in the order in which they were heard of; those of a loop's iterations are
+    told of by the loop."""
+    found = defaultdict[str, list[Event]](list)
+    kinds = (e.TaskStarted, e.TaskDone, e.TaskFailed, e.AttemptFailed)
+    for event in events:
+        if isinstance(event.fact, kinds) and event.draft.iteration is None:
+            found[event.fact.task].append(event)
+    return tuple(_task(name, heard) for name, heard in found.items())
+
+
+def _task(name: str, heard: list[Event]) -> TaskAccount:
+    last = heard[-1]
+    tried = [event for event in heard if not isinstance(event.fact, e.TaskStarted)]
+    errors = [one.fact.error for one in heard if isinstance(one.fact, e.TaskFailed | e.AttemptFailed)]
+    return TaskAccount(
+        name,
+        _task_status(last.fact),
+        attempts=len(tried) or 1,
+        went_on=isinstance(last.fact, e.TaskFailed) and not last.fact.fatal,
+        duration_ms=last.draft.duration_ms,
+        error=show_error(errors[-1]) if errors else None,
+    )
+
+
+def _task_status(fact: e.Fact) -> Literal["running", "done", "failed"]:
+    match fact:
+        case e.TaskDone():
+            return "done"
+        case e.TaskFailed():
+            return "failed"
+        case _:
+            return "running"
+
+
+def _policy(event: Event) -> Iterable[PolicyAccount]:
+    fact = event.fact
+    if isinstance(fact, e.PolicyEvaluated):
+        yield PolicyAccount(
+            fact.task,
+            event.draft.iteration,
+            fact.rule,
+            asked(fact.when, fact.names, "matched"),
+            fact.do,
+            fact.to,
+            fact.delay,
+            event.version,
+        )
+
+
+# --- loops ---
+
+
+def _loop(here: Evidence, run: str, events: list[Event]) -> LoopAccount | None:
+    started = _first(events, e.LoopStarted)
+    if started is None or not isinstance(started.fact, e.LoopStarted):
+        return None
+    total = started.fact.count + sum(one.fact.count for one in events if isinstance(one.fact, e.LoopClaimed))
+    done = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationDone)}
+    failed = [one for one in events if isinstance(one.fact, e.IterationFailed)]
+    count = len({one.draft.iteration for one in failed} - done)
+    live = here.state.runs.get(run)
+    waiting = _waiting(here, live) if live is not None else 0
+    shown = tuple(_failure(one.draft.iteration, one.fact) for one in failed[: here.bounds.failures])
+    return LoopAccount(total, len(done), count, waiting, total - len(done) - count - waiting, shown)
+
+
+def _waiting(here: Evidence, run: Run) -> int:
+    loop = run.loop
+    return 0 if loop is None else len({*loop.suspended, *loop.calling, *here.delayed(run.id)})
+
+
+def _failure(iteration: int | None, fact: Any) -> FailedIteration:
+    return FailedIteration(iteration or 0, fact.error.item_text, show_error(fact.error))

@@ -1,0 +1,75 @@
+"""Why an execution went as it did, and in what two of them differ. Each answer is read in one
+transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from noetl.engine.state import initial_state
+from noetl.errors import NotFound
+from noetl.facts.events import Event
+from noetl.facts.nearest import did_you_mean
+from noetl.history import compare as history
+from noetl.history.accounts import Explanation, OpenCommand
+from noetl.history.differences import Comparison
+from noetl.history.explain import explain as explain_log
+from noetl.net.model import Net
+from noetl.usecases import moment
+from noetl.usecases.ports import ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+
+def explain(
+    rt: Runtime, execution_id: str, step: str | None = None, version: int | None = None
+) -> Explanation:
+    """Why each step ran, did not run or waits, or `step` alone, as of `version` or now.
+
+    Raises NotFound, with the nearest name for a step, and BadRequest for a version beyond the head.
+    """
+    with rt.store.read() as tx:
+        row = moment.find(tx, execution_id)
+        moment.check_version(row, version)
+        plan = rt.plan(tx, row.digest)
+        # One event more says what to call the moment before it.
+        log = tx.events.read(execution_id, limit=None if version is None else version + 1)
+        held = list(_held(tx, row)) if version in (None, row.head_version) else []
+    if step is not None and step not in plan.net.steps:
+        raise _unknown(plan.net, execution_id, step)
+    found = explain_log(plan, log[:version], held, step)
+    return replace(
+        found,
+        execution_id=row.execution_id,
+        path=row.path,
+        playbook_version=row.playbook_version,
+        status=_status(row, log, version),
+    )
+
+
+def _status(row: ExecutionRow, log: list[Event], version: int | None) -> str:
+    """What every answer calls the execution as of `version`."""
+    if version is None:
+        return row.status
+    here = moment.Moment(row, initial_state(row.execution_id), log)
+    return here.status(here.state(version))
+
+
+def _unknown(net: Net, execution_id: str, step: str) -> NotFound:
+    return NotFound(
+        f"Execution {execution_id} of playbook {net.path!r} has no step {step[:80]!r}."
+        f"{did_you_mean(step, net.steps)}"
+    )
+
+
+def _held(tx: Transaction, row: ExecutionRow) -> Iterator[OpenCommand]:
+    for one in tx.commands.open_of(row.execution_id):
+        owner = one.owner if one.state == "claimed" else None
+        yield OpenCommand(one.command_id, one.sent_at is not None, owner, one.lease_until if owner else None)
+
+
+def compare(rt: Runtime, execution_id: str, other: str, most: int = history.MOST) -> Comparison:
+    """In what the execution `other` differs from `execution_id`, as both are now; at most `most`
+    differences of each kind. Raises NotFound."""
+    with rt.store.read() as tx:
+        log, beside = (tx.events.read(moment.find(tx, one).execution_id) for one in (execution_id, other))
+    return history.compare(log, beside, most)
