@@ -14,7 +14,6 @@ from noetl.cli.run import as_text, count_text, describe_warning, explain, status
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -179,7 +178,7 @@ def events(
         if not follow:
             return
         with rt.store.watch(execution_id) as watch:
-            while news.events or news.row.status not in ENDED:
+            while news.events or not news.row.is_over:
                 if news.events:
                     after = news.events[-1].version
                 else:

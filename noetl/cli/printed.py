@@ -20,7 +20,6 @@ from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, waiting
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
 
@@ -207,7 +206,7 @@ def _read_family(rt: Runtime, execution_id: str, *, follow: bool) -> Iterator[st
     """Looks now and then: no watch covers many logs."""
     log = FamilyLog(LocalExecution(rt, execution_id), execution_id)
     while True:
-        is_over = not follow or inspect.execution(rt, execution_id).status in ENDED
+        is_over = not follow or inspect.execution(rt, execution_id).is_over
         yield from log.new_lines()
         if is_over:
             break

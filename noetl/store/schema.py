@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0007"
+HEAD: Final = "0009"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -100,6 +100,8 @@ execution = Table(
     Column("parent_id", Id),
     Column("errors_passed_over", Integer, nullable=False, server_default=text("0")),
     Column("warnings_count", Integer, nullable=False, server_default=text("0")),
+    #: Of a specimen: when it came from another database.
+    Column("imported_at", Instant),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),

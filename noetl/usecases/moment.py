@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.errors import BadRequest, NotFound
+from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.snapshots import load_state
@@ -21,6 +21,15 @@ def find(tx: Transaction, execution_id: str) -> ExecutionRow:
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     return row
+
+
+def refuse_specimen(row: ExecutionRow) -> None:
+    """Raises Conflict for an execution that was imported."""
+    if row.imported_at is not None:
+        raise Conflict(
+            f"Execution {row.execution_id} was imported on {row.imported_at:%Y-%m-%d}: it can be looked at, "
+            "and not be changed."
+        )
 
 
 def is_id(text: str) -> bool:
@@ -77,7 +86,7 @@ def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
     What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called
     such an execution.
     """
-    if row.status in ENDED:
+    if row.is_over:
         return True
     if row.decided_version < row.head_version:
         return False

@@ -48,6 +48,13 @@ class ExecutionRow:
     #: last turn.
     errors_passed_over: int = 0
     warnings_count: int = 0
+    #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
+    imported_at: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self.status in ENDED or self.imported_at is not None
 
 
 @dataclass(frozen=True, slots=True)
