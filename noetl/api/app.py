@@ -17,6 +17,7 @@ from noetl.api import (
     guards,
     problems,
     results,
+    specimens,
     starts,
     streams,
     system,
@@ -33,7 +34,7 @@ MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
 _GROUPS: Final = (
-    *(system.api, catalog.api, executions.api, starts.batch_api),
+    *(system.api, catalog.api, executions.api, starts.batch_api, specimens.api),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     starts.workflows_api,
 )
@@ -53,7 +54,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     )
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
-    app.before_request(_allow_batches)
+    app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions[KEY] = ApiContext(rt, settings, WaitingPlaces(settings.server_streams))
@@ -66,6 +67,8 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     return app
 
 
-def _allow_batches() -> None:
+def _allow_large_bodies() -> None:
     if request.path == starts.BATCH:
         request.max_content_length = starts.MAX_BATCH_BODY
+    if request.path == specimens.IMPORT:
+        request.max_content_length = specimens.MAX_FILE

@@ -73,7 +73,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
 
 
 def _times(row: ExecutionRow) -> dict[str, Json]:
-    return fields_of(row, ("created_at", "updated_at", "ended_at"))
+    return fields_of(row, ("created_at", "updated_at", "ended_at", "imported_at"))
 
 
 # --- looking ---

@@ -11,6 +11,7 @@ from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
+from noetl.cli.specimen import export, import_
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
@@ -29,7 +30,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-for command in (logs, cancel, pause, resume, patch):
+for command in (logs, cancel, pause, resume, patch, export, import_):
     execution.add_command(command)
 
 
@@ -65,6 +66,7 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
                     "error": row.error,
                     "errors_passed_over": row.errors_passed_over,
                     "warnings_count": row.warnings_count,
+                    "imported_at": row.imported_at,
                 }
                 for row in rows
             ]
@@ -111,6 +113,10 @@ def show(execution_id: str, as_json: bool) -> None:
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
     if row.parent_id:
         click.echo(f"called by {row.parent_id}")
+    if row.imported_at is not None:
+        click.echo(
+            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
+        )
     table(
         ("step", "status", "runs", "result"),
         [

@@ -37,7 +37,8 @@ def write(parts: Iterable[JsonMap]) -> Iterator[str]:
 
 
 def read_linked(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Json]]]:
-    """The number of each line, from 1, and what it says besides its hash, which is right."""
+    """The number of each line, from 1, and what it says besides its hash, which is right. Raises
+    BadRequest that names the first line of which that cannot be said."""
     last = ""
     for number, line in enumerate(lines, 1):
         if not line.strip():
