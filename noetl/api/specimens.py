@@ -37,7 +37,7 @@ class SpecimenView(ExecutionView):
     version: int = Field(description="of the playbook")
     events: int
     results: int = Field(description="large results that its file holds")
-    left_out: int = Field(description="large results that it does not hold")
+    left_out: int = Field(description="what it does not hold: large results, or what was printed")
     is_new: bool = Field(description="it was not here before")
     links: Links
 
@@ -52,9 +52,10 @@ class SpecimenFile(RawModel):
 def export(path: ExecutionPath) -> Response:
     """Export an execution as a file
 
-    Its playbook, its net, its events as they are now, and the results that they refer to, up to 4
-    MiB each and 16 MiB together, as JSON lines. The last line says what was left out; without it
-    the file is cut off. No secret stands in it that does not stand in the log.
+    Its playbook, its net, its events as they are now, what its tasks printed (up to 4 MiB), and the
+    results that events refer to (up to 4 MiB each, 16 MiB together), as JSON lines. The last line
+    says what was left out; without it the file is cut off. No secret stands in it that does not
+    stand in the log.
     """
     lines = specimens.export(services().rt, path.execution_id)
     # Read now, while an error can still be answered.

@@ -48,7 +48,8 @@ _GZIP: Final = b"\x1f\x8b"
 )
 @as_json_option
 def export(execution_id: str, output: Path | None, as_json: bool) -> None:
-    """Write an execution to a file: its playbook, events and results, in JSON lines.
+    """Write an execution to a file: its playbook, events, results and what its tasks printed, in
+    JSON lines.
 
     No secret stands in it that does not stand in the log. `noetl execution import` reads it.
     """
@@ -125,7 +126,9 @@ def import_(file: Path, dry_run: bool, as_json: bool) -> None:
         f"{header.events} events, {len(specimen.results)} results"
     )
     if specimen.left_out:
-        click.echo(f"{len(specimen.left_out)} results are not in the file.", err=True)
+        click.echo(
+            f"Not in the file: {', '.join(str(one.get('ref')) for one in specimen.left_out)}", err=True
+        )
 
 
 def _describe(specimen: Specimen, *, is_new: bool | None) -> dict[str, Any]:

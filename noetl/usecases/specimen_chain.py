@@ -19,7 +19,7 @@ FORMAT: Final = "noetl-execution"
 #: Of the files that this version writes.
 VERSION: Final = 1
 #: What follows the header, in this order.
-PARTS: Final = ("playbook", "net", "event", "result", "end")
+PARTS: Final = ("playbook", "net", "event", "printed", "result", "end")
 
 
 def link(previous: str, part: JsonMap) -> str:

@@ -4,6 +4,7 @@
     {playbook: {path, version, content} | null, hash}
     {net: {…}, hash}                               the compiled playbook
     {event: {…}, hash}                             as `noetl.usecases.views.envelope`, one each
+    {printed: {…}, hash}                           as `noetl.usecases.views.chunk_view`, one each
     {result: {ref, content_type, base64}, hash}    what events refer to
     {end: {events, results, left_out}, hash}
 
@@ -23,6 +24,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.logs import LogChunk, LogPosition, Stream
 from noetl.facts.reference import Retention
 from noetl.net.codec import digest_of
 from noetl.usecases.ports import ExecutionStatus
@@ -91,6 +93,29 @@ class _Envelope(_Part):
     dedup_key: str | None
 
 
+class _Printed(_Part):
+    """A chunk of what a task printed."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
+
+    step: str
+    run_id: str
+    iteration: _Number | None
+    task: str
+    attempt: _Number
+    delivery: _Number
+    stream: Stream
+    start: Annotated[int, Field(ge=0, le=_MOST_ID)]
+    text: str
+    recorded_at: AwareDatetime
+
+    def chunk(self, execution_id: str) -> LogChunk:
+        place = LogPosition(
+            execution_id, self.step, self.run_id, self.iteration, self.task, self.attempt, self.delivery
+        )
+        return LogChunk(place, self.stream, self.start, self.text, self.recorded_at)
+
+
 class _Result(_Part):
     ref: str
     content_type: str
@@ -110,12 +135,14 @@ class KeptResult:
 @dataclass(frozen=True, slots=True)
 class Specimen:
     """A file that holds together: its chain, its versions, its net's digest and its objects were
-    checked. `left_out` are references, `{ref, why}`, whose objects the file does not have."""
+    checked. `left_out` is what it does not have: references to results, or what was printed, as
+    `{ref, why}`."""
 
     header: Header
     playbook: JsonMap | None
     net: JsonMap
     events: Sequence[JsonMap]
+    printed: Sequence[LogChunk]
     results: Sequence[KeptResult]
     left_out: Sequence[JsonMap]
 
@@ -169,13 +196,14 @@ class _Reader:
     playbook: JsonMap | None = None
     net: JsonMap | None = None
     events: list[JsonMap] = field(default_factory=list)
+    printed: list[LogChunk] = field(default_factory=list)
     results: list[KeptResult] = field(default_factory=list)
     end: JsonMap | None = None
 
     def take(self, number: int, part: JsonMap) -> None:
         """Raises BadRequest for a part that does not belong there."""
         kind = next(iter(part), "")
-        many = kind in ("event", "result") and kind == self.kind
+        many = kind in ("event", "printed", "result") and kind == self.kind
         if len(part) != 1 or kind not in PARTS or not (many or self._is_behind(kind)):
             raise BadRequest(
                 f"Line {number}{name_of(part)} does not belong there: behind its header a file has "
@@ -195,6 +223,8 @@ class _Reader:
                 self.net = self._net(number, said)
             case "event":
                 self.events.append(self._event(number, said))
+            case "printed":
+                self.printed.append(_validate(_Printed, number, said).chunk(self.header.execution_id))
             case "result":
                 self.results.append(_result(number, said))
             case _:
@@ -229,7 +259,9 @@ class _Reader:
                 f"The file holds {len(self.events)} events, and its header says {self.header.events}."
             )
         left_out = [one for one in self.end.get("left_out", ()) if isinstance(one, Mapping)]
-        return Specimen(self.header, self.playbook, self.net, self.events, self.results, left_out)
+        return Specimen(
+            self.header, self.playbook, self.net, self.events, self.printed, self.results, left_out
+        )
 
 
 def _result(number: int, said: Json) -> KeptResult:

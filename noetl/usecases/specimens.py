@@ -1,7 +1,8 @@
 """Specimens: executions that leave one database as a file, and enter another to be looked at.
 
-A specimen has its events, its net and, as far as they are not too large, the results that they
-refer to. It has no commands, timers or secrets, owes no turn, and nothing is appended to it.
+A specimen has its events, its net and, as far as they are not too large, what its tasks printed and
+the results that events refer to. It has no commands, timers or secrets, owes no turn, and nothing
+is appended to it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ from noetl.engine.state import initial_state
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.logs import LogChunk, LogFilter
 from noetl.facts.reference import find_references
 from noetl.net.codec import from_json
-from noetl.usecases import moment, specimen_file
+from noetl.usecases import logs, moment, specimen_file
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Results, Transaction
 from noetl.usecases.results import is_value
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.specimen_chain import write
 from noetl.usecases.specimen_file import Header, KeptResult, Specimen
-from noetl.usecases.views import envelope
+from noetl.usecases.views import chunk_view, envelope
 
 #: Bytes of one result, and of all together, that a file takes along.
 LARGEST_RESULT: Final = 4 << 20
 ALL_RESULTS: Final = 16 << 20
+#: Bytes of what tasks printed that a file takes along.
+ALL_PRINTED: Final = 4 << 20
 #: Events that are read at once.
 _PAGE: Final = 1000
 
@@ -59,6 +63,7 @@ def _parts(rt: Runtime, execution_id: str) -> Iterator[JsonMap]:
         body = envelope(event)
         results.note(body["payload"])
         yield {"event": body}
+    yield from _printed(rt, execution_id, results.left_out)
     yield from results.parts()
     yield {"end": {"events": row.head_version, "results": results.count, "left_out": results.left_out}}
 
@@ -81,6 +86,26 @@ def _events(rt: Runtime, row: ExecutionRow) -> Iterator[Event]:
             page = tx.events.read(row.execution_id, after, min(_PAGE, row.head_version - after))
         yield from page
         after = page[-1].version
+
+
+def _printed(rt: Runtime, execution_id: str, left_out: list[JsonMap]) -> Iterator[JsonMap]:
+    """What its tasks printed, from the beginning on, as far as it is not too much."""
+    bytes_left = ALL_PRINTED
+    for chunk in _chunks(rt, execution_id):
+        bytes_left -= len(chunk.text.encode("utf-8", "replace"))
+        if bytes_left < 0:
+            why = f"Tasks printed more than the {ALL_PRINTED} bytes that a file takes."
+            left_out.append({"ref": f"printed from chunk {chunk.seq} on", "why": why})
+            return
+        yield {"printed": chunk_view(chunk)}
+
+
+def _chunks(rt: Runtime, execution_id: str) -> Iterator[LogChunk]:
+    after: int | None = 0
+    while after is not None:
+        page = logs.page(rt, execution_id, LogFilter(), after)
+        yield from page.chunks
+        after = page.next
 
 
 @dataclass(slots=True)
@@ -230,6 +255,8 @@ def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[E
         )
     )
     tx.events.restore(header.execution_id, events, header.updated_at)
+    if specimen.printed:
+        tx.logs.add(header.execution_id, specimen.printed)
 
 
 def _refuse_other(

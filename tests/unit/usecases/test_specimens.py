@@ -12,12 +12,14 @@ from playbooks import lone, playbook
 
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.logs import LogChunk, LogFilter, LogPosition
 from noetl.testing import Simulation
-from noetl.usecases import control, credentials, inspect, specimens
+from noetl.usecases import control, credentials, inspect, logs, specimens
 from noetl.usecases.results import collect
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.specimen_chain import link
 from noetl.usecases.sweep import sweep
+from noetl.usecases.views import chunk_view
 from noetl.usecases.waiting import wait_for_news, wait_for_result
 
 BOOK = playbook("""
@@ -115,6 +117,13 @@ def test_the_catalog_is_left_alone(here: Simulation) -> None:
     assert here.run().result == {}
 
 
+def test_a_playbook_that_nobody_has_here_is_not_missed() -> None:
+    there, here = Simulation(BOOK), Simulation(OTHER.replace("tests/test", "tests/other"))
+    run = ran(there)
+    take(here, file_of(there, run))
+    assert inspect.report(here.rt, run).result == {"total": 4}
+
+
 def test_importing_twice_finds_it_here(here: Simulation) -> None:
     there = Simulation(BOOK)
     run = ran(there)
@@ -203,6 +212,50 @@ def test_results_of_a_specimen_go_a_while_after_its_import() -> None:
     assert collect(here.rt, here.now + timedelta(hours=23)).removed == ()
     assert collect(here.rt, here.now + timedelta(hours=24)).removed == (f"executions/{run}",)
     assert inspect.execution(here.rt, run).status == "completed"
+
+
+# --- what tasks printed ---------------------------------------------------------------------------
+
+
+def printed(sim: Simulation, run: str) -> list[JsonMap]:
+    return [chunk_view(one) for one in logs.page(sim.rt, run, LogFilter()).chunks]
+
+
+def prints(texts: list[str]) -> tuple[Simulation, str]:
+    sim = Simulation(BOOK)
+    run = ran(sim)
+    place = LogPosition(run, "start", "start#1", None, "task_0", 1, 1)
+    chunks = [LogChunk(place, "stdout", 10 * n, text, sim.now) for n, text in enumerate(texts)]
+    with sim.rt.store.begin() as tx:
+        tx.executions.lock(run)
+        tx.logs.add(run, chunks)
+    return sim, run
+
+
+def test_what_tasks_printed_comes_along(here: Simulation) -> None:
+    there, run = prints([f"line {n} é\n" for n in range(1500)])
+    lines = file_of(there, run)
+    take(here, lines)
+    assert not take(here, lines).is_new
+    assert printed(here, run) == printed(there, run)
+    assert logs.last_lines(here.rt, run, LogFilter(), 1) == ["line 1499 é"]
+
+
+def test_what_is_too_much_of_it_is_named(here: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specimens, "ALL_PRINTED", 25)
+    there, run = prints(["é" * 10, "é", "1234"])
+    lines = file_of(there, run)
+    assert [one["ref"] for one in parts(lines)[-1]["end"]["left_out"]] == ["printed from chunk 3 on"]
+    take(here, lines)
+    assert printed(here, run) == printed(there, run)[:2]
+
+
+def test_a_chunk_that_is_none_is_named(here: Simulation) -> None:
+    there, run = prints(["a", "b"])
+    said = parts(file_of(there, run))
+    said[-2]["printed"]["stream"] = "stdin"
+    with pytest.raises(BadRequest, match=rf"^Line {len(said) - 1} cannot be read: `stream`"):
+        specimens.check(here.rt, sealed(said))
 
 
 # --- looked at, and not changed -------------------------------------------------------------------
