@@ -194,11 +194,11 @@ def check(rt: Runtime, lines: Iterable[bytes]) -> Specimen:
 
 
 def keep(rt: Runtime, specimen: Specimen) -> Imported:
-    """Makes the specimen an execution of this database, or finds that it is one. Raises Conflict
-    where another execution has its id."""
+    """Makes a specimen that was checked an execution of this database, or finds that it is one.
+    Raises Conflict where another execution has its id."""
     execution_id = specimen.header.execution_id
     with rt.store.begin() as tx:
-        events = _check(tx, specimen)
+        events = tx.events.decode(specimen.events)
         here = tx.executions.lock(execution_id)
         if here is None:
             _create(rt, tx, specimen, events)
@@ -212,15 +212,14 @@ def keep(rt: Runtime, specimen: Specimen) -> Imported:
     return Imported(row, here is None, len(specimen.results), len(specimen.left_out))
 
 
-def _check(tx: Transaction, specimen: Specimen) -> list[Event]:
-    """The events, which can be folded. Raises BadRequest."""
+def _check(tx: Transaction, specimen: Specimen) -> None:
+    """Raises BadRequest for a net that cannot be read, and for events that cannot be folded."""
     try:
         from_json(specimen.net)
     except NoetlError as error:
         raise BadRequest(error.message) from error
-    events = tx.events.decode(specimen.events)
     state = initial_state(specimen.header.execution_id)
-    for event in events:
+    for event in tx.events.decode(specimen.events):
         try:
             state = replay(state, [event])
         # Whoever can make a file can give it right hashes: its facts may contradict each other.
@@ -228,7 +227,6 @@ def _check(tx: Transaction, specimen: Specimen) -> list[Event]:
             raise BadRequest(
                 f"Event {event.version} ({event.fact.type}) does not fit those before it: {error!r}."
             ) from error
-    return events
 
 
 def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[Event]) -> None:
