@@ -12,6 +12,7 @@ from noetl.api import specimens as routes
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
+from noetl.ui.pages import blueprint
 
 Started = Callable[..., str]
 LINES = "application/x-ndjson"
@@ -146,3 +147,16 @@ def test_a_file_may_be_larger_than_other_bodies(
     assert answer.json["results"] > 0
     shown = [one.get(f"/api/vars/{run}/x3").json for one in (client, other)]
     assert shown[0] == shown[1]
+
+
+def test_its_page_says_what_it_is(there: Simulation, exported: tuple[str, str]) -> None:
+    run, file = exported
+    app = create_app(there.rt, Settings())
+    app.register_blueprint(blueprint(there.rt, 5555))
+    browser = app.test_client()
+    browser.post("/api/executions/import", data=file, content_type=LINES)
+    page = browser.get(f"/executions/{run}")
+    assert page.status_code == 200
+    assert "imported on 2026-" in page.text
+    own = there.start()
+    assert "imported on" not in browser.get(f"/executions/{own}").text
