@@ -15,6 +15,7 @@ import click
 from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
+from noetl.errors import NotFound
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
@@ -87,7 +88,12 @@ class FamilyLog:
                 for line in self._lines.add(chunk):
                     yield self._place + line
         for child_id, child in list(self._children.items()):
-            yield from child.new_lines()
+            try:
+                yield from child.new_lines()
+            except NotFound:
+                # The caller was imported, and this one was not.
+                yield f"{child._place}execution {child_id} is not here"
+                child._ended = True
             if child._ended:
                 yield from child.rest()
                 del self._children[child_id]

@@ -132,3 +132,37 @@ def test_without_the_execution_or_the_place_there_is_no_file(cli: Cli) -> None:
     refused = cli("execution", "export", run, "-o", "sum.yaml/a.jsonl")
     assert refused.code == 2
     assert "sum.yaml/a.jsonl cannot be written" in refused.err
+
+
+CHILD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: child, path: tests/child}
+workflow: [{step: talk, tool: {kind: python, code: "print('from the child')"}}]
+"""
+CALLER = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: caller, path: tests/caller}
+workflow:
+  - step: start
+    tool: [{kind: python, code: "print('from the caller')"}, {kind: playbook, path: tests/child}]
+"""
+
+
+def test_those_that_it_called_are_exported_by_themselves(cli: Cli, elsewhere: Callable[[], None]) -> None:
+    Path("child.yaml").write_text(CHILD)
+    Path("caller.yaml").write_text(CALLER)
+    run = ran(cli, "caller.yaml")
+    (child,) = json.loads(cli("execution", "list", "--parent", run, "--json").out)
+    for one, file in ((run, "caller.gz"), (child["execution_id"], "child.gz")):
+        assert cli("execution", "export", one, "-o", file).code == 0
+    printed = cli("execution", "logs", run, "--children").out
+    elsewhere()
+    cli("execution", "import", "caller.gz")
+    alone = cli("execution", "logs", run, "--children")
+    missing = f"start > execution {child['execution_id']} is not here"
+    assert (alone.code, alone.out.splitlines()) == (0, ["start | from the caller", missing])
+    cli("execution", "import", "child.gz")
+    assert cli("execution", "logs", run, "--children").out == printed
+    assert child["execution_id"] in cli("execution", "show", run).out
