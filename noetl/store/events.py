@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Select, bindparam, exists, insert, select, update
 
 from noetl.errors import BadRequest, NoetlError, VersionConflict
@@ -143,8 +145,26 @@ class SqlEvents(SqlTable):
 
 def _decode(body: JsonMap) -> Event:
     try:
-        return envelope.from_json(body)
+        event = envelope.from_json(body)
+        _adapter(event.fact.type).validate_json(codec.payload(event.fact), strict=True)
     # Payloads come from a file: what is wrong in them is the fault of whoever wrote it.
     except (NoetlError, LookupError, TypeError, ValueError) as error:
-        why = error.message.rstrip(".") if isinstance(error, NoetlError) else repr(error)
-        raise BadRequest(f"Event {body.get('version')} cannot be read: {why}.") from error
+        raise BadRequest(f"Event {body.get('version')} cannot be read: {_reason(error)}.") from error
+    return event
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    # The log itself is read without it: it holds what this program wrote.
+    return TypeAdapter(codec.FACTS[kind])
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ValidationError():
+            first = error.errors(include_url=False)[0]
+            return f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
+        case NoetlError():
+            return error.message.rstrip(".")
+        case _:
+            return repr(error)

@@ -84,8 +84,8 @@ class _Envelope(_Part):
     schema_: _Number = Field(alias="schema")
     step: str | None
     step_run_id: str | None
-    iteration: int | None
-    attempt: int | None
+    iteration: _Number | None
+    attempt: _Number | None
     source: Literal["server", "worker", "client"]
     payload: dict[str, Any]
     recorded_at: str
@@ -120,6 +120,10 @@ class _Result(_Part):
     ref: str
     content_type: str
     base64: str
+
+
+class _End(_Part):
+    left_out: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ class _Reader:
     events: list[JsonMap] = field(default_factory=list)
     printed: list[LogChunk] = field(default_factory=list)
     results: list[KeptResult] = field(default_factory=list)
-    end: JsonMap | None = None
+    end: _End | None = None
 
     def take(self, number: int, part: JsonMap) -> None:
         """Raises BadRequest for a part that does not belong there."""
@@ -228,7 +232,7 @@ class _Reader:
             case "result":
                 self.results.append(_result(number, said))
             case _:
-                self.end = said if isinstance(said, Mapping) else {}
+                self.end = _validate(_End, number, said)
 
     def _net(self, number: int, said: Json) -> JsonMap:
         if not isinstance(said, Mapping) or digest_of(said) != self.header.digest:
@@ -258,10 +262,8 @@ class _Reader:
             raise BadRequest(
                 f"The file holds {len(self.events)} events, and its header says {self.header.events}."
             )
-        left_out = [one for one in self.end.get("left_out", ()) if isinstance(one, Mapping)]
-        return Specimen(
-            self.header, self.playbook, self.net, self.events, self.printed, self.results, left_out
-        )
+        taken = self.events, self.printed, self.results
+        return Specimen(self.header, self.playbook, self.net, *taken, self.end.left_out)
 
 
 def _result(number: int, said: Json) -> KeptResult:

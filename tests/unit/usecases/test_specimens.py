@@ -404,6 +404,12 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "no type": (lambda said: said[5]["event"].update(type="no.such"), "Event 3 cannot be read"),
     "a later schema": (lambda said: said[5]["event"].update(schema=99), "schema 99"),
     "no payload": (lambda said: said[5]["event"].update(payload={"x": 1}), "Event 3 cannot be read"),
+    "no text": (
+        lambda said: event_of(said, 5)["payload"].update(command_id=["x"]),
+        "Event 5 cannot be read: `command_id`",
+    ),
+    "an iteration": (lambda said: event_of(said, 7).update(iteration=10**30), "`iteration`"),  # type: ignore[attr-defined]
+    "no end": (lambda said: said[-1]["end"].update(left_out=7), "`left_out`"),
     "two ends": (lambda said: said.append(said[-1]), "does not belong there"),
     "a stranger": (lambda said: said.insert(4, {"secret": {}}), "Line 5 does not belong there"),
     "two in one": (lambda said: said[4].update(net={}), "does not belong there"),
