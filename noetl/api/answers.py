@@ -156,6 +156,9 @@ class RecordedRun(PlaybookRun):
     created_at: str
     updated_at: str
     ended_at: str | None
+    imported_at: str | None = Field(
+        description="when it came from another database, to be looked at: it never goes on"
+    )
     error: JsonObject | None
 
 

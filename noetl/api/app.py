@@ -19,6 +19,7 @@ from noetl.api import (
     history,
     problems,
     results,
+    specimens,
     starts,
     streams,
     system,
@@ -35,7 +36,7 @@ MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
 _GROUPS: Final = (
-    *(system.api, catalog.api, executions.api, again.api, history.api, starts.batch_api),
+    *(system.api, catalog.api, executions.api, again.api, history.api, starts.batch_api, specimens.api),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     starts.workflows_api,
 )
@@ -55,7 +56,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     )
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
-    app.before_request(_allow_batches)
+    app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions[KEY] = ApiContext(rt, settings, WaitingPlaces(settings.server_streams))
@@ -68,6 +69,8 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     return app
 
 
-def _allow_batches() -> None:
+def _allow_large_bodies() -> None:
     if request.path == starts.BATCH:
         request.max_content_length = starts.MAX_BATCH_BODY
+    if request.path == specimens.IMPORT:
+        request.max_content_length = specimens.MAX_FILE

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
+from noetl.facts.events import Draft, Event, Requested
 from noetl.facts.json import Json, JsonMap
+from noetl.net.codec import digest, to_json
+from noetl.net.model import Net, Transition
+from noetl.usecases.specimen_chain import FORMAT, VERSION, write
+from noetl.usecases.views import envelope
 
 _JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
 _ID: Final = "186824917024604161"
 _AT: Final = "2026-11-24T09:00:00+00:00"
 _END: Final = "2026-11-24T09:00:00.041000+00:00"
@@ -61,6 +68,7 @@ _SUMMARY: Final = {
     "created_at": _AT,
     "updated_at": _END,
     "ended_at": _END,
+    "imported_at": None,
     "error": None,
     "errors_passed_over": 0,
     "warnings_count": 0,
@@ -218,6 +226,51 @@ _COMPARISON: Final = {
     "durations": {"shown": [{"step": "double", "a": 41.0, "b": 43.5}], "more": 0},
 }
 
+
+def _file() -> str:
+    """The shortest file of an execution: it was asked for, and that was all."""
+    net = Net("double", _PATH, "double", (Transition("double"),))
+    asked = Event(_ID, 1, datetime.fromisoformat(_AT), Draft(Requested(_PATH, 1, digest(net), {"n": 21})))
+    head = {
+        "execution_id": _ID,
+        "path": _PATH,
+        "playbook_version": 1,
+        "digest": digest(net),
+        "status": "pending",
+        "events": 1,
+        "created_at": _AT,
+        "updated_at": _AT,
+        "ended_at": None,
+        "parent_id": None,
+        "error": None,
+        "errors_passed_over": 0,
+        "warnings_count": 0,
+        "exported_at": _END,
+        "noetl": "1.0.0",
+    }
+    parts: list[JsonMap] = [
+        {"format": FORMAT, "version": VERSION, **head},
+        {"playbook": {"path": _PATH, "version": 1, "content": PLAYBOOK}},
+        {"net": to_json(net)},
+        {"event": envelope(asked)},
+        {"end": {"events": 1, "results": 0, "left_out": []}},
+    ]
+    return "".join(write(parts))
+
+
+_FILE: Final = _file()
+_SPECIMEN: Final[JsonMap] = {
+    "execution_id": _ID,
+    "status": "pending",
+    "path": _PATH,
+    "version": 1,
+    "events": 1,
+    "results": 0,
+    "left_out": 0,
+    "is_new": True,
+    "links": _LINKS,
+}
+
 #: By method and path.
 EXAMPLES: Final[Mapping[str, Example]] = {
     "GET /api/health": _json({"status": "ok", "database": {"status": "ok"}, "broker": {"status": "ok"}}),
@@ -273,6 +326,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "POST /api/executions/{execution_id}/retry": _json(_DESCENDANT, {"from": "double"}),
     "POST /api/executions/{execution_id}/fork": _json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
+    "GET /api/executions/{execution_id}/export": Example(answered={_LINES: _FILE}),
+    "POST /api/executions/import": Example({_LINES: _FILE}, {_JSON: _SPECIMEN}),
     "POST /api/executions/{execution_id}/cancel": _json(_STANDS, {"reason": "not needed any more"}),
     "POST /api/executions/{execution_id}/pause": _json(_STANDS, {"reason": "the warehouse is being moved"}),
     "POST /api/executions/{execution_id}/resume": _json(_STANDS, {"reason": "the warehouse is back"}),

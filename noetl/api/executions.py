@@ -35,7 +35,7 @@ from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
 from noetl.usecases import control, inspect, waiting
-from noetl.usecases.ports import ENDED, ExecutionRow
+from noetl.usecases.ports import ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
 variables_api = group("variables", "/api/vars", "The ctx of an execution")
@@ -75,7 +75,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
 
 
 def _times(row: ExecutionRow) -> dict[str, Json]:
-    return fields_of(row, ("created_at", "updated_at", "ended_at"))
+    return fields_of(row, ("created_at", "updated_at", "ended_at", "imported_at"))
 
 
 # --- looking ---
@@ -125,7 +125,7 @@ def read_result(execution_id: str, query: WaitQuery) -> dict[str, Json]:
     """`{execution_id, status, result, error}`."""
     rt = services().rt
     found = inspect.result(rt, execution_id)
-    if query.wait and found.row.status not in ENDED:
+    if query.wait and not found.row.is_over:
         with services().places.hold(request.environ):
             found = waiting.wait_for_result(rt, execution_id, query.wait, until_idle=query.until == "idle")
     row = found.row

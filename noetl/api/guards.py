@@ -12,6 +12,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -29,6 +30,11 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
 YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 CATALOG: Final = "/api/catalog"
+#: Lines of JSON, which no HTML form sends either.
+LINES: Final = "application/x-ndjson"
+IMPORT: Final = "/api/executions/import"
+_WANTED: Final[Mapping[str, str]] = {CATALOG: "application/json or application/yaml", IMPORT: LINES}
+_MORE_TYPES: Final[Mapping[str, Collection[str]]] = {CATALOG: YAML_TYPES, IMPORT: (LINES,)}
 #: What pages of the origins that the settings name may read, and what they may send; browsers
 #: remember the latter for ten minutes.
 _CORS: Final = {
@@ -105,12 +111,12 @@ def _content_type() -> Response | None:
     if _is_readable(request.mimetype) and charset in ("utf-8", "utf8"):
         return None
     given = request.headers.get("Content-Type", "no content type")[:200]
-    wanted = "application/json or application/yaml" if request.path == CATALOG else "application/json"
+    wanted = _WANTED.get(request.path, "application/json")
     return problem(415, "unsupported-media-type", f"The body must be {wanted} in UTF-8, not {given!r}.")
 
 
 def _is_readable(mimetype: str) -> bool:
-    if request.path == CATALOG and mimetype in YAML_TYPES:
+    if mimetype in _MORE_TYPES.get(request.path, ()):
         return True
     return mimetype == "application/json" or (
         mimetype.startswith("application/") and mimetype.endswith("+json")

@@ -18,7 +18,6 @@ from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, logs, waiting
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view, envelope
 
@@ -59,7 +58,7 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
         after = header.after(query)
         # Asked now, while an error can still be answered.
         first = inspect.news(rt, execution_id, after, 1, query.types)
-        if header.last_event_id and first.row.status in ENDED and not first.events:
+        if header.last_event_id and first.row.is_over and not first.events:
             return _end_of_stream()
         return _open_stream(stream(rt, execution_id, after, query.types), execution_id)
     news = _read_page(rt, execution_id, query)
@@ -77,7 +76,7 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
 def _read_page(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.NewEvents:
     asked = (query.after, query.limit + 1, query.types)
     news = inspect.news(rt, execution_id, *asked, ask_idle=True)
-    if not query.wait or news.events or news.row.status in ENDED:
+    if not query.wait or news.events or news.row.is_over:
         return news
     with services().places.hold(request.environ):
         return waiting.wait_for_news(rt, execution_id, *asked, query.wait, until_idle=query.until == "idle")
@@ -157,7 +156,7 @@ def stream(
             after = news.events[-1].version if is_full else max(after, news.row.head_version)
             if is_full:
                 continue
-            if news.row.status in ENDED:
+            if news.row.is_over:
                 yield frame("end", {"execution_id": execution_id, "status": news.row.status})
                 return
             while not watch.wait(heartbeat_s):

@@ -14,10 +14,10 @@ from noetl.cli.execution_history import explain as explain_command
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
+from noetl.cli.specimen import export, import_
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -33,7 +33,8 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-for command in (logs, cancel, pause, resume, patch, retry, fork, explain_command, diff, replay):
+_STEERING = (cancel, pause, resume, patch, retry, fork)
+for command in (logs, *_STEERING, explain_command, diff, replay, export, import_):
     execution.add_command(command)
 
 
@@ -74,6 +75,7 @@ def list_(
                     "error": row.error,
                     "errors_passed_over": row.errors_passed_over,
                     "warnings_count": row.warnings_count,
+                    "imported_at": row.imported_at,
                 }
                 for row in rows
             ]
@@ -122,6 +124,10 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(f"called by {row.parent_id}")
     if row.source_id:
         click.echo(f"{row.descent} of {row.source_id}")
+    if row.imported_at is not None:
+        click.echo(
+            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
+        )
     table(
         ("step", "status", "runs", "result"),
         [
@@ -189,7 +195,7 @@ def events(
         if not follow:
             return
         with rt.store.watch(execution_id) as watch:
-            while news.events or news.row.status not in ENDED:
+            while news.events or not news.row.is_over:
                 if news.events:
                     after = news.events[-1].version
                 else:

@@ -153,12 +153,16 @@ def _values(values: Mapping[str, Rendered]) -> Iterator[Line]:
 # --- what all of it comes to ---
 
 
+#: Kinds whose touches have a section of their own.
+_LISTED: Final = frozenset({"playbook", "secrets"})
+
+
 def _touches(forecast: Forecast) -> Iterator[Line]:
     """Each touch once, with the places that do it and how often, where something repeats it."""
     found: dict[tuple[str, str], list[str]] = {}
     for step in forecast.steps:
         for task in step.tasks:
-            if task.effects == "none" or not task.is_called:
+            if task.kind in _LISTED or not task.is_called:
                 continue
             for touch in task.touches:
                 found.setdefault((task.kind, touch), []).append(place_of(step, task) + _times(step, task))

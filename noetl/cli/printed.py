@@ -15,12 +15,12 @@ import click
 from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
+from noetl.errors import NotFound
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, waiting
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
 
@@ -88,7 +88,12 @@ class FamilyLog:
                 for line in self._lines.add(chunk):
                     yield self._place + line
         for child_id, child in list(self._children.items()):
-            yield from child.new_lines()
+            try:
+                yield from child.new_lines()
+            except NotFound:
+                # The caller was imported, and this one was not.
+                yield f"{child._place}execution {child_id} is not here"
+                child._ended = True
             if child._ended:
                 yield from child.rest()
                 del self._children[child_id]
@@ -207,7 +212,7 @@ def _read_family(rt: Runtime, execution_id: str, *, follow: bool) -> Iterator[st
     """Looks now and then: no watch covers many logs."""
     log = FamilyLog(LocalExecution(rt, execution_id), execution_id)
     while True:
-        is_over = not follow or inspect.execution(rt, execution_id).status in ENDED
+        is_over = not follow or inspect.execution(rt, execution_id).is_over
         yield from log.new_lines()
         if is_over:
             break

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec
 
 import httpx
 
-from noetl.client import core, operations, stream
+from noetl.client import core, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -78,6 +78,8 @@ class AsyncClient:
     log_page = perform(operations.log_page)
     last_lines = perform(operations.last_lines)
     result_page = perform(operations.result_page)
+    export_execution = perform(specimens.export_execution)
+    import_execution = perform(specimens.import_execution)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 
@@ -136,6 +138,7 @@ class AsyncClient:
             self._url + request.path,
             params=dict(request.params),
             json=request.body,
+            content=request.content,
             headers=dict(request.headers),
             timeout=httpx.Timeout(request.timeout_s, connect=core.CONNECT_S),
         ) as answer:

@@ -51,13 +51,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` is below the server's URL. `again`: it may be sent twice, and there is a use in
-    that."""
+    """`path` is below the server's URL. `body` is sent as JSON, `content` as it is. `again`: it may
+    be sent twice, and there is a use in that."""
 
     method: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
     body: Json = None
+    content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
     again: bool = True

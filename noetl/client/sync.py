@@ -9,7 +9,7 @@ from typing import Concatenate, Final, ParamSpec
 
 import requests
 
-from noetl.client import core, operations, stream
+from noetl.client import core, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -87,6 +87,8 @@ class Client:
     log_page = perform(operations.log_page)
     last_lines = perform(operations.last_lines)
     result_page = perform(operations.result_page)
+    export_execution = perform(specimens.export_execution)
+    import_execution = perform(specimens.import_execution)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 
@@ -147,6 +149,7 @@ class Client:
             self._url + request.path,
             params=request.params,
             json=request.body,
+            data=request.content,
             headers=request.headers,
             timeout=(core.CONNECT_S, request.timeout_s),
             stream=stream,

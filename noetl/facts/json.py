@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -35,3 +36,9 @@ def assign(target: JsonMap, patch: JsonMap) -> JsonMap:
     for path, value in patch.items():
         target = set_path(target, path, value)
     return target
+
+
+def canonical(value: Json) -> str:
+    """The one text that equal values have: compact, keys in order. Raises ValueError for what no
+    JSON holds, such as NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

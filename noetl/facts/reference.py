@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from noetl.facts.json import Json, JsonMap, set_path
@@ -26,6 +26,9 @@ MANIFEST: Final = "manifest"
 #: What templates read of a reference itself: its text, where the store lies, what the log keeps of
 #: the value.
 OF_REFERENCES: Final = {"_ref": "ref", "_store": "location", "_preview": "preview"}
+
+#: Digits of the hours since 1970 that an instant can have.
+_HOUR_DIGITS: Final = 7
 
 #: `step`: until its execution has ended. `execution`: as long as the execution, those that it calls
 #: and those that called it are kept. `permanent`: for good.
@@ -40,6 +43,22 @@ class Retention:
     execution_id: str
     scope: ResultScope = "execution"
     until: datetime | None = None
+
+    @classmethod
+    def of_place(cls, place: str) -> Retention | None:
+        """What is kept in the folder `place`; None where that is none."""
+        kind, _, name = place.partition("/")
+        match kind:
+            case "until" if name.isdecimal() and len(name) <= _HOUR_DIGITS:
+                return cls("", until=datetime.fromtimestamp(int(name) * 3600, UTC))
+            case "running" if name:
+                return cls(name, "step")
+            case "executions" if name:
+                return cls(name)
+            case "permanent" if not name:
+                return cls("", "permanent")
+            case _:
+                return None
 
     @property
     def place(self) -> str:
@@ -133,6 +152,19 @@ def open_references(value: Json, load: Load) -> Json:
     What holds no reference is handed back as it is, not copied. Raises what `load` raises.
     """
     return _replace(value, load) if holds_reference(value) else value
+
+
+def find_references(value: Json) -> Iterator[JsonMap]:
+    """Every reference to one object that stands in `value`, however deep (without recursion)."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Mapping):
+            if current.get("kind") == RESULT_REF and is_reference(current):
+                yield dict(current)
+            pending.extend(current.values())
+        elif isinstance(current, list | tuple):
+            pending.extend(current)
 
 
 def holds_reference(value: Json) -> bool:

@@ -22,7 +22,7 @@ from noetl.facts.events import Draft
 from noetl.facts.json import Json
 from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import ErrorInfo
-from noetl.net.model import KindInfo, Transition
+from noetl.net.model import Transition
 
 #: What becomes of a run: its end stands, it runs again, it runs for the first time, or it does not
 #: run any more.
@@ -73,14 +73,12 @@ class RetryPlan:
         return sum(run.verdict == verdict for run in self.runs)
 
 
-def plan_retry(
-    plan: Plan, request: e.Requested, inputs: Inputs, source: SourceLog, kinds: Mapping[str, KindInfo]
-) -> RetryPlan:
+def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceLog) -> RetryPlan:
     """What an execution that begins with `request` would take of `source`, and run. Raises nothing
     for what its templates do."""
     begun = evolve(initial_state(UNDRAWN), Draft(request))
     decision = decide(plan, begun, inputs)
-    ahead = _Ahead(plan, source, kinds, decision.drafts, decision.after)
+    ahead = _Ahead(plan, source, decision.drafts, decision.after)
     failed = decision.after.error if decision.after.accepted is False else None
     return RetryPlan(tuple(ahead.runs()), failed)
 
@@ -89,7 +87,6 @@ def plan_retry(
 class _Ahead:
     plan: Plan
     source: SourceLog
-    kinds: Mapping[str, KindInfo]
     drafts: tuple[Draft, ...]
     after: State
 
@@ -140,13 +137,10 @@ class _Ahead:
     def _effects(self, step: Transition, recorded: SourceRun, copied: frozenset[str]) -> tuple[str, ...]:
         """Tasks with effects that had gone well there, or of which nobody knows, and that do not
         stand."""
-        external = {task.name for task in step.tasks if self._is_external(task.kind)}
+        external = {task.name for task in step.tasks if task.effects == "external"}
         events = (*recorded.events, *(one for each in recorded.iterations.values() for one in each))
         again = {_find_effect(event.fact) for event in events if event.event_id not in copied}
         return tuple(task.name for task in step.tasks if task.name in external & again)
-
-    def _is_external(self, kind: str) -> bool:
-        return kind not in self.kinds or self.kinds[kind].effects == "external"
 
     def _left(self) -> Iterator[PlannedRun]:
         """The recorded runs that no firing has come to: they follow, or are dropped; and steps that

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from noetl.facts.json import Json
-from noetl.net.model import Admission, Demand, Join, Template
+from noetl.net.model import Admission, Demand, Effects, Join, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class TaskForecast:
 
     name: str
     kind: str
-    effects: str
+    effects: Effects
     touches: tuple[str, ...]
     loop: LoopForecast | None
     repeat: RepeatForecast | None

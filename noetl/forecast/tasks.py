@@ -62,11 +62,10 @@ def forecast_task(task: Task, step: Transition, see: See, kinds: Kinds) -> TaskF
             **render_all(stage.templates, see({**handed, **inputs}, hidden)),
         }
     values = {**_fix_all(task.config), **render_all(ready.config, see({**handed, **inputs}, hidden))}
-    info = kinds.infos.get(task.kind)
     return TaskForecast(
         name=task.name,
         kind=task.kind,
-        effects=info.effects if info is not None else "external",
+        effects=task.effects,
         touches=kinds.touches(task.kind, {key: value.value for key, value in values.items()}),
         config=values,
         args=inputs,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -12,7 +11,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from noetl.errors import NoetlError
-from noetl.facts.json import Json
+from noetl.facts.json import Json, canonical
 from noetl.net.model import Assignment, Net
 from noetl.net.older import from_schema_1
 
@@ -57,11 +56,12 @@ def from_json(body: Mapping[str, Json]) -> Net:
 def digest(net: Net) -> str:
     """SHA-256 (hex) of the body in canonical JSON: equal bodies have equal digests and no others
     do."""
-    return hashlib.sha256(
-        json.dumps(
-            to_json(net), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
-    ).hexdigest()
+    return digest_of(to_json(net))
+
+
+def digest_of(body: Mapping[str, Json]) -> str:
+    """The digest of a net whose body is that one."""
+    return hashlib.sha256(canonical(body).encode()).hexdigest()
 
 
 @cache

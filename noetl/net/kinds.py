@@ -47,8 +47,16 @@ def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()
 
 
-#: What a call may change: nothing, what belongs to its worker, what is outside of NoETL.
-Effects: TypeAlias = Literal["none", "internal", "external"]
+def _tells_nothing(_config: JsonMap) -> Effects | None:
+    return None
+
+
+#: What one more call of the same task changes: nothing, because none does; nothing, because it
+#: leaves what the first one left; what is outside of NoETL.
+Effects: TypeAlias = Literal["none", "idempotent", "external"]
+#: What packages say of a whole kind: those that were made before say `internal` of what belongs to
+#: their worker.
+KindEffects: TypeAlias = Effects | Literal["internal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +78,13 @@ class KindInfo:
     configuration where a credential is named, dotted, `*` for any key. `parse` says of a text of
     its SQL, and whether names in it are bound, at which character and why it is none. `faults`
     tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
+    `effects_of` says what a call with such a configuration changes, None where that does not tell:
+    then it is `effects`.
     """
 
     kind: str
     queue: str
-    effects: Effects = "external"
+    effects: KindEffects = "external"
     description: str = ""
     schema: JsonMap = field(default_factory=dict)
     required: tuple[tuple[str, ...], ...] = ()
@@ -92,6 +102,13 @@ class KindInfo:
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults
     parse: Callable[[str, bool], tuple[int, str] | None] = _parses
+    effects_of: Callable[[JsonMap], Effects | None] = _tells_nothing
+
+    def effects_with(self, config: JsonMap) -> Effects:
+        """What a call with `config`, in which templates are left, changes."""
+        known = self.effects_of(config) or self.effects
+        # One more call repeats what it does in its worker, too.
+        return "external" if known == "internal" else known
 
 
 #: Of every kind that has a credential.

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import ResultScope, Retention
+from noetl.net.kinds import Effects
 
 #: JSON in which strings may be (or contain) Jinja expressions.
 Template: TypeAlias = Json
@@ -241,6 +242,9 @@ class Task:
     #: It runs after every call of the task of that name, which it stands behind, with `EACH_INPUTS`
     #: for inputs.
     each_of: str = ""
+    #: What its calls change: what the document says, else its kind of such a configuration. Nets
+    #: that were stored before do not say it.
+    effects: Effects = "external"
     #: What nets of schema 1 say besides; None in all others.
     older: OlderRepeat | None = None
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Select, bindparam, exists, insert, select, update
 
-from noetl.errors import NoetlError, VersionConflict
+from noetl.errors import BadRequest, NoetlError, VersionConflict
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, LoopClaimed
+from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.schema import event, execution
 from noetl.store.session import SqlTable, lines, missing
@@ -72,20 +75,25 @@ class SqlEvents(SqlTable):
     def append(
         self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
     ) -> list[Event]:
-        number = codec.number(execution_id)
         first = expected_version + 1
-        rows = [envelope.row(execution_id, number, first + i, draft, now) for i, draft in enumerate(drafts)]
-        values = {
-            "id": number,
-            "expected": expected_version,
-            "head": expected_version + len(rows),
-            "now": now,
-        }
+        events = [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
+        self._append(execution_id, expected_version, events, now)
+        return events
+
+    def decode(self, envelopes: Iterable[JsonMap]) -> list[Event]:
+        return [_decode(body) for body in envelopes]
+
+    def restore(self, execution_id: str, events: Sequence[Event], now: datetime) -> None:
+        self._append(execution_id, 0, events, now)
+
+    def _append(self, execution_id: str, expected: int, events: Sequence[Event], now: datetime) -> None:
+        number = codec.number(execution_id)
+        rows = [envelope.row(execution_id, number, one.version, one.draft, one.recorded_at) for one in events]
+        values = {"id": number, "expected": expected, "head": expected + len(rows), "now": now}
         self._session.append(
-            _move, values, _insert, rows, lambda: self._stale(execution_id, number, expected_version)
+            _move, values, _insert, rows, lambda: self._stale(execution_id, number, expected)
         )
         self._session.notify(execution_id)
-        return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
 
     def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError | None:
         actual = self._session.read(_head, {"id": number}).scalar()
@@ -133,3 +141,30 @@ class SqlEvents(SqlTable):
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         values = {"id": codec.number(execution_id), "dedup_key": dedup_key}
         return bool(self._session.read(_recorded, values).scalar())
+
+
+def _decode(body: JsonMap) -> Event:
+    try:
+        event = envelope.from_json(body)
+        _adapter(event.fact.type).validate_json(codec.payload(event.fact), strict=True)
+    # Payloads come from a file: what is wrong in them is the fault of whoever wrote it.
+    except (NoetlError, LookupError, TypeError, ValueError) as error:
+        raise BadRequest(f"Event {body.get('version')} cannot be read: {_reason(error)}.") from error
+    return event
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    # The log itself is read without it: it holds what this program wrote.
+    return TypeAdapter(codec.FACTS[kind])
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ValidationError():
+            first = error.errors(include_url=False)[0]
+            return f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
+        case NoetlError():
+            return error.message.rstrip(".")
+        case _:
+            return repr(error)

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -103,6 +103,8 @@ execution = Table(
     #: The execution that it runs again (`retry`), or is a fork of (`fork`).
     Column("source_id", Id),
     Column("descent", Text),
+    #: Of a specimen: when it came from another database.
+    Column("imported_at", Instant),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),

@@ -44,7 +44,8 @@ class CallPlaybook(Tool):
         # It only asks for the child; every deployment serves this queue.
         queue="python",
         sections=(),
-        effects="none",
+        # Those of the child's tasks, whatever they are.
+        effects="external",
         description="Calls another playbook and waits for it, without holding a worker.",
         result="""
             The child's result; that of the step `return_step`, null where it did not run; of a detached child

@@ -32,8 +32,9 @@ def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
 
     @pages.get("/executions/<execution_id>")
     def execution(execution_id: str) -> Response:
-        report = inspect.report(rt, execution_id, resolve=False).as_json()
-        return _answer(render_template("execution.html", report=report))
+        found = inspect.report(rt, execution_id, resolve=False)
+        page = render_template("execution.html", report=found.as_json(), imported_at=found.row.imported_at)
+        return _answer(page)
 
     return pages
 

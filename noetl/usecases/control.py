@@ -125,6 +125,7 @@ def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
     row = tx.executions.lock(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
+    moment.refuse_specimen(row)
     if row.status in ENDED:
         raise Conflict(f"Execution {execution_id} has ended ({row.status}).")
     return row

@@ -11,6 +11,7 @@ from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.credential_types import TYPES, find_fault
+from noetl.usecases.moment import refuse_specimen
 from noetl.usecases.ports import CredentialRow, CredentialScope, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 
@@ -82,6 +83,7 @@ def _check(tx: Transaction, of: Audience) -> None:
     row = tx.executions.lock(of.place)
     if row is None:
         raise NotFound(f"There is no execution {of.place[:80]!r}.")
+    refuse_specimen(row)
     if row.ended_at is not None:
         raise Conflict(f"Execution {of.place} is {row.status}; nothing will use the credential.")
 

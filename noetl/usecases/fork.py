@@ -54,6 +54,7 @@ def fork(rt: Runtime, request: ForkRequest) -> ExecutionRow:
         check_patch(rt, request.patch)
     with rt.store.begin() as tx:
         row = moment.find(tx, request.execution_id)
+        moment.refuse_specimen(row)
         events = tx.events.read(row.execution_id)
         at = _find_version(row, events, request)
         forking = _Forking(rt, tx, rt.clock())

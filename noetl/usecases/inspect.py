@@ -200,13 +200,15 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         here = moment.look(tx, moment.find(tx, execution_id))
         called = tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)
         children = [_child(tx, row) for row in called]
-        playbook = catalog.find(tx, here.row.path, here.row.playbook_version)
+        # Of a specimen the catalog knows nothing: what is there under its path is another playbook.
+        known = here.row.imported_at is None
+        playbook = catalog.find(tx, here.row.path, here.row.playbook_version) if known else None
     shown = Resolver(rt) if resolve else _as_it_is
     row, state = here.row, here.state()
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    warnings = catalog.warnings_of(playbook)
+    warnings = catalog.warnings_of(playbook) if playbook is not None else []
     if state.notices.kept:
         warnings += findings.run_warnings(state.notices, net_of(rt, execution_id))
     return Report(

@@ -11,7 +11,7 @@ from noetl.errors import BadRequest, NotFound
 from noetl.facts.logs import LogChunk, LogFilter, LogRow, unpack
 from noetl.facts.reference import Load, load_value
 from noetl.usecases import moment
-from noetl.usecases.ports import ENDED, ExecutionRow
+from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.runtime import Runtime
 
 #: Characters of text in one page, about.
@@ -32,7 +32,7 @@ class PrintedPage:
     @property
     def is_last(self) -> bool:
         """Whether nothing will come any more."""
-        return self.next is None and self.row.status in ENDED
+        return self.next is None and self.row.is_over
 
 
 def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit: int = 1000) -> PrintedPage:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.errors import BadRequest, NotFound
+from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event, Requested
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.snapshots import load_state
@@ -35,6 +35,15 @@ def check_version(row: ExecutionRow, version: int | None) -> None:
     """Raises BadRequest where the execution has not come to that version."""
     if version is not None and not 0 <= version <= row.head_version:
         raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
+
+
+def refuse_specimen(row: ExecutionRow) -> None:
+    """Raises Conflict for an execution that was imported."""
+    if row.imported_at is not None:
+        raise Conflict(
+            f"Execution {row.execution_id} was imported on {row.imported_at:%Y-%m-%d}: it can be looked at, "
+            "and not be changed."
+        )
 
 
 def is_id(text: str) -> bool:
@@ -90,7 +99,7 @@ def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
     What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called
     such an execution.
     """
-    if row.status in ENDED:
+    if row.is_over:
         return True
     if row.decided_version < row.head_version:
         return False

@@ -118,9 +118,10 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
     family had ended: those that it called, and those that called it; what they printed goes with
-    it. `permanent` stays. So does what belongs to an execution that this database does not know:
-    another one may share the store. An ended execution takes no report and calls no other, so
-    nothing that is removed can be referred to by one that still runs.
+    it. Of a specimen both go so many seconds after its import. `permanent` stays. So does what
+    belongs to an execution that this database does not know: another one may share the store. An
+    ended execution takes no report and calls no other, so nothing that is removed can be referred
+    to by one that still runs.
     """
     verdicts = _Verdicts(rt, now)
     removed: list[str] = []
@@ -182,12 +183,12 @@ class _Verdicts:
             row = tx.executions.get(execution_id)
             if row is None:
                 return None
-            if not family:
+            if not family and row.imported_at is None:
                 return row.status in ENDED
             keep_s = self._rt.limits.results_keep_s
             if not keep_s:
                 return False
-            ended = self._find_end(tx, row)
+            ended = row.imported_at or self._find_end(tx, row)
         return ended is not None and ended + timedelta(seconds=keep_s) <= self._now
 
     def _find_end(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
@@ -207,7 +208,7 @@ def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
         if row.status not in ENDED or row.ended_at is None:
             return None
         last = max(last, row.ended_at)
-        pending += _children(tx, row.execution_id)
+        pending += (child for child in _children(tx, row.execution_id) if child.imported_at is None)
     return last
 
 

@@ -116,6 +116,7 @@ def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
 
 def _plan(rt: Runtime, tx: Transaction, request: RetryRequest) -> PlannedRetry:
     row = moment.find(tx, request.execution_id)
+    moment.refuse_specimen(row)
     if row.status not in ENDED:
         raise Conflict(
             f"Execution {row.execution_id} is {row.status}: a retry begins where it has ended. Cancel it, or "
@@ -204,4 +205,4 @@ def _foresee(rt: Runtime, tx: Transaction, plan: Plan, request: Requested, sourc
     # What is too large for the log was so before: the same content lies there already.
     inputs = inputs_of(rt, tx, plan, UNDRAWN, rt.clock(), Retention(source.execution_id))
     inputs = replace(inputs, source=source, most_copies=sys.maxsize)
-    return plan_retry(plan, request, inputs, source, rt.kinds)
+    return plan_retry(plan, request, inputs, source)

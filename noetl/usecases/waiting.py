@@ -12,7 +12,6 @@ from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, logs
 from noetl.usecases.inspect import ExecutionResultView, NewEvents
 from noetl.usecases.logs import PrintedPage
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
 T = TypeVar("T")
@@ -29,7 +28,7 @@ def wait_for_result(
     it by itself), or so many seconds are over."""
 
     def is_due(found: ExecutionResultView) -> bool:
-        return found.row.status in ENDED or bool(found.idle)
+        return found.row.is_over or bool(found.idle)
 
     look = partial(inspect.result, rt, execution_id, ask_idle=until_idle)
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
@@ -48,7 +47,7 @@ def wait_for_news(
     """As `inspect.news`, once there is an event behind version `after`, or none will come."""
 
     def is_due(found: NewEvents) -> bool:
-        return bool(found.events) or found.row.status in ENDED or (until_idle and bool(found.idle))
+        return bool(found.events) or found.row.is_over or (until_idle and bool(found.idle))
 
     look = partial(inspect.news, rt, execution_id, after, limit, tuple(types), ask_idle=True)
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from noetl.errors import Unavailable
-from noetl.usecases.ports import ENDED, CommandRow, Transaction
+from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
     last lane, a pause and a cancellation for running work.
     """
     row = tx.executions.lock(execution_id)
-    if row is None or row.status in ENDED:
+    if row is None or row.is_over:
         return
     tx.executions.save_turn(
         execution_id,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +32,7 @@ from noetl.usecases.ports import (
     Store,
     WorkerRow,
 )
+from noetl.usecases.views import envelope
 
 from .given import LATER, NOW, SECOND, add, append, command, create, execution, patched
 
@@ -43,6 +46,7 @@ def test_an_execution_is_read_as_it_was_created(store: Store) -> None:
         next_wake_at=LATER,
         halt="pause",
         error={"kind": "python", "message": "é\0"},
+        imported_at=LATER,
     )
     create(store, row)
     with store.read() as tx:
@@ -455,3 +459,54 @@ def test_a_transaction_cannot_be_used_after_its_end(store: Store) -> None:
         tx.executions.get("100")
     with pytest.raises(NoetlError):
         tx.executions.set_halt("100", "cancel")
+
+
+# --- events of another database -------------------------------------------------------------------
+
+
+def test_events_are_restored_as_they_were_recorded(store: Store) -> None:
+    create(store, execution("100"), execution("200", decided_version=3, imported_at=LATER))
+    append(store, [patched("a", {"b": [1, None]}, step="s", run_id="s#1", iteration=0, duration_ms=0.1)])
+    append(store, [patched("b", dedup_key="k"), patched("c", source="client")], 1)
+    with store.read() as tx:
+        there = tx.events.read("100")
+    bodies = [json.loads(json.dumps({**envelope(one), "execution_id": "200"})) for one in there]
+    with store.begin() as tx:
+        decoded = tx.events.decode(bodies)
+        tx.executions.lock("200")
+        tx.events.restore("200", decoded, LATER)
+    with store.read() as tx:
+        assert tx.events.read("200") == decoded == [replace(one, execution_id="200") for one in there]
+        row = tx.executions.get("200")
+        assert tx.executions.owing(LATER + timedelta(days=9), 9) == ["100"]
+    assert row is not None
+    assert (row.head_version, row.decided_version, row.updated_at) == (3, 3, LATER)
+
+
+def test_events_are_restored_into_an_empty_log_only(store: Store) -> None:
+    create(store)
+    append(store, [patched("a")])
+    with store.read() as tx:
+        events = tx.events.read("100")
+    with pytest.raises(VersionConflict), store.begin() as tx:
+        tx.events.restore("100", events, NOW)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "no.such"},
+        {"schema": 99},
+        {"payload": {"nothing": 1}},
+        {"recorded_at": "yesterday"},
+        {"payload": None},
+    ],
+)
+def test_an_envelope_that_cannot_be_read_is_named(store: Store, change: dict[str, Any]) -> None:
+    create(store)
+    append(store, [patched("a")])
+    with store.read() as tx:
+        (event,) = tx.events.read("100")
+        body = {**envelope(event), **change}
+        with pytest.raises(BadRequest, match=rf"^Event {body['version']} cannot be read: "):
+            tx.events.decode([body])

@@ -16,6 +16,7 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.base import Services
 from noetl.tools.postgres.errors import meaning
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
+from noetl.tools.sql.reading import HARMLESS
 from tests.pace import within
 
 pytestmark = pytest.mark.postgres
@@ -379,3 +380,20 @@ def test_two_names_for_the_command_are_refused() -> None:
 )
 def test_a_state_has_a_meaning(state: str, expected: tuple[str, bool]) -> None:
     assert meaning(state) == expected
+
+
+#: Functions that PostgreSQL calls volatile because they yield something else each time, and that
+#: change nothing.
+FICKLE = {"clock_timestamp", "gen_random_uuid", "random", "timeofday"}
+
+
+def test_functions_that_count_as_harmless_change_nothing(tool: Postgres) -> None:
+    rows = run(
+        tool,
+        "SELECT p.proname AS name, bool_or(p.provolatile = 'v') AS volatile FROM pg_catalog.pg_proc p "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
+        "WHERE n.nspname = 'pg_catalog' AND p.proname = ANY(:names) GROUP BY 1",
+        params={"names": sorted(HARMLESS)},
+    ).result["rows"]
+    assert {row["name"] for row in rows if row["volatile"]} <= FICKLE
+    assert HARMLESS - {row["name"] for row in rows} == set()

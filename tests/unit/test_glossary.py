@@ -57,6 +57,7 @@ HOMES = {
     "router": {"dsl/document"},
     "runner": {"tools/code", "tools/code/runner"},
     "snapshot": {"usecases/ports"},
+    "specimen": {"usecases"},
     "step": {"dsl/document"},
     "stream": {"client"},
     "suspend": {"pipeline"},

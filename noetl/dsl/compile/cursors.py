@@ -82,6 +82,7 @@ def cursor(
         line=context.report.source.mark(path).line,
         lines={key: context.line(where) for key, where in paths.items()},
         verbatim=verbatim,
+        effects=kind.effects_with(config),
     )
     context.notes.calls.append(
         CompiledCall(site.step or "", path, path, kind, claim, (path,), paths, claims=True)

@@ -34,7 +34,7 @@ from noetl.dsl.document.misspelt import is_free
 from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.nearest import nearest
-from noetl.net.model import KindInfo, Rule, Task, Template
+from noetl.net.model import Effects, KindInfo, Rule, Task, Template
 
 #: Kinds that the language knows and this version cannot run, whatever is installed.
 _LATER = frozenset({"wait"})
@@ -115,6 +115,7 @@ def _task(
         returns=demands.returns,
         stages=_stages(entry, {name: path for name, (_, path) in given.items()}),
         after=after,
+        effects=_effects(entry, kind, config),
     )
     call = CompiledCall(
         site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at
@@ -180,6 +181,12 @@ def _args(context: Context, entry: ToolEntry, site: PipelineSite) -> dict[str, t
                 found[name] = value, (*path, key, name)
                 context.use((*path, key, name), value, site.step)
     return found
+
+
+def _effects(entry: ToolEntry, kind: KindInfo, config: Mapping[str, Template]) -> Effects:
+    """What its calls change; whoever wrote the task knows best."""
+    said = entry.part("effects")
+    return said[0] if said is not None else kind.effects_with(dict(config))
 
 
 def _stages(entry: ToolEntry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:

@@ -146,6 +146,9 @@ class Tool(DocumentPart):
     label: str | None = None
     desc: Any = None
     spec: CallSpec | None = None
+    effects: Literal["none", "idempotent", "external"] | None = None
+    """What one more call changes: nothing, nothing beyond what the first one did, or something
+    outside of NoETL. Unless given, what its kind says of its keys."""
     input: Inputs = None
     args: Inputs = None
     with_: OlderInputs = older("with")

@@ -16,7 +16,7 @@ from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, open_references
-from noetl.net.model import Spelling
+from noetl.net.model import Effects, Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.places import (
     JSON,
@@ -165,6 +165,11 @@ class Artifact(Tool):
         required=(("action",),),
         by_reference=("data", "ref"),
     )
+
+    @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
+        reads = config.get("action") in ("get", "list", "resolve") and config.get("to") is None
+        return "none" if reads else None
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
+from noetl.net.model import Effects
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.attempt import DuckDbAttempt
 from noetl.tools.duckdb.names import AllowedFiles, locate_files
@@ -23,8 +24,9 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder
 from noetl.tools.sql.calls import SqlCall, SqlTool
-from noetl.tools.sql.config import NAMES, WORK, WrittenSql, describe_file, describe_sql
+from noetl.tools.sql.config import NAMES, WORK, WrittenSql, all_texts, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
+from noetl.tools.sql.reading import duckdb_reads, duckdb_stays_inside
 from noetl.tools.sql.syntax import duckdb_fault
 
 #: How long a call waits in the worker for a database that others have; then it waits outside, at
@@ -60,7 +62,7 @@ class DuckDb(SqlTool):
         kind="duckdb",
         queue="duckdb",
         sections=("duckdb",),
-        effects="internal",
+        effects="external",
         description=(
             "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
         ),
@@ -138,6 +140,18 @@ class DuckDb(SqlTool):
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
         return duckdb_fault(text, with_params)
+
+    @classmethod
+    def only_asks(cls, text: str, with_params: bool) -> bool:
+        return duckdb_reads(text, with_params)
+
+    @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
+        # A database in memory goes with its call.
+        is_closed = not config.get("attach") and not config.get("allow_external")
+        if config.get("database", MEMORY) == MEMORY and is_closed and all_texts(config, duckdb_stays_inside):
+            return "none"
+        return super().effects_of(config)
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

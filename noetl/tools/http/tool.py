@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.net.model import Spelling
+from noetl.net.model import Effects, Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.http.request import HttpConfig, limits_of, order_of
 from noetl.tools.kit import effects
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
     from noetl.tools.kit.http.transport import HttpClient
 _UNKNOWN: Final = "application/octet-stream"
+#: What RFC 9110 (9.2) promises of methods: the safe ones, and those that may be sent again.
+_EFFECTS: Final[Mapping[str, Effects]] = {
+    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), "none"),
+    **dict.fromkeys(("PUT", "DELETE"), "idempotent"),
+}
 
 
 class Http(Tool):
@@ -116,6 +121,11 @@ class Http(Tool):
             return _outcome(
                 config, mask_secrets(answer), related, lambda: keep_body(answer, call, self.services)
             )
+
+    @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
+        method = config.get("method") or "GET"
+        return _EFFECTS.get(method.upper()) if isinstance(method, str) else None
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

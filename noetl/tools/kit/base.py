@@ -19,7 +19,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import Seal, omit_seal
-from noetl.net.model import KindInfo
+from noetl.net.model import Effects, KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.declaration import ToolDeclaration, declaration_of, faults
 from noetl.tools.kit.files import FilePolicy
@@ -161,6 +161,15 @@ class Tool(ABC):
         return None
 
     @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:  # noqa: ARG003 - see `touches`
+        """What a call changes, where `config` tells: nothing, nothing when it is made once more, or
+        something outside of NoETL. None where only the declaration knows.
+
+        Nothing is checked yet, as in `touches`: what a template will say is not known. Raises
+        nothing."""
+        return None
+
+    @classmethod
     def info(cls) -> KindInfo:
         """What the compiler needs to know of this kind."""
         declared = cls.declaration
@@ -169,4 +178,5 @@ class Tool(ABC):
             schema=declared.config_model.model_json_schema(),
             faults=partial(faults, declared),
             parse=cls.parse,
+            effects_of=cls.effects_of,
         )

@@ -30,9 +30,9 @@ class ToolConfig(BaseModel):
 class ToolDeclaration(KindInfo):
     """What a tool says of itself: all that the language knows of a kind (see `KindInfo`), and more.
 
-    `schema`, `faults` and `parse` are not declared: `Tool.info` makes them of the class.
-    `description` is one sentence, for lists. `effects` decides how often the iterations of a loop
-    are committed."""
+    `schema`, `faults`, `parse` and `effects_of` are not declared: `Tool.info` makes them of the
+    class. `description` is one sentence, for lists. `effects` is what a call changes unless its
+    configuration tells more (`Tool.effects_of`)."""
 
     description: str
     #: The keys of a task.
@@ -54,7 +54,7 @@ class ToolDeclaration(KindInfo):
 #: What every kind must say.
 NEEDED: Final = ("kind", "queue", "description", "config_model")
 #: What `Tool.info` makes of the class.
-_MADE: Final = frozenset({"schema", "faults", "parse"})
+_MADE: Final = frozenset({"schema", "faults", "parse", "effects_of"})
 _NAMES: Final = tuple(one.name for one in fields(ToolDeclaration) if one.name not in _MADE)
 
 

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
-from noetl.net.kinds import of_kind
-from noetl.net.model import Effects
+from noetl.net.kinds import KindEffects, of_kind
 from noetl.tools.kit.base import Tool
 
 _TYPES: Final = {
@@ -27,10 +26,11 @@ _TYPES: Final = {
 }
 #: Mappings inside of each other whose keys are shown: a model may have a field of its own type.
 _DEEPEST: Final = 3
-_EFFECTS: Final[Mapping[Effects, str]] = {
+_EFFECTS: Final[Mapping[KindEffects, str]] = {
     "none": "changes nothing",
+    "idempotent": "made once more changes nothing",
     "internal": "changes what belongs to its worker",
-    "external": "may change what is outside of NoETL",
+    "external": "may change what is outside of NoETL, unless its task tells otherwise",
 }
 
 
@@ -55,7 +55,7 @@ class Manual:
 
     kind: str
     queue: str
-    effects: Effects
+    effects: KindEffects
     description: str
     about: str
     keys: tuple[ManualKey, ...]

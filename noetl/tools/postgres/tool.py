@@ -25,6 +25,7 @@ from noetl.tools.postgres.write import refuse_endings
 from noetl.tools.sql.calls import SqlTool
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_sql
 from noetl.tools.sql.dsn import postgres_dsn
+from noetl.tools.sql.reading import postgres_reads
 from noetl.tools.sql.syntax import postgres_fault
 from noetl.tools.sql.text import BoundStatement
 
@@ -172,6 +173,10 @@ class Postgres(SqlTool):
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
         return postgres_fault(text, with_params)
+
+    @classmethod
+    def only_asks(cls, text: str, with_params: bool) -> bool:
+        return postgres_reads(text, with_params)
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ from noetl.expressions import evaluate
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.values import as_dicts
+from noetl.net.model import Effects
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls, StopSignal
 from noetl.tools.kit.large import RowSpool, TableStore, shelf_of
 from noetl.tools.kit.scripts import Script, Scripts
-from noetl.tools.sql.config import SqlConfig
+from noetl.tools.sql.config import SqlConfig, all_texts
 from noetl.tools.sql.rows import TableWrite, write_of
 from noetl.tools.sql.text import BoundStatement
 
@@ -220,6 +221,17 @@ class SqlTool(Tool):
 
     def interrupt(self, call: Call) -> None:
         self.running.interrupt(call)
+
+    @classmethod
+    def only_asks(cls, text: str, with_params: bool) -> bool:  # noqa: ARG003 - see `Tool.touches`
+        """Whether a text of its SQL, in which no template stands, only asks for rows."""
+        return False
+
+    @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
+        if config.get("table") is not None:
+            return "idempotent" if config.get("mode") in ("upsert", "replace") else None
+        return "none" if all_texts(config, cls.only_asks) else None
 
     def close(self) -> None:
         self._scripts.close()

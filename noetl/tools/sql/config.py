@@ -4,13 +4,14 @@ rows, and what a call has effects on."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.pipeline.templates import has_template
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.effects import address, as_list, first, one_line
 from noetl.tools.kit.scripts import Script
@@ -139,6 +140,16 @@ class WrittenSql(BaseModel):
             except ToolError as error:
                 raise ValueError(error.message) from error
         return command
+
+
+def all_texts(config: Mapping[str, Json], holds: Callable[[str, bool], bool]) -> bool:
+    """Whether `holds` of each text of SQL in `config`, given whether `params` are bound; False
+    where one is not known before the run: a script, or one with a template in it."""
+    texts = as_list(first(config, *NAMES))
+    with_params = config.get("params") is not None
+    return bool(texts) and all(
+        isinstance(text, str) and not has_template(text) and holds(text, with_params) for text in texts
+    )
 
 
 def describe_file(what: str, name: Json, config: Mapping[str, Json]) -> str:

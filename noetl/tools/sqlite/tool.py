@@ -13,6 +13,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.facts.values import unique_names
+from noetl.net.model import Effects
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.calls import StopSignal
@@ -27,6 +28,7 @@ from noetl.tools.sql.calls import (
 )
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql, describe_file, describe_sql
 from noetl.tools.sql.files import MEMORY, database_path
+from noetl.tools.sql.reading import sqlite_reads
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
 from noetl.tools.sqlite.driver import LockWaits, SqliteErrors, bindable, connect, write_rows
@@ -58,7 +60,7 @@ class Sqlite(SqlTool):
         kind="sqlite",
         queue="sqlite",
         sections=("sqlite",),
-        effects="internal",
+        effects="external",
         description="Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}.",
         result="As for [postgres](postgres.md#result); `status` is the statement's first word.",
         errors="""
@@ -100,6 +102,17 @@ class Sqlite(SqlTool):
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
         return sqlite_fault(text, with_params)
+
+    @classmethod
+    def only_asks(cls, text: str, with_params: bool) -> bool:
+        return sqlite_reads(text, with_params)
+
+    @classmethod
+    def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
+        # A database in memory goes with its call, and nothing reaches out of a file.
+        if config.get("database", MEMORY) == MEMORY or config.get("read_only") is True:
+            return "none"
+        return super().effects_of(config)
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

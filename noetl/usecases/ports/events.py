@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from noetl.facts.events import Draft, Event
+from noetl.facts.json import JsonMap
 
 
 class Events(Protocol):
@@ -20,6 +21,14 @@ class Events(Protocol):
         Needs the lock. Raises VersionConflict where the head is another one, and Conflict where a
         `dedup_key` is already recorded; the transaction is then unusable but for its rollback.
         """
+
+    def decode(self, envelopes: Iterable[JsonMap]) -> list[Event]:
+        """The events that envelopes in JSON (`noetl.usecases.views.envelope`) stand for, under
+        whatever schema. Raises BadRequest that names the first that cannot be read."""
+
+    def restore(self, execution_id: str, events: Sequence[Event], now: datetime) -> None:
+        """Puts the events of another database into the log of an execution that has none, as they
+        were recorded there, and moves `head_version`. Raises as `append` does."""
 
     def read(
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()

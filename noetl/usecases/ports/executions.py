@@ -52,6 +52,13 @@ class ExecutionRow:
     #: The execution that it descends from, and how; None where it is its own.
     source_id: str | None = None
     descent: Descent | None = None
+    #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
+    imported_at: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self.status in ENDED or self.imported_at is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class LanePolicy:
         """The policy of the loop that `command` belongs to."""
         step, loop = plan.step(command.step), loop_of(plan, command)
         return LanePolicy(
-            _commits_each(command, step, loop, kinds),
+            _commits_each(command, step, loop),
             _may_suspend(step, kinds),
             loop.failure.mode == "fail_fast",
         )
@@ -63,12 +63,12 @@ def loop_of(plan: Plan, command: CommandRow) -> Loop:
     return loop
 
 
-def _commits_each(command: CommandRow, step: Transition, loop: Loop, kinds: Mapping[str, KindInfo]) -> bool:
+def _commits_each(command: CommandRow, step: Transition, loop: Loop) -> bool:
     if loop.commit is not None:
         return loop.commit == "each"
     if loop_mode(command.context, step) == "sequential":
         return True
-    return any(kinds[task.kind].effects == "external" for task in step.tasks if task.kind in kinds)
+    return any(task.effects == "external" for task in step.tasks)
 
 
 def _may_suspend(step: Transition, kinds: Mapping[str, KindInfo]) -> bool:

@@ -58,6 +58,29 @@ def test_executions_are_explained_and_compared(client: Client) -> None:
     assert (found["same"], len(found["inputs"]["shown"])) == (False, 1)
 
 
+def test_an_execution_is_looked_at_on_another_server(client: Client, tmp_path: Path) -> None:
+    run = client.start("client/double", {"n": 21}).execution_id
+    client.wait(run)
+    file = client.export_execution(run)
+    with served(Settings(home=tmp_path / "elsewhere")) as there, Client(there) as other:
+        assert [other.import_execution(file)["is_new"] for _ in range(2)] == [True, False]
+        assert other.result(run) == client.result(run)
+        with pytest.raises(Conflict, match="was imported on"):
+            other.cancel(run)
+        with pytest.raises(BadRequest, match=r"it is cut off"):
+            other.import_execution(file[: file.rindex('{"end"')])
+        with pytest.raises(NotFound):
+            other.export_execution("42")
+
+        async def again() -> tuple[str, bool]:
+            async with AsyncClient(there) as one:
+                return await one.export_execution(run), (await one.import_execution(file))["is_new"]
+
+        exported, is_new = asyncio.run(again())
+    assert is_new is False
+    assert len(exported.splitlines()) == len(file.splitlines())
+
+
 def test_an_execution_that_did_not_complete_has_no_value(client: Client) -> None:
     with pytest.raises(ExecutionFailed, match="is failed") as caught:
         client.run("client/failing")

@@ -6,15 +6,58 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.dsl import Code, Compiled
+from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.net.codec import same_net
 from noetl.net.model import Assignment, Failure, Join, Net
+from noetl.tools.kit.registry import kinds
 
 NetOf = Callable[[str], Net]
 
 
 def _names(net: Net, step: str = "a") -> list[tuple[str, str]]:
     return [(task.name, task.kind) for task in net.steps[step].tasks]
+
+
+def _with_all_kinds(rest: str) -> Compiled:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: e, path: tests/e}\n"
+    return compile_playbook(head + rest, file="sample.yaml", kinds=kinds())
+
+
+@pytest.mark.parametrize(
+    ("tool", "effects"),
+    [
+        ("{kind: noop}", ["none"]),
+        ("{kind: python, code: 'result = 1'}", ["external"]),
+        ("{kind: python, code: 'result = 1', effects: none}", ["none"]),
+        ("[{kind: noop, effects: external}, {kind: noop, effects: idempotent}]", ["external", "idempotent"]),
+        ("read", ["idempotent"]),
+        ("{kind: workbook, name: read}", ["idempotent"]),
+        ("{kind: workbook, name: read, effects: none}", ["none"]),
+    ],
+)
+def test_what_a_task_says_of_its_effects_holds(tool: str, effects: list[str]) -> None:
+    made = _with_all_kinds(
+        "workbook: {read: {kind: shell, command: ls, effects: idempotent}}\n"
+        f"workflow:\n- step: a\n  tool: {tool}\n"
+    )
+    net = made.net
+    assert net is not None
+    assert [task.effects for task in net.steps["a"].tasks] == effects
+
+
+def test_effects_that_are_no_word_are_reported_where_they_stand() -> None:
+    made = _with_all_kinds("workflow:\n- step: a\n  tool:\n    kind: noop\n    effects: idempotant\n")
+    (problem,) = made.problems
+    assert (problem.code, problem.line, problem.path) == (Code.VALUE, 8, "workflow[0].tool.effects")
+    assert "none, idempotent, external" in problem.message
+    assert problem.hint == "did you mean 'idempotent'?"
+
+
+def test_effects_that_are_misspelt_are_reported_where_they_stand() -> None:
+    made = _with_all_kinds("workflow:\n- step: a\n  tool:\n    kind: noop\n    efects: none\n")
+    (problem,) = made.problems
+    assert (problem.severity, problem.line) == ("error", 8)
+    assert "effects" in problem.hint
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,8 @@ def test_a_body_that_was_stored_before_there_was_more_to_say_is_the_net_that_it_
             (arc, "also") for arc in step["arcs"]
         ]:
             del part[key]
+        for task in step["tasks"]:
+            del task["effects"]
     assert from_json(body) == plain
 
 

@@ -65,7 +65,7 @@ def test_class_variables_are_read_into_the_declaration() -> None:
     said = {name: getattr(Greet.declaration, name) for name in OLD}
     assert said == OLD
     made = {one.name for one in fields(ToolDeclaration)} - OLD.keys()
-    assert made == {"schema", "faults", "parse"}
+    assert made == {"schema", "faults", "parse", "effects_of"}
 
 
 def test_the_compiler_and_the_manual_see_no_difference() -> None:
@@ -78,7 +78,9 @@ def test_the_compiler_and_the_manual_see_no_difference() -> None:
         info = tool.info()
         assert isinstance(info, ToolDeclaration)
         assert info.faults({"name": 1})[0]["loc"] == ("name",)
-        return replace(info, faults=ToolDeclaration.faults, parse=ToolDeclaration.parse)
+        assert info.effects_with({}) == "external"
+        made = ToolDeclaration
+        return replace(info, faults=made.faults, parse=made.parse, effects_of=made.effects_of)
 
     assert seen(Greet) == seen(New)
     assert manual_of(Greet) == manual_of(New)

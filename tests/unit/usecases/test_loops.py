@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from noetl.facts.events import CommandIssued, LoopStarted
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
+from noetl.store.sql import SqlStore
 from noetl.testing import Simulation
+from noetl.tools.kit.registry import kinds
 from noetl.usecases.inspect import Report
+from noetl.usecases.ports import Transaction
 from noetl.usecases.runtime import RuntimeLimits
 
 
@@ -300,3 +304,41 @@ def test_dashboards_tell_the_lanes_of_a_loop_apart() -> None:
     with sim.rt.store.read() as tx:
         labels = [row.label for row in tx.commands.open_of(run)]
     assert sorted(labels) == ["tests/test:each[lane 0]", "tests/test:each[lane 1]"]
+
+
+class Counting(SqlStore):
+    """Counts the transactions that write."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://")
+        self.commits = 0
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        self.commits += 1
+        return super().begin()
+
+
+@pytest.mark.parametrize(
+    ("task", "is_each"),
+    [
+        ("kind: http, url: 'http://a/{{ item }}'", False),
+        ("kind: http, url: 'http://a/{{ item }}', method: PUT", False),
+        ("kind: http, url: 'http://a/{{ item }}', method: POST", True),
+        ("kind: http, url: 'http://a/{{ item }}', method: POST, effects: none", False),
+        ("kind: http, url: 'http://a/{{ item }}', effects: external", True),
+        ("kind: postgres, command: 'SELECT :n', params: {n: '{{ item }}'}", False),
+        ("kind: postgres, command: 'INSERT INTO t VALUES (:n)', params: {n: '{{ item }}'}", True),
+    ],
+)
+def test_iterations_of_a_parallel_loop_are_committed_each_where_repeating_them_changes_something(
+    task: str, is_each: bool
+) -> None:
+    many = lone(f"""
+        loop: {{in: "{{{{ range(40) | list }}}}", iterator: item, spec: {{mode: parallel, max_in_flight: 1}}}}
+        tool: {{{task}}}
+    """)
+    store = Counting()
+    sim = Simulation(many, {"http": lambda _: 1, "postgres": lambda _: 1}, store=store, kinds=kinds())
+    report = sim.run()
+    assert report.result["stats"]["completed"] == 40
+    assert (store.commits > 40) is is_each

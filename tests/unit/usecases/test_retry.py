@@ -474,5 +474,5 @@ def test_a_child_that_went_well_is_not_called_again() -> None:
     assert {run.step: run.reason for run in again.plan(first).plan.runs}[
         "start"
     ] == "playbook 'tests/child' changed"
-    again.retry(first)
+    again.retry(first, confirmed=True)
     assert again.calls["z"] == 1

@@ -1,0 +1,162 @@
+"""Executions leave as files and enter elsewhere, over REST."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from noetl.api import specimens as routes
+from noetl.api.app import create_app
+from noetl.config import Settings
+from noetl.testing import Simulation
+from noetl.ui.pages import blueprint
+
+Started = Callable[..., str]
+LINES = "application/x-ndjson"
+
+OTHER = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: other, path: examples/doubling}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
+
+
+@pytest.fixture
+def there() -> Simulation:
+    """Another server, with another playbook under the same path."""
+    return Simulation(OTHER)
+
+
+@pytest.fixture
+def other(there: Simulation) -> FlaskClient:
+    return create_app(there.rt, Settings()).test_client()
+
+
+@pytest.fixture
+def exported(client: FlaskClient, sim: Simulation, started: Started) -> tuple[str, str]:
+    """The id of an execution that waits, and its file."""
+    run = started(n=21, wait_for_go=True)
+    sim.settle()
+    answer = client.get(f"/api/executions/{run}/export")
+    assert (answer.status_code, answer.mimetype) == (200, LINES)
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{run}.noetl.jsonl"'
+    return run, answer.text
+
+
+def test_an_execution_is_looked_at_on_another_server(
+    client: FlaskClient, other: FlaskClient, exported: tuple[str, str]
+) -> None:
+    run, file = exported
+    first = other.post("/api/executions/import", data=file, content_type=LINES)
+    assert first.status_code == 201, first.text
+    assert first.headers["Location"] == first.json["links"]["self"] == f"/api/executions/{run}"
+    assert {name: first.json[name] for name in ("status", "results", "left_out", "is_new")} == {
+        "status": "waiting",
+        "results": 0,
+        "left_out": 0,
+        "is_new": True,
+    }
+    for part in ("events", "state", "graph?format=json", "result"):
+        assert (
+            other.get(f"/api/executions/{run}/{part}").data
+            == client.get(f"/api/executions/{run}/{part}").data
+        )
+    here, original = (one.get(f"/api/executions/{run}").json for one in (other, client))
+    assert here.pop("imported_at") is not None
+    assert original.pop("imported_at") is None
+    # What the compiler warned of stands in the catalog, into which its playbook does not come.
+    assert here | {"warnings": original["warnings"]} == original
+    again = other.post("/api/executions/import", data=file, content_type=LINES)
+    assert (again.status_code, again.json["is_new"]) == (201, False)
+    assert len(other.get("/api/executions").json["executions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "body"),
+    [
+        ("POST", "/cancel", {}),
+        ("POST", "/pause", {}),
+        ("POST", "/resume", {}),
+        ("PATCH", "/ctx", {"go": True}),
+    ],
+)
+def test_nothing_changes_it(
+    other: FlaskClient, there: Simulation, exported: tuple[str, str], method: str, part: str, body: object
+) -> None:
+    run, file = exported
+    events = other.post("/api/executions/import", data=file, content_type=LINES).json["events"]
+    refused = other.open(f"/api/executions/{run}{part}", method=method, json=body)
+    assert refused.status_code == 409
+    assert "it can be looked at, and not be changed" in refused.json["detail"]
+    there.settle()
+    assert other.get(f"/api/executions/{run}").json["events"] == events
+
+
+def test_who_waits_for_it_is_answered_at_once(other: FlaskClient, exported: tuple[str, str]) -> None:
+    run, file = exported
+    other.post("/api/executions/import", data=file, content_type=LINES)
+    assert other.get(f"/api/executions/{run}/result?wait=60").json["status"] == "waiting"
+    assert other.get(f"/api/executions/{run}/events?after=1000&wait=60").json["idle"] is True
+    stream = other.get(f"/api/executions/{run}/events", headers={"Accept": "text/event-stream"}).text
+    assert stream.rstrip().endswith(f'event: end\ndata: {{"execution_id": "{run}", "status": "waiting"}}')
+
+
+def test_files_that_are_none_are_answered(
+    other: FlaskClient, exported: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, file = exported
+    lines = file.splitlines(keepends=True)
+
+    def post(data: str | bytes, content_type: str = LINES) -> tuple[int, str]:
+        answer = other.post("/api/executions/import", data=data, content_type=content_type)
+        return answer.status_code, answer.json["detail"]
+
+    event = json.loads(lines[6])
+    event["event"]["payload"]["x"] = 1
+    tampered = [*lines[:6], json.dumps(event) + "\n", *lines[7:]]
+    status, detail = post("".join(tampered))
+    assert (status, detail.partition(" is not")[0]) == (400, f"Line 7 (event 4, {event['event']['type']})")
+    assert post("".join(lines[:-1]))[0] == 400
+    assert post(b"\xff\xfe")[0] == 400
+    assert post("")[0] == 400
+    assert post(file, "application/yaml") == (
+        415,
+        "The body must be application/x-ndjson in UTF-8, not 'application/yaml'.",
+    )
+    monkeypatch.setattr(routes, "MAX_FILE", 1000)
+    assert post(file)[0] == 413
+    assert other.get("/api/executions/42/export").status_code == 404
+    assert other.get("/api/executions").json["executions"] == []
+
+
+def test_a_file_may_be_larger_than_other_bodies(
+    client: FlaskClient, other: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    run = started(text=["é" * 100] * 1000, n=1, wait_for_go=True)
+    for number in range(8):
+        client.patch(f"/api/executions/{run}/ctx", json={f"x{number}": "y" * 200_000})
+    sim.settle()
+    file = client.get(f"/api/executions/{run}/export").data
+    assert len(file) > 1024 * 1024
+    answer = other.post("/api/executions/import", data=file, content_type=LINES)
+    assert answer.status_code == 201, answer.text
+    assert answer.json["results"] > 0
+    shown = [one.get(f"/api/vars/{run}/x3").json for one in (client, other)]
+    assert shown[0] == shown[1]
+
+
+def test_its_page_says_what_it_is(there: Simulation, exported: tuple[str, str]) -> None:
+    run, file = exported
+    app = create_app(there.rt, Settings())
+    app.register_blueprint(blueprint(there.rt, 5555))
+    browser = app.test_client()
+    browser.post("/api/executions/import", data=file, content_type=LINES)
+    page = browser.get(f"/executions/{run}")
+    assert page.status_code == 200
+    assert "imported on 2026-" in page.text
+    own = there.start()
+    assert "imported on" not in browser.get(f"/executions/{own}").text
