@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import fire, start_run, withdraw
@@ -84,6 +85,9 @@ def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
         workload = render_workload(plan.net, state, inputs, warnings)
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    wrong = find_wrong_defaults(plan.net, workload)
+    if wrong is not None:
+        return e.Evaluated(False, error=wrong)
     try:
         ctx = render_ctx(plan.net, workload, state, inputs, warnings)
     except TemplateError as error:

@@ -25,7 +25,7 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InputFault:
     """What is wrong with the value at `path`, which reads like `address.lines[2]`."""
 
     path: str
@@ -101,12 +101,54 @@ def _stands_for_another(value: Json) -> bool:
     return value is LATER or is_secret(value) or is_reference(value)
 
 
+# --- secrets --------------------------------------------------------------------------------------
+
+
+def has_secrets(inputs: Sequence[Input]) -> bool:
+    """Whether any of them, or anything in them, is a secret."""
+    return any(_holds_secret(one) for one in inputs)
+
+
+def _holds_secret(one: Input) -> bool:
+    return one.secret or has_secrets(one.properties) or (one.items is not None and _holds_secret(one.items))
+
+
+def replace_secrets(
+    inputs: Sequence[Input], given: JsonMap, make: Callable[[str, Json], Json], above: str = ""
+) -> dict[str, Json]:
+    """`given`, in which `make` says what stands in the place of the secret at a path; references
+    stay."""
+    declared = {one.name: one for one in inputs if _holds_secret(one)}
+    return {
+        key: _replace_secret(declared[key], value, make, f"{above}{key}") if key in declared else value
+        for key, value in given.items()
+    }
+
+
+def _replace_secret(one: Input, value: Json, make: Callable[[str, Json], Json], path: str) -> Json:
+    if value is None or _stands_for_another(value):
+        return value
+    if one.secret:
+        return make(path, value)
+    if one.items is not None and isinstance(value, list):
+        items = one.items
+        return [_replace_secret(items, item, make, f"{path}[{index}]") for index, item in enumerate(value)]
+    return replace_secrets(one.properties, value, make, f"{path}.") if isinstance(value, Mapping) else value
+
+
+def find_open_secrets(inputs: Sequence[Input], given: JsonMap) -> list[str]:
+    """The paths of secrets whose values stand in `given` as they are."""
+    found: list[str] = []
+    replace_secrets(inputs, given, lambda path, _value: found.append(path))
+    return found
+
+
 # --- checking -------------------------------------------------------------------------------------
 
 
 def find_faults(
     inputs: Sequence[Input], given: JsonMap, *, above: str = "", also: Container[str] = ()
-) -> Iterator[Fault]:
+) -> Iterator[InputFault]:
     """Everything that is wrong with `given`, all at once. `also` are keys that are known without
     being declared."""
     for one in inputs:
@@ -115,24 +157,24 @@ def find_faults(
         if value is not None:
             yield from find_value_faults(one, value, path)
         elif one.required:
-            yield Fault(path, "is required, and was not given")
+            yield InputFault(path, "is required, and was not given")
         elif one.defaulted and one.type != "any":
-            yield Fault(path, f"is null, and must be {describe(one)}; leave it out for its default")
+            yield InputFault(path, f"is null, and must be {describe(one)}; leave it out for its default")
     names = [one.name for one in inputs]
     for key in given:
         if key not in names and key not in also:
             hint = did_you_mean(str(key), names)
-            yield Fault(f"{above}{key}", f"is not declared.{hint}".rstrip("."))
+            yield InputFault(f"{above}{key}", f"is not declared.{hint}".rstrip("."))
 
 
-def find_value_faults(one: Input, value: Json, path: str) -> Iterator[Fault]:
+def find_value_faults(one: Input, value: Json, path: str) -> Iterator[InputFault]:
     """What is wrong with a value that was given."""
     if _stands_for_another(value):
         return
     if not _has_type(one.type, value):
-        yield Fault(path, f"must be {describe(one)}, {_told(one, value)}")
+        yield InputFault(path, f"must be {describe(one)}, {_told(one, value)}")
         return
-    yield from (Fault(path, message) for message in _broken_bounds(one, value))
+    yield from (InputFault(path, message) for message in _broken_bounds(one, value))
     if one.items is not None and isinstance(value, list):
         for index, item in enumerate(value):
             yield from find_value_faults(_hide(one.items, one), item, f"{path}[{index}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from noetl.errors import ToolError
 from noetl.facts.events import Evaluated
@@ -49,6 +50,16 @@ def is_own(reference: JsonMap, scope: SecretScope) -> bool:
     return bool(
         entry.get("credential", entry.get("auth")) == describe_secret({"keychain": entry.get("name")})
     )
+
+
+#: The field of a credential that holds the value of a secret input.
+KEPT_AS: Final = "value"
+
+
+def kept_name(reference: JsonMap) -> str:
+    """What the credential is called that holds the value of a secret input. No name that people can
+    give has a blank."""
+    return f"workload.{reference['input']} {reference['hash']}"
 
 
 def base_name(reference: JsonMap) -> str:

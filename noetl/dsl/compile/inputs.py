@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from noetl.dsl.compile.context import Context
 from noetl.dsl.document.inputs import SECRET_WORD, TYPE_WORDS, InputDeclaration
-from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.json import Json
 from noetl.facts.secret import is_secret_name
-from noetl.net.input_values import LATER, find_value_faults, in_order, settle
+from noetl.net.input_values import find_open_secrets, find_value_faults, in_order, settle
 from noetl.net.inputs import ORDERED, SIZED, TYPES, Input, InputType
 from noetl.net.model import Template
 from noetl.net.patterns import pattern_fault
@@ -102,13 +101,12 @@ def _compile_input(context: Context, one: _Declared, workload: dict[str, Templat
 
 
 def _check_default(context: Context, one: Input, default: Template, at: Path) -> None:
-    if one.secret and not (isinstance(default, str) and holds_template(default)):
-        message = f"the default of `{one.name}`, which is a secret, stands in the playbook as plain text"
-        context.report.add(Code.INPUT, at, message, 'name one: default: "{{ keychain.<entry>.<field> }}"')
-        return
     value = settle(default)
-    faults = () if value is LATER else find_value_faults(one, value, one.name)
-    for fault in faults:
+    for name in find_open_secrets([one], {one.name: value}):
+        message = f"the default of `{name}`, which is a secret, stands in the playbook as plain text"
+        context.report.add(Code.INPUT, at, message, 'name one: "{{ keychain.<entry>.<field> }}"')
+        return
+    for fault in find_value_faults(one, value, one.name):
         context.report.add(Code.VALUE, at, f"`{fault.path}` {fault.message}", "correct the default")
 
 
