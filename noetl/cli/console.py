@@ -21,7 +21,7 @@ from noetl.engine.request import ADDS
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import nearest
-from noetl.net.inputs import READ_FROM_TEXT, TEXTS, Input
+from noetl.net.inputs import READ_FROM_TEXT, TEXTS, Input, find_inputs
 
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
@@ -173,20 +173,13 @@ def overrides_of(assigned: Iterable[Assigned], inputs: Sequence[Input] = ()) -> 
     read from it, the text as it was written. `+a.b` stays marked. Raises BadRequest."""
     merged: Json = {}
     for one in assigned:
-        declared = find_declared(inputs, one.names)
-        is_text = declared is not None and declared.type in TEXTS | READ_FROM_TEXT
+        declared = find_inputs(inputs, (one.names[0].removeprefix(ADDS), *one.names[1:]))
+        is_text = len(declared) == len(one.names) and declared[-1].type in TEXTS | READ_FROM_TEXT
         value: Json = one.text if is_text else read_typed(one.text)
         for name in reversed(one.names):
             value = {name: value}
         merged = deep_merge(merged, value)
     return dict(merged)
-
-
-def find_declared(inputs: Sequence[Input], names: Sequence[str]) -> Input | None:
-    """The input that dotted names lead to."""
-    head, *rest = names
-    found = next((one for one in inputs if one.name == head.removeprefix(ADDS)), None)
-    return found if found is None or not rest else find_declared(found.properties, rest)
 
 
 def read_typed(text: str) -> Json:

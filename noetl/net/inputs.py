@@ -53,6 +53,18 @@ class Input:
     properties: tuple[Input, ...] = ()
 
 
+def find_inputs(inputs: Sequence[Input], names: Sequence[str]) -> list[Input]:
+    """The inputs that dotted names lead through, the outermost first; as many as are declared."""
+    found: list[Input] = []
+    for name in names:
+        one = next((one for one in inputs if one.name == name), None)
+        if one is None:
+            break
+        found.append(one)
+        inputs = one.properties
+    return found
+
+
 _SCHEMA_TYPES: Final[Mapping[InputType, dict[str, Json]]] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},

@@ -154,3 +154,13 @@ def test_nets_keep_their_inputs_and_those_without_keep_their_digest(net_of: NetO
 def test_editors_know_the_keys_of_inputs() -> None:
     part = json_schema({})["$defs"]["InputDeclaration"]
     assert {"type", "enum", "pattern", "min", "secret", "order"} <= part["properties"].keys()
+
+
+def test_a_keychain_made_of_secret_inputs_is_not_plain_text(body: Compile) -> None:
+    entry = "keychain: [{name: k, kind: bearer, token: '{{ %s }}'}]\n"
+    inputs = "inputs: {a: string, t: {secret: true}, d: {properties: {p: {secret: true}, u: string}}}\n"
+    found = {
+        chain: [one.code for one in body(inputs + entry % chain + STEP).problems]
+        for chain in ("workload.t", "t", "payload.t", "d.p", "workload.d.u", "a")
+    }
+    assert {chain for chain, codes in found.items() if Code.IN_PLAIN_TEXT in codes} == {"workload.d.u", "a"}
