@@ -16,7 +16,8 @@ from noetl.facts.json import Json, JsonMap
 from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.usecases import catalog, credentials, results
-from noetl.usecases.runtime import RuntimeLimits
+from noetl.usecases.ports import KeyOwner
+from noetl.usecases.runtime import RuntimeLimits, encrypts_nothing
 from noetl.usecases.secrets import Safe, Sources
 from noetl.usecases.start import StartRequest, start, start_all
 from noetl.usecases.sweep import sweep
@@ -223,23 +224,32 @@ def test_faults_of_secrets_tell_no_value(sim: Simulation) -> None:
     ]
 
 
-def test_the_same_key_and_secret_are_the_same_execution_and_no_hash_of_it_can_be_guessed(
-    sim: Simulation,
-) -> None:
-    def asked(token: str) -> str:
-        request = StartRequest(sim.path, payload={"zip": "01234", "token": token}, idempotency_key="k")
-        return start(sim.rt, request).execution_id
+def ask(sim: Simulation, token: str) -> str:
+    request = StartRequest(sim.path, payload={"zip": "01234", "token": token}, idempotency_key="k")
+    return start(sim.rt, request).execution_id
 
-    first = asked(CANARY)
-    assert asked(CANARY) == first
+
+def test_the_same_key_and_secret_are_the_same_execution(sim: Simulation) -> None:
+    first = ask(sim, CANARY)
+    assert ask(sim, CANARY) == first
     with pytest.raises(Conflict):
-        asked("another")
+        ask(sim, "another")
     with sim.rt.store.read() as tx:
         assert tx.credentials.lineage_ids(None, 10) == [first]
 
 
+def test_what_is_kept_of_a_request_differs_from_installation_to_installation(sim: Simulation) -> None:
+    found = set()
+    for one in (sim, with_keys(Simulation(PARCEL))):
+        ask(one, CANARY)
+        with one.rt.store.begin() as tx:
+            found.add(tx.idempotency.claim({"k": KeyOwner("other", "1")}, one.now)["k"].request_sha256)
+    assert len(found) == 2
+
+
 def test_a_process_without_a_key_starts_nothing_that_is_given_a_secret() -> None:
     sim = Simulation(PARCEL)
+    sim.rt = replace(sim.rt, encrypt=encrypts_nothing)
     sim.start({"zip": "01234"})
     with pytest.raises(Unavailable, match="no key"):
         sim.start({"zip": "01234", "token": CANARY})
