@@ -306,7 +306,7 @@ def in_order(type: InputType, value: Json) -> Any:
     if type not in _READERS or not isinstance(value, str):
         return None
     try:
-        found = _READERS[type](value.strip())
+        found = _READERS[type](value)
     except ValueError:
         return None
     if isinstance(found, datetime) and found.tzinfo is None:

@@ -78,7 +78,7 @@ _SCHEMA_TYPES: Final[Mapping[InputType, dict[str, Json]]] = {
 }
 #: What bounds are called in the schema, by what they bound.
 _NUMBER_BOUNDS: Final = ("minimum", "maximum")
-#: JSON Schema has none for dates; these are those of OpenAPI's registry of formats.
+#: JSON Schema has none for dates; several validators read these, and others pass over them.
 _DATE_BOUNDS: Final = ("formatMinimum", "formatMaximum")
 
 

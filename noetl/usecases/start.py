@@ -250,8 +250,10 @@ def _of_owner(tx: Transaction, key: str, owner: KeyOwner, found: _Found) -> Answ
 
 
 def _fingerprint(request: StartRequest, net: Net, asked: Admitted) -> str:
-    """`asked` is what is given to declared inputs, without secrets: a hash of one could be
-    guessed."""
+    """Of a request with an idempotency key. `asked` is what is given to declared inputs, without
+    secrets: a hash of one could be guessed."""
+    if request.idempotency_key is None:
+        return ""
     given = [asked.payload, asked.overrides] if net.inputs else [request.payload, request.overrides]
     body: list[object] = [request.path, request.content_sha256 or request.version, *given]
     if request.directories:
