@@ -16,11 +16,11 @@ from noetl.net.input_values import (
     MOST,
     InputFault,
     find_faults,
-    find_open_secrets,
     read_values,
     settle,
 )
 from noetl.net.model import Net
+from noetl.net.secret_inputs import find_open_secrets
 
 
 @dataclass(frozen=True, slots=True)

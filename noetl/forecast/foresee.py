@@ -25,8 +25,8 @@ from noetl.forecast.worlds import (
 )
 from noetl.net.checks import cycles, descendants, dominators
 from noetl.net.graphs import Dominators, postorder
-from noetl.net.input_values import replace_secrets
 from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
+from noetl.net.secret_inputs import replace_secrets
 
 #: An input whose value is known only then.
 _UNKNOWN: Final = Rendered(None, ("args",))

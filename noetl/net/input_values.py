@@ -59,7 +59,7 @@ def read_value(one: Input, value: Json) -> Json:
         case list() if one.items is not None:
             items = one.items
             return [read_value(items, item) for item in value]
-        case Mapping() if one.properties and not _stands_for_another(value):
+        case Mapping() if one.properties and not stands_for_another(value):
             return read_values(one.properties, value)
         case _:
             return value
@@ -78,8 +78,15 @@ def _read_text(type: InputType, text: str) -> Json:
     return text
 
 
+class _Later:
+    def __str__(self) -> str:
+        return "…"
+
+
 #: Stands for what a template will yield, or somebody will give.
-LATER: Final = object()
+LATER: Final = _Later()
+#: Characters of a key that is not declared which are told.
+_KEY: Final = 80
 
 
 def settle(template: Json) -> Any:
@@ -95,52 +102,10 @@ def settle(template: Json) -> Any:
             return template
 
 
-def _stands_for_another(value: Json) -> bool:
+def stands_for_another(value: Json) -> bool:
     """Whether it is not there yet, or a reference, to a secret or to a large value: what it stands
     for is not looked at."""
     return value is LATER or is_secret(value) or is_reference(value)
-
-
-# --- secrets --------------------------------------------------------------------------------------
-
-
-def has_secrets(inputs: Sequence[Input]) -> bool:
-    """Whether any of them, or anything in them, is a secret."""
-    return any(_holds_secret(one) for one in inputs)
-
-
-def _holds_secret(one: Input) -> bool:
-    return one.secret or has_secrets(one.properties) or (one.items is not None and _holds_secret(one.items))
-
-
-def replace_secrets(
-    inputs: Sequence[Input], given: JsonMap, make: Callable[[str, Json], Json], above: str = ""
-) -> dict[str, Json]:
-    """`given`, in which `make` says what stands in the place of the secret at a path; references
-    stay."""
-    declared = {one.name: one for one in inputs if _holds_secret(one)}
-    return {
-        key: _replace_secret(declared[key], value, make, f"{above}{key}") if key in declared else value
-        for key, value in given.items()
-    }
-
-
-def _replace_secret(one: Input, value: Json, make: Callable[[str, Json], Json], path: str) -> Json:
-    if value is None or _stands_for_another(value):
-        return value
-    if one.secret:
-        return make(path, value)
-    if one.items is not None and isinstance(value, list):
-        items = one.items
-        return [_replace_secret(items, item, make, f"{path}[{index}]") for index, item in enumerate(value)]
-    return replace_secrets(one.properties, value, make, f"{path}.") if isinstance(value, Mapping) else value
-
-
-def find_open_secrets(inputs: Sequence[Input], given: JsonMap) -> list[str]:
-    """The paths of secrets whose values stand in `given` as they are."""
-    found: list[str] = []
-    replace_secrets(inputs, given, lambda path, _value: found.append(path))
-    return found
 
 
 # --- checking -------------------------------------------------------------------------------------
@@ -164,12 +129,12 @@ def find_faults(
     for key in given:
         if key not in names and key not in also:
             hint = did_you_mean(str(key), names)
-            yield InputFault(f"{above}{key}", f"is not declared.{hint}".rstrip("."))
+            yield InputFault(f"{above}{str(key)[:_KEY]}", f"is not declared.{hint}".rstrip("."))
 
 
 def find_value_faults(one: Input, value: Json, path: str) -> Iterator[InputFault]:
     """What is wrong with a value that was given."""
-    if _stands_for_another(value):
+    if stands_for_another(value):
         return
     if not _has_type(one.type, value):
         yield InputFault(path, f"must be {describe(one)}, {_told(one, value)}")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from noetl.engine.admission import Admitted
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import SECRET_REF
-from noetl.net.input_values import has_secrets, replace_secrets
 from noetl.net.model import Net
+from noetl.net.secret_inputs import has_secrets, replace_secrets
 from noetl.usecases.ports import CredentialRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.secret_fields import KEPT_AS, kept_name

@@ -62,6 +62,15 @@ def kept_name(reference: JsonMap) -> str:
     return f"workload.{reference['input']} {reference['hash']}"
 
 
+def make_gone(reference: JsonMap) -> ToolError:
+    """The error of a secret input that is not kept any more."""
+    message = (
+        f"{describe_secret(reference)} was given to execution {reference.get('execution')}, and went when "
+        "its results did; start it anew."
+    )
+    return ToolError("auth", message, type="UnknownSecret")
+
+
 def base_name(reference: JsonMap) -> str:
     """How the whole of a secret is called, whatever field of it a reference means."""
     return describe_secret({key: value for key, value in reference.items() if key != "field"})

@@ -22,6 +22,7 @@ from noetl.usecases.secret_fields import (
     fields_of,
     is_own,
     kept_name,
+    make_gone,
     pick,
     read_scope,
 )
@@ -185,11 +186,7 @@ class Safe:
         with self._store.read() as tx:
             is_kept = bool(tx.credentials.find(name))
         if not is_kept:
-            message = (
-                f"{describe_secret(reference)} was given to execution {scope.execution_id}, and went when "
-                "its results did; start it anew."
-            )
-            raise ToolError("auth", message, type="UnknownSecret")
+            raise make_gone(reference)
         return Secret(self._read_credential(name, scope)[KEPT_AS])
 
     def _open_entry(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:

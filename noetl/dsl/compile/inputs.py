@@ -11,10 +11,11 @@ from noetl.dsl.document.inputs import SECRET_WORD, TYPE_WORDS, InputDeclaration
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.json import Json
 from noetl.facts.secret import is_secret_name
-from noetl.net.input_values import find_open_secrets, find_value_faults, in_order, settle
+from noetl.net.input_values import find_value_faults, in_order, settle
 from noetl.net.inputs import ORDERED, SIZED, TYPES, Input, InputType
 from noetl.net.model import Template
 from noetl.net.patterns import pattern_fault
+from noetl.net.secret_inputs import find_open_secrets
 
 #: What belongs to an input itself, not to what is in it.
 _OF_INPUTS: Final = ("default", "order")

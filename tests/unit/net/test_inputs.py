@@ -195,6 +195,13 @@ def test_what_a_template_will_yield_is_not_looked_at() -> None:
     assert faults(Input("x", "object", properties=(Input("a", "integer"),)), settle({"a": "{{ b }}"})) == []
 
 
+def test_what_is_told_of_long_keys_odd_texts_and_templates_is_short() -> None:
+    (fault,) = find_faults([], {"k" * 100_000: 1})
+    assert len(str(fault)) < 200
+    assert faults(Input("x", "string", pattern="^a"), "\ud800") == ['x: must match ^a, and is "\ud800"']
+    assert faults(Input("x", "integer"), settle(["{{ a }}"])) == ['x: must be a whole number, and is ["…"]']
+
+
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(.*)*x", r"^(\w+\s?)*$"])
 def test_no_pattern_takes_long(pattern: str) -> None:
     assert pattern_fault(pattern) == ""
