@@ -164,3 +164,11 @@ def test_a_keychain_made_of_secret_inputs_is_not_plain_text(body: Compile) -> No
         for chain in ("workload.t", "t", "payload.t", "d.p", "workload.d.u", "a")
     }
     assert {chain for chain, codes in found.items() if Code.IN_PLAIN_TEXT in codes} == {"workload.d.u", "a"}
+
+
+@pytest.mark.parametrize(
+    "inputs", ["inputs:\n  a: {default: '{{ b }}'}\n", "inputs:\n- {name: a, default: '{{ b }}'}\n"]
+)
+def test_defaults_that_name_each_other_are_a_circle_where_they_stand(body: Compile, inputs: str) -> None:
+    found = body(f"{inputs}workload: {{b: '{{{{ a }}}}'}}\n" + STEP).problems
+    assert [(one.code, one.line) for one in found] == [(Code.CIRCLE, 5)]
