@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 
 InputType: TypeAlias = Literal[
     "string", "integer", "number", "boolean", "date", "datetime", "list", "object", "any"
@@ -63,6 +63,16 @@ def find_inputs(inputs: Sequence[Input], names: Sequence[str]) -> list[Input]:
         found.append(one)
         inputs = one.properties
     return found
+
+
+def fill_keys(inputs: Sequence[Input], values: JsonMap) -> dict[str, Json]:
+    """`values` with all keys that are declared: null where nothing is known, in objects as well."""
+    filled = {**dict.fromkeys(one.name for one in inputs), **values}
+    for one in inputs:
+        if one.properties:
+            inner = filled[one.name]
+            filled[one.name] = fill_keys(one.properties, inner if isinstance(inner, Mapping) else {})
+    return filled
 
 
 _SCHEMA_TYPES: Final[Mapping[InputType, dict[str, Json]]] = {

@@ -172,3 +172,18 @@ def test_a_keychain_made_of_secret_inputs_is_not_plain_text(body: Compile) -> No
 def test_defaults_that_name_each_other_are_a_circle_where_they_stand(body: Compile, inputs: str) -> None:
     found = body(f"{inputs}workload: {{b: '{{{{ a }}}}'}}\n" + STEP).problems
     assert [(one.code, one.line) for one in found] == [(Code.CIRCLE, 5)]
+
+
+def test_keys_of_declared_objects_are_known_to_templates(body: Compile) -> None:
+    inputs = "inputs: {to: {properties: {street: string, at: {properties: {floor: integer}}}}}\n"
+    step = "workflow: [{step: s, tool: {kind: noop, input: {x: '{{ %s }}'}}}]"
+    said = {
+        chain: [one.message for one in body(inputs + step % chain).problems]
+        for chain in ("to.street", "workload.to.at.floor", "to.stret", "workload.to.at.flor")
+    }
+    assert said == {
+        "to.street": [],
+        "workload.to.at.floor": [],
+        "to.stret": ["nothing defines 'to.stret'"],
+        "workload.to.at.flor": ["nothing defines 'workload.to.at.flor'"],
+    }
