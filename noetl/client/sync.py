@@ -66,6 +66,7 @@ class Client:
 
     register = perform(operations.register)
     playbook = perform(operations.playbook)
+    inputs = perform(operations.inputs)
     start = perform(operations.start)
     start_batch = perform(operations.start_batch)
     run = perform(operations.run)

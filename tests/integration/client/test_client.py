@@ -102,6 +102,8 @@ def test_what_the_server_refuses_is_the_error_that_the_program_knows(client: Cli
 
 def test_inputs_that_do_not_fit_are_an_error_with_all_of_them(client: Client) -> None:
     client.register(TYPED)
+    assert client.inputs("client/typed")["required"] == ["zip"]
+    assert client.inputs("client/double") == {"type": "object"}
     with pytest.raises(InputsInvalid) as caught:
         client.start("client/typed", {"count": "10", "zpi": "1"})
     assert [fault["path"] for fault in caught.value.faults] == ["zip", "count", "zpi"]
