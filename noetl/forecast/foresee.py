@@ -25,6 +25,7 @@ from noetl.forecast.worlds import (
 )
 from noetl.net.checks import cycles, descendants, dominators
 from noetl.net.graphs import Dominators, postorder
+from noetl.net.input_values import read_values
 from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
 from noetl.net.secret_inputs import replace_secrets
 
@@ -49,7 +50,7 @@ class PlanInput:
 def foresee(net: Net, given: PlanInput) -> Forecast:
     """What an execution of `net` would do with what is `given`. Raises nothing for what its
     templates do."""
-    given = _hide_secrets(net, given)
+    given = _take(net, given)
     ahead = _Ahead(net, given)
     steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
     taken = _drop_idle_arcs(net, steps)
@@ -74,14 +75,18 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
     )
 
 
-def _hide_secrets(net: Net, given: PlanInput) -> PlanInput:
-    """`given` with references that nobody can open in the places of secrets."""
+def _take(net: Net, given: PlanInput) -> PlanInput:
+    """`given` as a run would take it: texts are read by the declared type, and in the places of
+    secrets are references that nobody can open."""
 
     def make(path: str, _value: Json) -> Json:
         return omit_seal({"kind": SECRET_REF, "execution": "", "input": path, "hash": ""})
 
-    payload = replace_secrets(net.inputs, given.payload, make)
-    return replace(given, payload=payload, overrides=replace_secrets(net.inputs, given.overrides, make))
+    payload, overrides = (
+        replace_secrets(net.inputs, read_values(net.inputs, values), make)
+        for values in (given.payload, given.overrides)
+    )
+    return replace(given, payload=payload, overrides=overrides)
 
 
 def _in_reading_order(net: Net) -> tuple[str, ...]:
