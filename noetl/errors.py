@@ -9,6 +9,7 @@
     ├── Conflict               the thing named is in another state (409)
     │   └── VersionConflict    the stream moved on since it was read; try again
     ├── BadRequest             the caller's input cannot be used (400)
+    │   ├── InputsInvalid      ... because a playbook declares others; carries all faults (422)
     │   └── LimitExceeded      ... because it is too large (413)
     ├── ToolError              a tool call failed; becomes the error of its outcome
     ├── Unavailable            a server that is needed does not answer (503)
@@ -77,6 +78,15 @@ class VersionConflict(Conflict):
 
 class BadRequest(NoetlError):
     """The caller's input cannot be used as it is."""
+
+
+class InputsInvalid(BadRequest):
+    """What is given is not what a playbook declares. `faults` holds all that is wrong, as `{path,
+    message}`."""
+
+    def __init__(self, message: str, faults: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
 
 
 class LimitExceeded(BadRequest):

@@ -9,6 +9,7 @@ still until it is moved, and messages that wait in a list until they are deliver
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from noetl.facts.children import ChildCall
 from noetl.facts.events import Draft, Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.facts.secret import seal_reference
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
@@ -231,6 +233,9 @@ class Simulation:
             random=lambda: 0.5,
             limits=limits or RuntimeLimits(slice_s=3600.0),
             quoting=CommandLine,
+            # Nobody opens what simulated tools are handed: they see references.
+            seal=lambda reference: seal_reference(reference, b"simulated"),
+            encrypt=lambda data: json.dumps(dict(data)).encode(),
         )
         self.leases = StillLeases(self.rt)
         self.worker = Worker(self.rt, "simulated", self.leases)

@@ -36,6 +36,7 @@ class Problem(BaseModel):
     detail: str = Field(description="one sentence with the place, the cause and the next move")
     instance: str = Field("", description="the path of the request; missing where none could be read")
     problems: list[JsonObject] = Field([], description="all faults, where there may be several")
+    errors: list[JsonObject] = Field([], description="`{path, message}` of each input that cannot be used")
     nearest: str | None = None
 
 

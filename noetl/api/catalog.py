@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from flask_openapi3.models import RawModel
 
 from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookSummary, PlaybookView, fields_of
 from noetl.api.bodies import CatalogBody
 from noetl.api.context import group, services
 from noetl.api.guards import YAML_TYPES
+from noetl.api.playbook_document import playbook_document
 from noetl.api.requests import CatalogPath, VersionQuery
 from noetl.api.wire import body_of, decode
 from noetl.facts.json import Json
@@ -15,6 +18,11 @@ from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
 
 api = group("catalog", "/api/catalog", "Playbooks and their versions")
+
+_DOCUMENT: Final[dict[str, Any]] = {
+    "description": "The document",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
 
 
 class PlaybookText(RawModel):
@@ -48,6 +56,18 @@ def playbooks() -> dict[str, Json]:
     """List the newest version of every playbook"""
     rows = catalog.playbooks(services().rt)
     return {"playbooks": [fields_of(row, PlaybookSummary.model_fields) for row in rows]}
+
+
+@api.get("/<path:path>/openapi.json", responses={200: _DOCUMENT})
+def inputs(path: CatalogPath, query: VersionQuery) -> dict[str, Json]:
+    """Describe how a playbook is started
+
+    An OpenAPI 3.1 document of that version alone: its start, with the JSON Schema of the inputs
+    that it declares.
+    """
+    rt = services().rt
+    row = catalog.playbook(rt, path.path, query.version)
+    return playbook_document(row, catalog.net_of_version(rt, row))
 
 
 @api.get("/<path:path>", responses={200: PlaybookView})

@@ -304,6 +304,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "GET /api/catalog/{path}": _json(
         {**_PLAYBOOK, "warnings": [], "content": PLAYBOOK, "content_sha256": "9f86d081…", "versions": [1]}
     ),
+    "GET /api/catalog/{path}/openapi.json": _json(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "double", "version": "1"},
+            "paths": {"/api/executions": {"post": {"operationId": "start"}}},
+            "components": {"schemas": {"Payload": {"type": "object"}}},
+        }
+    ),
     "GET /api/executions": _json({"executions": [_SUMMARY], "next": None}),
     "POST /api/executions": _json(_ACCEPTED, _START),
     "POST /api/executions/batch": _json(

@@ -38,6 +38,7 @@ _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
     (errors.NotFound, 404, "not-found"),
     (errors.VersionConflict, 409, "version-conflict"),
     (errors.Conflict, 409, "conflict"),
+    (errors.InputsInvalid, 422, "inputs-invalid"),
     (errors.LimitExceeded, 413, "too-large"),
     (errors.BadRequest, 400, "bad-request"),
     (errors.Unavailable, 503, "unavailable"),
@@ -100,6 +101,8 @@ def _extras(error: errors.NoetlError) -> dict[str, Json]:
     match error:
         case errors.PlaybookInvalid(problems=problems):
             return {"problems": [one.as_json() for one in problems]}
+        case errors.InputsInvalid(faults=faults):
+            return {"errors": [dict(one) for one in faults]}
         case errors.TemplateError(source=source, line=line):
             return {"source": source[:1000], "line": line}
         case errors.VersionConflict(expected=expected, actual=actual):

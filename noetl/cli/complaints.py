@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import click
 
-from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, PlaybookInvalid
+from noetl.errors import BadRequest, ConfigError, InputsInvalid, NoetlError, NotFound, PlaybookInvalid
 from noetl.facts.json import JsonMap
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def report_error(error: Exception) -> int:
             _show_error(error.format_message())
             return error.exit_code
         case NoetlError():
-            _show_error(_list_problems(error) if isinstance(error, PlaybookInvalid) else error.message)
+            _show_error(_describe(error))
             is_input = isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid)
             return INVALID if is_input else FAILED
         case OSError():
@@ -52,6 +52,20 @@ def report_error(error: Exception) -> int:
                 "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
             )
     return FAILED
+
+
+def _describe(error: NoetlError) -> str:
+    """The sentence that ends what is printed: what is told one by one stands before it."""
+    match error:
+        case PlaybookInvalid():
+            return _list_problems(error)
+        case InputsInvalid(faults=faults) if faults:
+            for fault in faults:
+                click.echo(f"{fault['path']}: {fault['message']}", err=True)
+            number = f"{len(faults)} input{'' if len(faults) == 1 else 's'}"
+            return f"Nothing was started: {number} cannot be used."
+        case _:
+            return error.message
 
 
 def _list_problems(error: PlaybookInvalid) -> str:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -16,9 +17,11 @@ from click.shell_completion import CompletionItem
 
 from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.dsl.read.source import read
+from noetl.engine.request import ADDS
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import nearest
+from noetl.net.inputs import READ_FROM_TEXT, TEXTS, Input, find_inputs
 
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
@@ -144,20 +147,37 @@ def _yaml(text: str, place: str) -> JsonMap:
     return source.data
 
 
-def overrides_of(pairs: Iterable[str]) -> JsonMap:
-    """`--set a.b=v`: dotted names, values typed as in playbooks; `+a.b=v` stays marked. Raises
-    BadRequest."""
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """`--set a.b=v` before it is known what `a.b` is: its names, and the text as it was written."""
+
+    names: tuple[str, ...]
+    text: str
+
+
+def assigned_of(pairs: Iterable[str]) -> list[Assigned]:
+    """What `--set` says. Raises BadRequest."""
+    return [_assigned(pair) for pair in pairs]
+
+
+def _assigned(pair: str) -> Assigned:
+    name, sign, text = pair.partition("=")
+    names = tuple(name.split("."))
+    if not sign or not all(part.strip() for part in names):
+        raise BadRequest(f"--set {pair!r} is not an assignment; write --set name=value or --set a.b=value.")
+    return Assigned(names, text)
+
+
+def overrides_of(assigned: Iterable[Assigned], inputs: Sequence[Input] = ()) -> JsonMap:
+    """Values by dotted names, typed as in playbooks; but of declared inputs that are text, or are
+    read from it, the text as it was written. `+a.b` stays marked. Raises BadRequest."""
     merged: Json = {}
-    for pair in pairs:
-        name, sign, text = pair.partition("=")
-        parts = name.split(".")
-        if not sign or not all(part.strip() for part in parts):
-            raise BadRequest(
-                f"--set {pair!r} is not an assignment; write --set name=value or --set a.b=value."
-            )
-        value: Json = read_typed(text)
-        for part in reversed(parts):
-            value = {part: value}
+    for one in assigned:
+        declared = find_inputs(inputs, (one.names[0].removeprefix(ADDS), *one.names[1:]))
+        is_text = len(declared) == len(one.names) and declared[-1].type in TEXTS | READ_FROM_TEXT
+        value: Json = one.text if is_text else read_typed(one.text)
+        for name in reversed(one.names):
+            value = {name: value}
         merged = deep_merge(merged, value)
     return dict(merged)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from noetl import bootstrap
 from noetl.cli import run as run_command
 from noetl.cli.complaints import word
 from noetl.cli.console import (
+    Assigned,
     align_columns,
     as_json_option,
+    assigned_of,
     complete_file,
     directories_of,
     json_out,
@@ -101,13 +103,13 @@ def retry(
         from_step,
         iterations or "",  # type: ignore[arg-type]  # click has checked it
         payload_of(payload),
-        overrides_of(overrides),
-        _version(version, file),
+        version=_version(version, file),
         confirmed=yes,
     )
+    assigned = assigned_of(overrides)
     with open_runtime() as rt:
         shard = inspect.execution(rt, execution_id).shard
-        wanted = _with_file(rt, wanted, file)
+        wanted = _with_overrides(rt, _with_file(rt, wanted, file), assigned)
         planned = retrying.plan(rt, wanted)
     if dry_run or not (as_json or quiet):
         show_plan(planned, as_json=as_json, err=not dry_run)
@@ -140,6 +142,14 @@ def _with_file(rt: Runtime, wanted: RetryRequest, file: Path | None) -> RetryReq
     row = catalog.register(rt, read_text(file), str(file))
     places = tuple(map(str, directories_of(file)))
     return replace(wanted, path=row.path, version=row.version, directories=places)
+
+
+def _with_overrides(rt: Runtime, wanted: RetryRequest, assigned: Sequence[Assigned]) -> RetryRequest:
+    """What `--set` says, read as the playbook's inputs say."""
+    if not assigned:
+        return wanted
+    inputs = catalog.inputs_of(rt, retrying.playbook_of(rt, wanted))
+    return replace(wanted, overrides=overrides_of(assigned, inputs))
 
 
 def _is_asked() -> bool:

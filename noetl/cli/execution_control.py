@@ -8,7 +8,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli import run as run_command
-from noetl.cli.console import overrides_of
+from noetl.cli.console import assigned_of, overrides_of
 from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import Conflict
@@ -104,7 +104,7 @@ def assignments_of(pairs: Sequence[str]) -> dict[str, Json]:
     assignments: dict[str, Json] = {}
     for pair in pairs:
         name = pair.partition("=")[0]
-        value: Json = overrides_of([pair])
+        value: Json = overrides_of(assigned_of([pair]))
         for part in name.split("."):
             value = value[part]
         assignments[name] = value

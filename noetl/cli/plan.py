@@ -12,12 +12,12 @@ import click
 from noetl import bootstrap
 from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
-from noetl.cli.console import complete_file, json_out, overrides_of, payload_of
+from noetl.cli.console import assigned_of, complete_file, json_out, overrides_of, payload_of
 from noetl.cli.plan_steps import IN, Line, columns, failures, names, print_lines, reads, short, steps
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
+from noetl.engine.admission import admit
 from noetl.engine.plan import Plan
-from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import Json
 from noetl.forecast.foresee import PlanInput, foresee
@@ -63,17 +63,20 @@ def plan(
     Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2
     where FILE is invalid.
     """
-    given, over = payload_of(payload), overrides_of(overrides)
+    payload_given, assigned = payload_of(payload), assigned_of(overrides)
     found = compile_file(file, installed_kinds(), strict=strict)
     if found.net is None:
         if not as_json:
             raise PlaybookInvalid("The playbook cannot be run.", found.problems)
         json_out({"ok": False, "problems": [problem.as_json() for problem in found.problems]})
         ctx.exit(INVALID)
-    over = check_overrides(Plan(found.net), given, over)
+    over = overrides_of(assigned, found.inputs)
+    given = admit(Plan(found.net), payload_given, over, foreseen=True)
     settings = Settings.from_env()
     tools = Kinds(installed_kinds(), touches, CommandLine)
-    known = PlanInput(tools, given, over, settings.environment(), settings.loop_max_in_flight)
+    known = PlanInput(
+        tools, given.payload, given.overrides, settings.environment(), settings.loop_max_in_flight
+    )
     ahead = _look_up(foresee(found.net, known), file, settings)
     if as_json:
         json_out(

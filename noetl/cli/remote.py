@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noetl.cli.complaints import warn, warn_of_playbook
+from noetl.cli.console import Assigned, overrides_of
 from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, find_failed_step, follow
 from noetl.cli.printed import Verbose
 from noetl.cli.progress import ProgressView
 from noetl.cli.services import queues_of
 from noetl.client import Client
-from noetl.dsl import load_playbook
-from noetl.errors import PlaybookInvalid
+from noetl.dsl import compile_playbook
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
+from noetl.net.model import Net
 from noetl.store.envelope import from_json
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.ports import ENDED
@@ -83,7 +85,7 @@ def run_remote(
     server: str,
     content: str,
     payload: JsonMap,
-    overrides: JsonMap,
+    assigned: Sequence[Assigned],
     progress: ProgressView,
     *,
     wait: bool,
@@ -100,21 +102,20 @@ def run_remote(
         registered = client.register(content, strict=strict)
         if warn_as is not None:
             warn_of_playbook(registered.warnings, warn_as)
+        compiled = compile_playbook(content, file="", kinds=installed_kinds())
+        overrides = overrides_of(assigned, compiled.inputs)
         started = client.start(registered.path, payload, version=registered.version, overrides=overrides)
-        _warn_of_waiting(client, content)
+        if compiled.net is not None:
+            # Otherwise the server took it because it has tools that are not installed here.
+            _warn_of_waiting(client, compiled.net)
         there = RemoteExecution(client, started.execution_id)
         with Verbose(progress, there) if verbose else progress as shown:
             follow(there, shown, wait=wait, wait_s=WAIT_S)
         return there.report()
 
 
-def _warn_of_waiting(client: Client, content: str) -> None:
+def _warn_of_waiting(client: Client, net: Net) -> None:
     """Names the steps that no worker would run: none serves their queue."""
-    try:
-        net = load_playbook(content, file="", kinds=installed_kinds())
-    except PlaybookInvalid:
-        # The server took it: it has tools that are not installed here.
-        return
     for queue in sorted(_find_unserved(client, queues_of(net))):
         steps = ", ".join(step.name for step in net.transitions if step.calls and step.queue == queue)
         warn(

@@ -124,13 +124,20 @@ def gc(dry_run: bool, as_json: bool) -> None:
     with open_runtime() as rt:
         done = results.collect(rt, rt.clock(), dry_run=dry_run)
     if as_json:
-        json_out({name: getattr(done, name) for name in ("removed", "objects", "kept", "unknown", "logs")})
+        json_out(
+            {
+                name: getattr(done, name)
+                for name in ("removed", "objects", "kept", "unknown", "logs", "secrets")
+            }
+        )
         return
     for place in done.removed:
         click.echo(place)
     verb = "would be removed" if dry_run else f"removed, with {done.objects} objects"
     click.echo(
-        f"{len(done.removed)} places {verb}; {done.kept} kept; logs of {done.logs} executions.", err=True
+        f"{len(done.removed)} places {verb}; {done.kept} kept; logs of {done.logs} executions, "
+        f"secrets of {done.secrets}.",
+        err=True,
     )
     if done.unknown:
         click.echo(

@@ -13,7 +13,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, warn, warn_of_playbook, word
-from noetl.cli.console import complete_file, directories_of, overrides_of, payload_of, read_text
+from noetl.cli.console import assigned_of, complete_file, directories_of, overrides_of, payload_of, read_text
 from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
 from noetl.cli.printed import Verbose, show_last_lines
 from noetl.cli.process import cancel_on_signals, drop_repeats
@@ -75,7 +75,7 @@ def run(
     Exit code 0: completed; 1: failed, partial or cancelled; 2: the input was wrong; 3: waiting.
     """
     text = read_text(file)
-    given, over = payload_of(payload), overrides_of(overrides)
+    given, assigned = payload_of(payload), assigned_of(overrides)
     progress = progress_for(sys.stderr, quiet=quiet or as_json)
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
@@ -84,7 +84,7 @@ def run(
             server,
             text,
             given,
-            over,
+            assigned,
             progress,
             wait=wait,
             strict=strict,
@@ -95,6 +95,7 @@ def run(
         with _run_in_process(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
+            over = overrides_of(assigned, catalog.inputs_of(rt, row) if assigned else ())
             request = StartRequest(
                 row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
             )

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import warn_of_playbook
-from noetl.cli.console import directories_of
+from noetl.cli.console import Assigned, directories_of, overrides_of
 from noetl.cli.follow import follow, progress_for
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
@@ -26,10 +26,10 @@ from noetl.cli.supervisor import Service, Supervisor
 from noetl.client import Client
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
-from noetl.dsl import load_playbook
+from noetl.dsl import compile_playbook, load_playbook
 from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
-from noetl.net.model import Net
+from noetl.net.model import Input, Net
 from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, write_note
@@ -105,7 +105,9 @@ class Stack:
             pids={"up": os.getpid(), **self.supervisor.pids},
         )
 
-    def run(self, file: Path, text: str, payload: JsonMap, overrides: JsonMap, *, quiet: bool) -> JsonMap:
+    def run(
+        self, file: Path, text: str, payload: JsonMap, assigned: Sequence[Assigned], *, quiet: bool
+    ) -> JsonMap:
         """One playbook over REST, with progress."""
         if not quiet:
             click.echo(click.style(str(file), bold=True), err=True)
@@ -119,13 +121,17 @@ class Stack:
                 registered.path,
                 payload,
                 version=registered.version,
-                overrides=overrides,
+                overrides=overrides_of(assigned, _find_inputs(text)),
                 directories=[str(one) for one in directories],
             )
             there = RemoteExecution(client, started.execution_id)
             with progress_for(sys.stderr, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
             return there.report()
+
+
+def _find_inputs(text: str) -> tuple[Input, ...]:
+    return compile_playbook(text, file="", kinds=installed_kinds()).inputs
 
 
 def _is_healthy(client: Client) -> bool:

@@ -17,9 +17,9 @@ import click
 from noetl.cli.complaints import word
 from noetl.cli.console import (
     as_json_option,
+    assigned_of,
     complete_file,
     json_out,
-    overrides_of,
     payload_of,
     read_text,
 )
@@ -122,7 +122,7 @@ def up(
     texts = {file: read_text(file) for file in files}
     # Errors of one are reported under its name, before anything is started.
     more = find_queues(texts) | {queue for queue in queues.split(",") if queue}
-    values, over = payload_of(payload), overrides_of(overrides)
+    values, assigned = payload_of(payload), assigned_of(overrides)
     name_process("up")
     with (
         # A stack that holds the home is reported before its port.
@@ -141,7 +141,7 @@ def up(
             click.echo(f"NoETL is up at {stack.url}: {names}. Broker: {stack.broker.about}.", err=True)
         worst = 0
         for file, text in texts.items():
-            report = stack.run(file, text, values, over, quiet=as_json)
+            report = stack.run(file, text, values, assigned, quiet=as_json)
             show(report, as_json=as_json, file=str(file))
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)

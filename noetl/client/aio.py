@@ -57,6 +57,7 @@ class AsyncClient:
 
     register = perform(operations.register)
     playbook = perform(operations.playbook)
+    inputs = perform(operations.inputs)
     start = perform(operations.start)
     start_batch = perform(operations.start_batch)
     run = perform(operations.run)

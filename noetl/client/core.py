@@ -17,6 +17,7 @@ from urllib.parse import quote
 from noetl.errors import (
     BadRequest,
     Conflict,
+    InputsInvalid,
     LimitExceeded,
     NoetlError,
     NotFound,
@@ -45,6 +46,8 @@ _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
     413: LimitExceeded,
     422: PlaybookInvalid,
 }
+#: What cannot be run, and what cannot be given to what can.
+INVALID: Final = 422
 
 T = TypeVar("T")
 
@@ -205,6 +208,9 @@ def read(reply: Reply) -> Any:
 
 def make_error(status: int, said: Json) -> NoetlError:
     """The error that the problem `said` stands for."""
+    faults = said.get("errors") if isinstance(said, Mapping) else None
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
+    if status == INVALID and isinstance(faults, list):
+        return InputsInvalid(detail, faults)
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)
     return cls(f"{detail or 'The server gave no reason.'} (HTTP {status})")

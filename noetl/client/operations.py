@@ -69,6 +69,15 @@ def playbook(path: str, version: int | None = None) -> Operation[str]:
     return str(said["content"])
 
 
+def inputs(path: str, version: int | None = None) -> Operation[JsonMap]:
+    """The JSON Schema of what a playbook takes as its payload; of its newest version unless told
+    otherwise. Raises NotFound."""
+    params = make_params(version=version)
+    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}/openapi.json", params))
+    found: JsonMap = said["components"]["schemas"]["Payload"]
+    return found
+
+
 # --- starting and waiting ---
 
 

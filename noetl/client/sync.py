@@ -45,8 +45,8 @@ class Client:
 
     Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an
     idempotency key, so that this starts nothing twice. Raises Unavailable where it was
-    in vain, and BadRequest, NotFound, Conflict, LimitExceeded and PlaybookInvalid as the server
-    answers.
+    in vain, and BadRequest, InputsInvalid, NotFound, Conflict, LimitExceeded and PlaybookInvalid as
+    the server answers.
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
@@ -66,6 +66,7 @@ class Client:
 
     register = perform(operations.register)
     playbook = perform(operations.playbook)
+    inputs = perform(operations.inputs)
     start = perform(operations.start)
     start_batch = perform(operations.start_batch)
     run = perform(operations.run)

@@ -18,7 +18,7 @@ from noetl.dsl.problems import Problem
 from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import Source, read
 from noetl.errors import PlaybookInvalid
-from noetl.net.model import KindInfo, Net
+from noetl.net.model import Input, KindInfo, Net
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Compiled:
     `document` is what could be read of it, `source` its text and its canonical form; `problems` are
     errors and warnings in the order of the text; `shown` is the text without the secrets that stand
     in it. `respelled` counts the places that the canonical form says otherwise, besides those that
-    a warning tells of.
+    a warning tells of. `inputs` are what it takes, as far as that could be read.
     """
 
     net: Net | None
@@ -37,6 +37,7 @@ class Compiled:
     source: Source
     shown: str
     respelled: int = 0
+    inputs: tuple[Input, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -102,7 +103,15 @@ def _compile_report(
     for finding in findings(replace(subject, net=net, notes=context.notes), OF_NETS):
         report.keep(finding)
     found = None if report.failed else net
-    return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
+    return Compiled(
+        found,
+        document,
+        report.problems,
+        report.source,
+        report.shown,
+        report.respelled,
+        net.inputs if net is not None else (),
+    )
 
 
 def load_playbook(

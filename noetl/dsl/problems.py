@@ -49,6 +49,7 @@ class Code(StrEnum):
     UNREDUCED = "NOETL211"
     MISSPELT_KEY = "NOETL212"
     NO_CLOCK = "NOETL213"
+    INPUT = "NOETL216"
     UNKNOWN_KEY = "NOETL250"
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
@@ -117,6 +118,7 @@ MEANING: Mapping[Code, str] = {
     Code.UNREDUCED: "a parallel loop writes ctx without a reducer",
     Code.MISSPELT_KEY: "a key that is likely misspelt, and would have no effect",
     Code.NO_CLOCK: "a template of a task asks for the time",
+    Code.INPUT: "an input that contradicts itself: two defaults, bounds that no value keeps",
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",

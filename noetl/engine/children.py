@@ -187,8 +187,10 @@ def _find_called(state: State, inputs: Inputs, call: e.ChildCall) -> Playbook | 
         return ErrorInfo("limit", message, type="CallDepth")
     found = inputs.playbook(call.path, call.version)
     name = call.return_step
-    if isinstance(found, ErrorInfo) or name is None or name in found.steps:
+    if isinstance(found, ErrorInfo):
         return found
+    if name is None or name in found.steps:
+        return found.find_fault(call.payload) or found
     message = (
         f"Playbook {found.path!r} was not called: its version {found.version} has no step {name!r} to return."
         f"{did_you_mean(name, found.steps)}"

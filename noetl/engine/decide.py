@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
@@ -91,6 +92,9 @@ def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
         workload = render_workload(plan.net, state, inputs, warnings)
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    wrong = find_wrong_defaults(plan.net, workload)
+    if wrong is not None:
+        return e.Evaluated(False, error=wrong)
     try:
         ctx = render_ctx(plan.net, workload, state, inputs, warnings)
     except TemplateError as error:

@@ -14,12 +14,14 @@ from noetl.facts.reference import Load
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """A version of a playbook in the catalog, the digest of its net and the names of its steps."""
+    """A version of a playbook in the catalog, the digest of its net and the names of its steps.
+    `find_fault` says why it cannot be called with a payload; None where it can."""
 
     path: str
     version: int
     digest: str
     steps: Collection[str]
+    find_fault: Callable[[JsonMap], ErrorInfo | None] = lambda _payload: None
 
 
 def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:

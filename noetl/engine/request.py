@@ -34,8 +34,7 @@ _Path: TypeAlias = tuple[str, ...]
 def check_overrides(plan: Plan, payload: JsonMap, overrides: JsonMap) -> JsonMap:
     """`overrides` without the marks of keys that they add. Raises BadRequest for a key that nothing
     declares or reads."""
-    added = {key[len(ADDS) :]: value for key, value in overrides.items() if key.startswith(ADDS)}
-    plain = {key: value for key, value in overrides.items() if not key.startswith(ADDS)}
+    plain, added = split_added(overrides)
     declared: JsonMap = deep_merge(deep_merge(plan.net.workload, payload), added)
     for path in unknown_keys(plan, plain, declared):
         name = ".".join(path)
@@ -45,6 +44,12 @@ def check_overrides(plan: Plan, payload: JsonMap, overrides: JsonMap) -> JsonMap
         )
     merged: JsonMap = deep_merge(plain, added)
     return merged
+
+
+def split_added(overrides: JsonMap) -> tuple[JsonMap, JsonMap]:
+    """Those that change a key, and those that add one, without their mark."""
+    added = {key[len(ADDS) :]: value for key, value in overrides.items() if key.startswith(ADDS)}
+    return {key: value for key, value in overrides.items() if not key.startswith(ADDS)}, added
 
 
 def unread_keys(plan: Plan, payload: JsonMap) -> list[JsonMap]:

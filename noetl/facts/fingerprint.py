@@ -27,7 +27,8 @@ def fingerprint(value: Json, own_id: str = "", short: int = SHORT) -> str:
     """The JSON of `value` where that has up to `short` characters, else `#` and 32 hexadecimal
     digits (BLAKE2b).
 
-    A result that is kept by reference counts as its content, a secret as its name. Where
+    A result that is kept by reference counts as its content, a secret as its name, or as the
+    keyed hash that it was given with. Where
     `own_id`, the id of the execution, stands in the value it counts as unchanged. What cannot be
     JSON counts as its type.
     """
@@ -76,7 +77,8 @@ def _settle(value: Json) -> Json:
     """`value` without what differs between executions though it means the same."""
     if isinstance(value, Mapping):
         if is_secret(value):
-            return [SECRET_REF, describe_secret(value)]
+            # One that was given says by a keyed hash whether it is the same.
+            return [SECRET_REF, describe_secret(value), value.get("hash")]
         if is_reference(value) and value["kind"] == RESULT_REF:
             meta = value.get("meta")
             return [RESULT_REF, (meta.get("sha256") if isinstance(meta, Mapping) else None) or value["ref"]]

@@ -1,10 +1,10 @@
 """References to secrets: what stands for a secret everywhere but inside of a tool call.
 
-A *secret reference* is `{kind: secret_ref, execution, keychain | provider + name, version?, field?,
-seal}`. Only who has the installation's keys can make its `seal`, so that data from outside cannot
-ask for a secret by looking like a reference; `field` is not under the seal: with a reference one
-may reach deeper. In mixed text a *marker* stands for it: a word of letters that need no escaping
-in JSON, addresses and headers.
+A *secret reference* is `{kind: secret_ref, execution, keychain | input + hash | provider + name,
+version?, field?, seal}`. Only who has the installation's keys can make its `seal`, so that data
+from outside cannot ask for a secret by looking like a reference; `field` is not under the seal:
+with a reference one may reach deeper. In mixed text a *marker* stands for it: a word of letters
+that need no escaping in JSON, addresses and headers.
 """
 
 from __future__ import annotations
@@ -67,8 +67,11 @@ def deeper(reference: JsonMap, part: str) -> dict[str, Json]:
 
 
 def describe_secret(reference: JsonMap) -> str:
-    """How messages name a secret: `keychain.db.password`, or `secret 'db' (vault)`."""
+    """How messages name a secret: `keychain.db.password`, `workload.token`, or `secret 'db'
+    (vault)`."""
     field = f".{reference['field']}" if reference.get("field") else ""
+    if "input" in reference:
+        return f"workload.{reference['input']}{field}"
     if "keychain" in reference:
         return f"keychain.{reference['keychain']}{field}"
     return f"secret '{reference.get('name')}'{field} ({reference.get('provider')})"

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from noetl.errors import TemplateError
 from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.secret import SECRET_REF, omit_seal
 from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
 from noetl.forecast.secrets import find_secrets, find_variables, render_entry
 from noetl.forecast.tasks import Kinds, find_calls, forecast_arcs, forecast_loop, forecast_task
@@ -24,7 +25,9 @@ from noetl.forecast.worlds import (
 )
 from noetl.net.checks import cycles, descendants, dominators
 from noetl.net.graphs import Dominators, postorder
+from noetl.net.input_values import read_values
 from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
+from noetl.net.secret_inputs import replace_secrets
 
 #: An input whose value is known only then.
 _UNKNOWN: Final = Rendered(None, ("args",))
@@ -47,6 +50,7 @@ class PlanInput:
 def foresee(net: Net, given: PlanInput) -> Forecast:
     """What an execution of `net` would do with what is `given`. Raises nothing for what its
     templates do."""
+    given = _take(net, given)
     ahead = _Ahead(net, given)
     steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
     taken = _drop_idle_arcs(net, steps)
@@ -69,6 +73,20 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
         variables=find_variables(net, reached, given.env),
         playbooks=find_calls(reached),
     )
+
+
+def _take(net: Net, given: PlanInput) -> PlanInput:
+    """`given` as a run would take it: texts are read by the declared type, and in the places of
+    secrets are references that nobody can open."""
+
+    def make(path: str, _value: Json) -> Json:
+        return omit_seal({"kind": SECRET_REF, "execution": "", "input": path, "hash": ""})
+
+    payload, overrides = (
+        replace_secrets(net.inputs, read_values(net.inputs, values), make)
+        for values in (given.payload, given.overrides)
+    )
+    return replace(given, payload=payload, overrides=overrides)
 
 
 def _in_reading_order(net: Net) -> tuple[str, ...]:
@@ -103,6 +121,7 @@ class _Ahead:
         self._given = given
         requests = make_requests(net, given.payload, given.overrides, given.env)
         self.workload = {key: _render_workload_key(net, key, requests) for key in requests[0].workload}
+        self.workload |= _find_awaited(net, given)
         early = KnownNames(
             names=tuple(request.early for request in requests),
             workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
@@ -180,6 +199,15 @@ class _Ahead:
             assigned=self._net.variables,
             ctx=_is_known_by_name(ctx),
         )
+
+
+def _find_awaited(net: Net, given: PlanInput) -> dict[str, Rendered]:
+    """Required inputs that are not given: of what type they will be."""
+    return {
+        one.name: Rendered(f"<{one.type}>", (f"payload.{one.name}",))
+        for one in net.inputs
+        if one.required and one.name not in {**given.payload, **given.overrides}
+    }
 
 
 def _is_known_by_name(values: Mapping[str, Rendered]) -> dict[str, bool]:

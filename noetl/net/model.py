@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from noetl.facts.json import JsonMap
+from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
 from noetl.net.tasks import (
     EACH_INPUTS,
@@ -57,6 +58,7 @@ __all__ = [
     "Directive",
     "Effects",
     "Failure",
+    "Input",
     "Join",
     "KindInfo",
     "Loop",
@@ -210,8 +212,9 @@ class Net:
     """A compiled playbook. `transitions` keep the order of the document.
 
     `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx`
-    holds those that variables of the execution begin with, which see the workload besides. `file`
-    is how the source is named in problems and errors.
+    holds those that variables of the execution begin with, which see the workload besides. `inputs`
+    are the keys of the workload that are declared, in the order in which they are shown; with none
+    any key may be given. `file` is how the source is named in problems and errors.
     """
 
     #: For all classes of a net: what a stored one says and these do not know is an error, not
@@ -231,6 +234,7 @@ class Net:
     description: str = ""
     file: str = ""
     ctx: Mapping[str, Template] = field(default_factory=dict)
+    inputs: tuple[Input, ...] = ()
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

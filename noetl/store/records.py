@@ -8,13 +8,25 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, case, delete, func, insert, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.schema import credential, dead_letter, idempotency, net, playbook, snapshot, worker
 from noetl.store.session import SqlTable, columns_of, lines, upserts
-from noetl.usecases.ports import CredentialRow, KeyOwner, PlaybookRow, Snapshot, WorkerRow
+from noetl.usecases.ports import CredentialRow, CredentialScope, KeyOwner, PlaybookRow, Snapshot, WorkerRow
 
 _put_net = upserts(net)
 _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
@@ -207,7 +219,8 @@ CREDENTIAL: Final[Sequence[ColumnElement[Any]]] = (
 
 
 _credential = select(*CREDENTIAL).where(_r.name == bindparam("key"))
-_credentials = select(*CREDENTIAL).order_by(_r.name)
+_credentials = select(*CREDENTIAL).where(_r.scope != "lineage").order_by(_r.name)
+_credentials_given = select(*CREDENTIAL).where(_r.scope == "lineage").order_by(_r.name)
 _credentials_named = (
     select(*CREDENTIAL)
     .where(or_(_r.name == bindparam("called"), _r.label == bindparam("called")))
@@ -221,7 +234,17 @@ _reencrypt = (
 #: Written out, so that the partial index serves them.
 _of_execution = text("scope = 'execution'")
 _credential_owners = select(_r.place).where(_of_execution).distinct()
-_delete_credentials_of = delete(credential).where(_of_execution, _r.place == bindparam("owner"))
+_delete_credentials_of: Final[Mapping[CredentialScope, Delete]] = {
+    "execution": delete(credential).where(_of_execution, _r.place == bindparam("owner")),
+    "lineage": delete(credential).where(_r.scope == "lineage", _r.place == bindparam("owner")),
+}
+_credential_lineages = (
+    select(_r.place)
+    .where(_r.scope == "lineage", _r.place > bindparam("behind"))
+    .distinct()
+    .order_by(_r.place)
+    .limit(bindparam("most"))
+)
 _delete_credential = delete(credential).where(_r.name == bindparam("key"))
 
 
@@ -242,13 +265,17 @@ class SqlCredentials(SqlTable):
         return CredentialRow(*found) if found else None
 
     def find(self, name: str | None = None) -> list[CredentialRow]:
-        """All, or those of one name, ordered by key."""
+        """All that somebody set, or all of one name, ordered by key."""
         given = (
             self._session.read(_credentials_named, {"called": name})
             if name
             else self._session.read(_credentials)
         )
         return [CredentialRow(*found) for found in given]
+
+    def find_of_lineages(self) -> list[CredentialRow]:
+        """What was given to executions, ordered by key."""
+        return [CredentialRow(*found) for found in self._session.read(_credentials_given)]
 
     def reencrypt(self, row: CredentialRow, data: bytes) -> bool:
         """Gives the credential other ciphertext, unless it is no longer what `row` says."""
@@ -259,8 +286,13 @@ class SqlCredentials(SqlTable):
         return self._session.write(_delete_credential, {"key": key}).rowcount > 0
 
     def execution_ids(self) -> list[str]:
-        """The ids of those that credentials are kept for."""
+        """The ids of those that credentials are kept for until they have ended."""
         return [place for (place,) in self._session.read(_credential_owners)]
 
-    def delete_of(self, execution_id: str) -> None:
-        self._session.write(_delete_credentials_of, {"owner": execution_id})
+    def lineage_ids(self, after: str | None, limit: int) -> list[str]:
+        """The ids of those to which secrets were given, ascending as texts, behind `after`."""
+        values = {"behind": after or "", "most": limit}
+        return [place for (place,) in self._session.read(_credential_lineages, values)]
+
+    def delete_of(self, execution_id: str, scope: CredentialScope = "execution") -> None:
+        self._session.write(_delete_credentials_of[scope], {"owner": execution_id})

@@ -14,7 +14,7 @@ from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.warnings import make_warning
 from noetl.net.codec import digest, to_json
-from noetl.net.model import Net
+from noetl.net.model import Input, Net
 from noetl.pipeline.templates import has_template
 from noetl.usecases.ports import PlaybookFile, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -192,6 +192,17 @@ def calls(net: Net) -> list[str]:
 
 def _versions(tx: Transaction, path: str) -> list[PlaybookRow]:
     return sorted(tx.playbooks.versions(path), key=lambda row: row.version)
+
+
+def inputs_of(rt: Runtime, row: PlaybookRow) -> tuple[Input, ...]:
+    """What a version declares to take."""
+    return net_of_version(rt, row).inputs
+
+
+def net_of_version(rt: Runtime, row: PlaybookRow) -> Net:
+    """The net of a version. Raises PlaybookInvalid."""
+    with keeping_nets(rt) as tx:
+        return rt.plan(tx, net_digest(rt, tx, row)).net
 
 
 def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:

@@ -110,7 +110,7 @@ def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
     """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises
     ConfigError that names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
-        rows = tx.credentials.find()
+        rows = [*tx.credentials.find(), *tx.credentials.find_of_lineages()]
         return sum(tx.credentials.reencrypt(row, rt.encrypt(_open(row, decrypt))) for row in rows)
 
 
@@ -136,7 +136,7 @@ def _nearness(row: CredentialRow, path: str, execution_id: str) -> int:
         case "path":
             below = f"{path.strip('/')}/".startswith(f"{row.place}/")
             return len(row.place) if below else -1
-        case "execution":
+        case "execution" | "lineage":
             return 1_000_000 if row.place == execution_id else -1
         case _:
             assert_never(row.scope)

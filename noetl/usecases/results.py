@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -102,7 +102,8 @@ def _find_in_list(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterato
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs`
-    counts executions whose printed output goes. `unknown` counts places of executions that are not
+    counts executions whose printed output goes, `secrets` those that lose what
+    they were given. `unknown` counts places of executions that are not
     in this database; they are kept."""
 
     removed: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class Collected:
     kept: int = 0
     unknown: int = 0
     logs: int = 0
+    secrets: int = 0
 
 
 def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
@@ -117,11 +119,11 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 
     `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
-    family had ended: those that it called, and those that called it; what they printed goes with
-    it. Of a specimen both go so many seconds after its import. `permanent` stays. So does what
-    belongs to an execution that this database does not know: another one may share the store. An
-    ended execution takes no report and calls no other, so nothing that is removed can be referred
-    to by one that still runs.
+    family had ended: those that it called, and those that called it; what they printed, and the
+    secrets that they were given, go with it. Those of a specimen go so many seconds after its
+    import. `permanent` stays. So does what belongs to an execution that this database does not
+    know: another one may share the store. An ended execution takes no report and calls no other, so
+    nothing that is removed can be referred to by one that still runs.
     """
     verdicts = _Verdicts(rt, now)
     removed: list[str] = []
@@ -135,28 +137,54 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
                 kept += 1
             case None:
                 unknown += 1
-    logs = _clear_logs(rt, verdicts, dry_run=dry_run) if rt.limits.results_keep_s else 0
-    if (removed or logs) and not dry_run:
-        log.info("%d results in %d places and %d logs were removed", objects, len(removed), logs)
-    return Collected(tuple(removed), objects, kept, unknown, logs)
+    logs, secrets = (
+        _clear(rt, verdicts, one, dry_run=dry_run) if rt.limits.results_keep_s else 0
+        for one in (_LOGS, _SECRETS)
+    )
+    if (removed or logs or secrets) and not dry_run:
+        log.info(
+            "%d results in %d places, %d logs and the secrets of %d executions were removed",
+            *(objects, len(removed), logs, secrets),
+        )
+    return Collected(tuple(removed), objects, kept, unknown, logs, secrets)
 
 
-def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Rows that executions leave, and that are kept as long as their results: a page of the ids of
+    those that left some, and the end of what one left."""
+
+    find: Callable[[Transaction, str | None], list[str]]
+    remove: Callable[[Transaction, str], object]
+
+
+_LOGS: Final = _Left(
+    lambda tx, after: tx.logs.execution_ids(after, _PAGE), lambda tx, one: tx.logs.delete(one)
+)
+#: What was given to an execution lasts as long as anything that it may be run again for.
+_SECRETS: Final = _Left(
+    lambda tx, after: tx.credentials.lineage_ids(after, _PAGE),
+    lambda tx, one: tx.credentials.delete_of(one, "lineage"),
+)
+
+
+def _clear(rt: Runtime, verdicts: _Verdicts, left: _Left, *, dry_run: bool) -> int:
+    """Removes what executions left whose results may go; of how many."""
     count, after = 0, None
-    while ids := _read_logged_ids(rt, after):
+    while ids := _read_page(rt, left, after):
         after = ids[-1]
         for execution_id in ids:
             if verdicts.of(f"executions/{execution_id}"):
                 count += 1
                 if not dry_run:
                     with rt.store.begin() as tx:
-                        tx.logs.delete(execution_id)
+                        left.remove(tx, execution_id)
     return count
 
 
-def _read_logged_ids(rt: Runtime, after: str | None) -> list[str]:
+def _read_page(rt: Runtime, left: _Left, after: str | None) -> list[str]:
     with rt.store.read() as tx:
-        return tx.logs.execution_ids(after, _PAGE)
+        return left.find(tx, after)
 
 
 class _Verdicts:

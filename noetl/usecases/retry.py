@@ -4,9 +4,11 @@ that nothing has changed for."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from noetl.engine.admission import Admitted, admit
 from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.engine.source import SourceLog
@@ -18,8 +20,9 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
 from noetl.usecases import catalog, moment
+from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.lineage import find_source
-from noetl.usecases.ports import ENDED, ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
 from noetl.usecases.turn.deciding import inputs_of
@@ -49,11 +52,13 @@ class RetryRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRetry:
-    """What a retry would do: the request that its log would begin with, and the plan."""
+    """What a retry would do: the request that its log would begin with, the secrets that it is
+    given, and the plan."""
 
     source: ExecutionRow
     request: Requested
     plan: RetryPlan
+    kept: Sequence[CredentialRow] = ()
 
     def as_json(self) -> JsonMap:
         """`{retry_of, path, version, runs: [{step, verdict, reason, of, iterations, repeats}],
@@ -72,7 +77,13 @@ def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
     with rt.store.begin() as tx:
-        return _plan(rt, tx, request)
+        return _plan(rt, tx, request, UNDRAWN)
+
+
+def playbook_of(rt: Runtime, request: RetryRequest) -> PlaybookRow:
+    """The version of the playbook that a retry runs. Raises NotFound, BadRequest."""
+    with rt.store.read() as tx:
+        return _find_playbook(tx, moment.find(tx, request.execution_id), request)
 
 
 def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
@@ -83,12 +94,15 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     playbook nor what has run.
     """
     now = rt.clock()
+    new_id = draw_ids(rt, now, 1)[0]
     with rt.store.begin() as tx:
-        planned = _plan(rt, tx, request)
+        planned = _plan(rt, tx, request, new_id)
         _check_confirmed(planned, confirmed=request.confirmed)
         tx.executions.lock(request.execution_id)
         _check_alone(tx, request.execution_id)
-        row = create_execution(tx, draw_ids(rt, now, 1)[0], planned.request, "client", now)
+        for secret in planned.kept:
+            tx.credentials.save(secret)
+        row = create_execution(tx, new_id, planned.request, "client", now)
     wake(rt)
     return row
 
@@ -114,7 +128,7 @@ def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
         )
 
 
-def _plan(rt: Runtime, tx: Transaction, request: RetryRequest) -> PlannedRetry:
+def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
     row = moment.find(tx, request.execution_id)
     moment.refuse_specimen(row)
     if row.status not in ENDED:
@@ -133,9 +147,20 @@ def _plan(rt: Runtime, tx: Transaction, request: RetryRequest) -> PlannedRetry:
     if request.from_step:
         again = replace(again, from_run=_find_run(net_plan, source, request.from_step))
         source = find_source(rt, tx, again) or source
-    begins = _requested(first, playbook, digest, request, again, net_plan)
-    rt.check_payload([begins.payload, begins.overrides], "payload")
-    return PlannedRetry(row, begins, _foresee(rt, tx, net_plan, begins, source))
+    rt.check_payload([request.payload, request.overrides], "payload")
+    sealed = seal_given(rt, net_plan.net, _admit(net_plan, first, request), new_id)
+    begins = replace(
+        first,
+        path=playbook.path,
+        playbook_version=playbook.version,
+        digest=digest,
+        payload=sealed.given.payload,
+        overrides=sealed.given.overrides,
+        parent=None,
+        directories=request.directories or first.directories,
+        retry=again,
+    )
+    return PlannedRetry(row, begins, _foresee(rt, tx, net_plan, begins, source), sealed.kept)
 
 
 def _is_same(row: ExecutionRow, playbook: PlaybookRow) -> bool:
@@ -181,24 +206,15 @@ def _find_run(plan: Plan, source: SourceLog, asked: str) -> str:
     return runs[int(number) - 1].id
 
 
-def _requested(
-    first: Requested, playbook: PlaybookRow, digest: str, request: RetryRequest, again: RetryOf, plan: Plan
-) -> Requested:
+def _admit(plan: Plan, first: Requested, request: RetryRequest) -> Admitted:
+    """What the other one was given, and over it what the retry is. Raises BadRequest,
+    InputsInvalid."""
     payload: JsonMap = deep_merge(first.payload, request.payload)
-    overrides = first.overrides
-    if request.overrides:
-        overrides = deep_merge(overrides, check_overrides(plan, payload, request.overrides))
-    return replace(
-        first,
-        path=playbook.path,
-        playbook_version=playbook.version,
-        digest=digest,
-        payload=payload,
-        overrides=overrides,
-        parent=None,
-        directories=request.directories or first.directories,
-        retry=again,
-    )
+    if plan.net.inputs:
+        return admit(plan, payload, deep_merge(first.overrides, request.overrides))
+    # What was known then may be read by nothing today.
+    new = check_overrides(plan, payload, request.overrides) if request.overrides else {}
+    return Admitted(payload, deep_merge(first.overrides, new))
 
 
 def _foresee(rt: Runtime, tx: Transaction, plan: Plan, request: Requested, source: SourceLog) -> RetryPlan:

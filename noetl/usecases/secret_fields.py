@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from noetl.errors import ToolError
 from noetl.facts.events import Evaluated
@@ -49,6 +50,25 @@ def is_own(reference: JsonMap, scope: SecretScope) -> bool:
     return bool(
         entry.get("credential", entry.get("auth")) == describe_secret({"keychain": entry.get("name")})
     )
+
+
+#: The field of a credential that holds the value of a secret input.
+KEPT_AS: Final = "value"
+
+
+def kept_name(reference: JsonMap) -> str:
+    """What the credential is called that holds the value of a secret input. No name that people can
+    give has a blank."""
+    return f"workload.{reference['input']} {reference['hash']}"
+
+
+def make_gone(reference: JsonMap) -> ToolError:
+    """The error of a secret input that is not kept any more."""
+    message = (
+        f"{describe_secret(reference)} was given to execution {reference.get('execution')}, and went when "
+        "its results did; start it anew."
+    )
+    return ToolError("auth", message, type="UnknownSecret")
 
 
 def base_name(reference: JsonMap) -> str:

@@ -15,7 +15,17 @@ from noetl.facts.secret import describe_secret
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Store, Transaction
 from noetl.usecases.runtime import Cache
-from noetl.usecases.secret_fields import SecretScope, base_name, fields_of, is_own, pick, read_scope
+from noetl.usecases.secret_fields import (
+    KEPT_AS,
+    SecretScope,
+    base_name,
+    fields_of,
+    is_own,
+    kept_name,
+    make_gone,
+    pick,
+    read_scope,
+)
 
 #: The provider that is always there: the encrypted credentials.
 STORE: Final = "store"
@@ -166,8 +176,18 @@ class Safe:
                     "auth", f"{base} is no entry of its playbook's keychain.", type="UnknownSecret"
                 )
             return self._open_entry(entry, scope, versions.get(base))
+        if "input" in reference:
+            return self._read_input(reference, scope)
         version = reference.get("version") or versions.get(base)
         return self._read_provider(str(reference["provider"]), str(reference["name"]), version, scope)
+
+    def _read_input(self, reference: JsonMap, scope: SecretScope) -> Secret:
+        name = kept_name(reference)
+        with self._store.read() as tx:
+            is_kept = bool(tx.credentials.find(name))
+        if not is_kept:
+            raise make_gone(reference)
+        return Secret(self._read_credential(name, scope)[KEPT_AS])
 
     def _open_entry(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
         name = f"keychain.{entry.get('name')}"

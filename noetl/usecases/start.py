@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from noetl.engine.request import check_overrides
+from noetl.engine.admission import Admitted, admit
 from noetl.errors import (
     BadRequest,
+    ConfigError,
     Conflict,
     NoetlError,
     NotFound,
@@ -22,8 +23,10 @@ from noetl.errors import (
 from noetl.facts.events import Draft, Requested, Source
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
+from noetl.net.model import Net
 from noetl.usecases import catalog
 from noetl.usecases.findings import start_warnings
+from noetl.usecases.input_secrets import keep_given, seal_given
 from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
@@ -75,8 +78,9 @@ def start(rt: Runtime, request: StartRequest) -> StartedExecution:
     """Records the request and wakes the scheduler.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, and
-    BadRequest also for overrides that the playbook does not know.
+    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, InputsInvalid
+    with everything that is not as the playbook declares it, and BadRequest also for overrides that
+    the playbook does not know.
     """
     (answer,) = start_all(rt, [request])
     if isinstance(answer, NoetlError):
@@ -123,10 +127,9 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
     with catalog.keeping_nets(rt) as tx:
         playbooks = _Playbooks(rt, tx)
         found = [playbooks.find(request) for request in requests]
-        sound = [at for at, one in enumerate(found) if isinstance(one, _Found)]
-        owners = _claim_keys(tx, [(requests[at], ids[at]) for at in sound], now)
+        owners = _claim_keys(tx, zip(requests, ids, found, strict=True), now)
         return [
-            _record(tx, new_id, request, one, owners, now)
+            _record(rt, tx, new_id, request, one, owners, now)
             for new_id, request, one in zip(ids, requests, found, strict=True)
         ]
 
@@ -141,13 +144,14 @@ def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The playbook of a request, the digest of its net, the overrides as the playbook knows them,
-    and what there is to be warned of."""
+    """The playbook of a request, the digest of its net, what it is given as the playbook takes it,
+    and what there is to be warned of. The fingerprint is that of the request without secrets."""
 
     row: PlaybookRow
     digest: str
-    overrides: JsonMap
+    given: Admitted
     warnings: Sequence[JsonMap]
+    fingerprint: str
 
 
 class _Playbooks:
@@ -160,13 +164,15 @@ class _Playbooks:
         try:
             self._rt.check_payload([request.payload, request.overrides], "payload")
             row, digest = self._look_up(request.path, request.version)
-            if not (request.payload or request.overrides):
-                return _Found(row, digest, {}, start_warnings(row))
             plan = self._rt.plan(self._tx, digest)
-            overrides = check_overrides(plan, request.payload, request.overrides) if request.overrides else {}
-            return _Found(row, digest, overrides, start_warnings(row, plan, request.payload))
+            given = admit(plan, request.payload, request.overrides)
+            warnings = start_warnings(row, plan, request.payload)
+            asked = seal_given(self._rt, plan.net, given, "").given
+            return _Found(row, digest, given, warnings, _fingerprint(request, plan.net, asked))
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
+        except ConfigError as error:
+            return Unavailable(f"Playbook {request.path!r} is given a secret, which cannot be kept: {error}")
 
     def _look_up(self, path: str, version: int | None) -> tuple[PlaybookRow, str]:
         """Raises NotFound, PlaybookInvalid."""
@@ -178,7 +184,7 @@ class _Playbooks:
 
 
 def _claim_keys(
-    tx: Transaction, requests: Sequence[tuple[StartRequest, str]], now: datetime
+    tx: Transaction, requests: Iterable[tuple[StartRequest, str, _Found | NoetlError]], now: datetime
 ) -> Mapping[str, KeyOwner]:
     """Whose each idempotency key is. Of requests with the same key the first one may get it.
 
@@ -186,13 +192,15 @@ def _claim_keys(
     and never both.
     """
     claims: dict[str, KeyOwner] = {}
-    for request, new_id in requests:
-        if request.idempotency_key is not None and request.idempotency_key not in claims:
-            claims[request.idempotency_key] = KeyOwner(_fingerprint(request), new_id)
+    for request, new_id, found in requests:
+        key = request.idempotency_key
+        if key is not None and key not in claims and isinstance(found, _Found):
+            claims[key] = KeyOwner(found.fingerprint, new_id)
     return tx.idempotency.claim(dict(sorted(claims.items())), now) if claims else {}
 
 
 def _record(
+    rt: Runtime,
     tx: Transaction,
     new_id: str,
     request: StartRequest,
@@ -204,11 +212,10 @@ def _record(
         return found
     key = request.idempotency_key
     if key is not None and owners[key].execution_id != new_id:
-        return _of_owner(tx, key, request, owners[key], found)
+        return _of_owner(tx, key, owners[key], found)
     row, places = found.row, request.directories
-    fact = Requested(
-        row.path, row.version, found.digest, request.payload, found.overrides, directories=places
-    )
+    given = keep_given(rt, tx, rt.plan(tx, found.digest).net, found.given, new_id)
+    fact = Requested(row.path, row.version, found.digest, given.payload, given.overrides, directories=places)
     return StartedExecution(create_execution(tx, new_id, fact, "client", now), found.warnings)
 
 
@@ -240,22 +247,22 @@ def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
     )
 
 
-def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
+def _of_owner(tx: Transaction, key: str, owner: KeyOwner, found: _Found) -> Answer:
     """The execution that the same request has already started; Conflict where it was another
     request."""
     row = tx.executions.get(owner.execution_id)
-    if owner.request_sha256 == _fingerprint(request) and row is not None:
+    if owner.request_sha256 == found.fingerprint and row is not None:
         return StartedExecution(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
 
 
-def _fingerprint(request: StartRequest) -> str:
-    body: list[object] = [
-        request.path,
-        request.content_sha256 or request.version,
-        request.payload,
-        request.overrides,
-    ]
+def _fingerprint(request: StartRequest, net: Net, asked: Admitted) -> str:
+    """Of a request with an idempotency key. `asked` is what is given to declared inputs, without
+    secrets: a hash of one could be guessed."""
+    if request.idempotency_key is None:
+        return ""
+    given = [asked.payload, asked.overrides] if net.inputs else [request.payload, request.overrides]
+    body: list[object] = [request.path, request.content_sha256 or request.version, *given]
     if request.directories:
         body.append(request.directories)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

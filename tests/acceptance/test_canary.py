@@ -34,6 +34,7 @@ CANARIES = {
     "file": "Kanari-7-file-x9Q",
     "access": "Kanari-8-access-token",
     "client": "Kanari-9-client-secret",
+    "input": 'Kanari-10-input+"81 Zq/',
 }
 
 
@@ -90,6 +91,7 @@ apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {{name: canary, path: acceptance/canary}}
 {KEYCHAIN}
+inputs: {{given: {{type: string, secret: true, pattern: "^Kanari"}}}}
 workload:
   web: {web}
   all: {{db: "{{{{ keychain.db }}}}", any: "{{{{ keychain.any.deep.secret }}}}", var: "{{{{ keychain.var }}}}"}}
@@ -218,6 +220,24 @@ tool:
         "nosuch_field_here", "any.nosuch"
     ),
     "tool: {kind: noop, input: {s: '{{ keychain.var == 1 }}'}}",
+    # --- what was given at the start
+    """
+tool:
+  kind: http
+  method: POST
+  url: "{{ web }}/echo?key={{ given | urlencode }}"
+  headers: {x-var: "{{ workload.given }}"}
+  json: {all: "{{ workload }}", note: "it is {{ given }}"}
+""",
+    """
+tool:
+  kind: python
+  input: {given: "{{ given }}"}
+  code: |
+    print(given)
+    raise ValueError(given)
+""",
+    "tool: {kind: playbook, path: acceptance/canary_child, input: {given: '{{ given }}', text: 'a {{ given }}'}}",
 )
 
 
@@ -351,7 +371,7 @@ def test_secrets_go_through_every_tool_and_are_found_nowhere(canary_stack: Stack
     keep_canaries(stack, web.url)
     catalog.register(stack.rt, CHILD)
     eventually(lambda: _answers(f"{stack.flower}/api/workers?refresh=1"), "Flower")
-    execution = stack.begin(playbook(web.url))
+    execution = stack.begin(playbook(web.url), {"given": CANARIES["input"]})
     stack.wait([execution], 120)
 
     # It was no playbook of locked doors: the secrets came to whom they were sent.
@@ -359,7 +379,17 @@ def test_secrets_go_through_every_tool_and_are_found_nowhere(canary_stack: Stack
     heard = b"".join(
         json.dumps({**one, "body": one["body"].decode()}).encode() + one["body"] for one in web.seen
     )
-    assert found_in(heard) >= {"password", "bearer", "basic", "key", "generic", "variable", "file", "access"}
+    assert found_in(heard) >= {
+        "password",
+        "bearer",
+        "basic",
+        "key",
+        "generic",
+        "variable",
+        "file",
+        "access",
+        "input",
+    }
     ended = dict(
         stack.sql(
             "SELECT step, type FROM event WHERE execution_id = :id AND type IN ('step.done', 'step.failed')",
@@ -367,7 +397,7 @@ def test_secrets_go_through_every_tool_and_are_found_nowhere(canary_stack: Stack
         )
     )
     wrong = {name for name, type in ended.items() if type == "step.failed"}
-    expected = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 22, 25, 26, 27)
+    expected = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 22, 25, 26, 27, 29, 30)
     assert wrong == {f"s{number}" for number in expected}, wrong
 
     children = [row for (row,) in stack.sql("SELECT execution_id FROM execution WHERE parent_id IS NOT NULL")]

@@ -250,6 +250,28 @@ def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None
         assert tx.credentials.get("pg") is None
 
 
+def test_what_was_given_to_executions_is_kept_apart_from_what_somebody_set(store: Store) -> None:
+    def given(name: str, execution_id: str) -> CredentialRow:
+        return CredentialRow(name, "generic", b"1", NOW, NOW, "lineage", execution_id)
+
+    rows = [given("workload.a x", "100"), given("workload.b y", "100"), given("workload.a x", "200")]
+    with store.begin() as tx:
+        for row in (CredentialRow("pg", "postgres", b"2", NOW, NOW), *rows):
+            tx.credentials.save(row)
+    with store.begin() as tx:
+        assert [row.name for row in tx.credentials.find()] == ["pg"]
+        assert {row.key for row in tx.credentials.find("workload.a x")} == {rows[0].key, rows[2].key}
+        assert {row.key for row in tx.credentials.find_of_lineages()} == {row.key for row in rows}
+        assert tx.credentials.execution_ids() == []
+        assert tx.credentials.lineage_ids(None, 10) == ["100", "200"]
+        assert tx.credentials.lineage_ids(None, 1) == ["100"]
+        assert tx.credentials.lineage_ids("100", 10) == ["200"]
+        tx.credentials.delete_of("100")
+        assert tx.credentials.lineage_ids(None, 10) == ["100", "200"]
+        tx.credentials.delete_of("100", "lineage")
+        assert tx.credentials.find_of_lineages() == [rows[2]]
+
+
 def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and_an_execution(
     store: Store,
 ) -> None:
@@ -265,6 +287,9 @@ def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and
         assert tx.credentials.get("pg") == every
         assert tx.credentials.get(path.key) == path
         assert {row.name for row in tx.credentials.find()} == {"pg", "x"}
+        assert tx.credentials.execution_ids() == ["100"]
+        assert tx.credentials.lineage_ids(None, 10) == []
+        tx.credentials.delete_of("100", "lineage")
         assert tx.credentials.execution_ids() == ["100"]
         tx.credentials.delete_of("100")
         assert tx.credentials.execution_ids() == []

@@ -16,6 +16,7 @@ from noetl.dsl.read.source import read
 #: Section of the reference → the parts of the document whose keys its tables list, all of them.
 REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Document": (parts.Document,),
+    "Inputs": (parts.InputDeclaration,),
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),

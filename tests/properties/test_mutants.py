@@ -459,13 +459,13 @@ def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
     """In a transaction of its own, before which the scheduler may die."""
     mine, create, send = threading.local(), writing.create_child, turns.send
 
-    def later(_tx: Any, *child: Any) -> None:
+    def later(_rt: Runtime, _tx: Any, *child: Any) -> None:
         mine.wanted = [*getattr(mine, "wanted", ()), child]
 
     def after(rt: Runtime, commands: Any) -> None:
         for child in getattr(mine, "wanted", ()):
             with rt.store.begin() as tx:
-                create(tx, *child)
+                create(rt, tx, *child)
         mine.wanted = []
         send(rt, commands)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
@@ -26,6 +26,7 @@ from noetl.expressions import names_used
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_name
+from noetl.net.inputs import Input, find_inputs
 
 #: What templates see only once steps run, and secrets, which would get into the log.
 _LATER: Final = frozenset(
@@ -91,7 +92,7 @@ def check_entries(subject: Subject) -> Iterator[Finding]:
             yield from _check_keys(subject, path, form, entry, said)
             yield from _check_templates(subject, path, form, entry)
             yield from _check_values(subject, path, name, form, entry)
-            yield from _check_plain_text(path, name, form, entry)
+            yield from _check_plain_text(subject, path, name, form, entry)
 
 
 def _check_keys(subject: Subject, path: Path, form: str, entry: JsonMap, said: str) -> Iterator[Finding]:
@@ -127,7 +128,7 @@ def _check_keys(subject: Subject, path: Path, form: str, entry: JsonMap, said: s
 
 def _check_templates(subject: Subject, path: Path, form: str, entry: JsonMap) -> Iterator[Finding]:
     """Entries are rendered before the first step: of what comes later they can hold nothing."""
-    known = (subject.document.workload or {}).keys()
+    known = (subject.document.workload or {}).keys() if subject.net is None else subject.net.workload.keys()
     for key, value in entry.items():
         if holds_template(value) and key == "name":
             # Only where the entry has its name before it: there `name` is that of the provider.
@@ -192,7 +193,9 @@ def _check_client(path: Path, name: str, entry: JsonMap) -> Iterator[Finding]:
             )
 
 
-def _check_plain_text(path: Path, name: str, form: str, entry: JsonMap) -> Iterator[Finding]:
+def _check_plain_text(
+    subject: Subject, path: Path, name: str, form: str, entry: JsonMap
+) -> Iterator[Finding]:
     """One warning for an entry; what is written out is hidden wherever the playbook is shown."""
     values: dict[Path, Json] = {}
     match form:
@@ -204,7 +207,8 @@ def _check_plain_text(path: Path, name: str, form: str, entry: JsonMap) -> Itera
             # Of a secret of the workload the check of the workload's plain text warns.
             data = as_mapping(entry.get("data")).items()
             values = {("data", k): v for k, v in data if is_secret_name(k) and not is_template(v)}
-    plain = {(*path, *at): where for at, value in values.items() if (where := _where_readable(value))}
+    inputs = subject.net.inputs if subject.net is not None else ()
+    plain = {(*path, *at): where for at, value in values.items() if (where := _where_readable(value, inputs))}
     if plain:
         place, where = next(iter(plain.items()))
         yield Finding(
@@ -216,13 +220,19 @@ def _check_plain_text(path: Path, name: str, form: str, entry: JsonMap) -> Itera
         )
 
 
-def _where_readable(value: Json) -> str:
-    """Where the text of a secret can be read; empty: nowhere."""
+def _where_readable(value: Json, inputs: Sequence[Input]) -> str:
+    """Where the text of a secret can be read; empty: nowhere, as that of inputs that are sealed."""
     found = list(_texts(value))
     if any(text and not is_template(text) for text in found):
         return "playbook"
-    given = {chain[0] for text in found for chain in _chains_in(text)} - _SAFE
+    chains = (chain for text in found for chain in _chains_in(text))
+    given = {chain[0] for chain in chains if not _is_sealed(chain, inputs)} - _SAFE
     return "payload" if given == {"payload"} else "workload" if given else ""
+
+
+def _is_sealed(chain: tuple[str, ...], inputs: Sequence[Input]) -> bool:
+    names = chain[1:] if chain[0] in ("workload", "payload") else chain
+    return any(one.secret for one in find_inputs(inputs, names))
 
 
 def check_circles_of_entries(subject: Subject) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from noetl.dsl.compile.context import KEYCHAIN, TemplateUse
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.json import Json
+from noetl.net.inputs import fill_keys
 from noetl.net.model import FINAL_INPUTS, Net, Transition, find_assigned_names
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
@@ -130,7 +131,7 @@ class _Names:
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = NameReader(subject, net)
         self._steps = frozenset(net.steps)
-        self._members = Members(subject.names, net.workload, net.variables)
+        self._members = Members(subject.names, fill_keys(net.inputs, net.workload), net.variables)
         #: The chains that were met, by their first name; and those of them that are read before the
         #: first step.
         self.read: dict[str, set[Chain]] = {}

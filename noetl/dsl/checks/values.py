@@ -83,7 +83,8 @@ _SHOWN: Final = 10
 
 def check_circles(subject: Subject) -> Iterator[Finding]:
     """Values that name each other: a run ends there, unless its payload gives one of them."""
-    workload = subject.document.workload or {}
+    # With the defaults of declared inputs, which are values of it like any other.
+    workload = subject.net.workload if subject.net is not None else subject.document.workload or {}
     named = {place: set(_find_references(workload, place, value)) for place, value in _values(workload, ())}
     for _ in range(_MOST):
         try:
@@ -98,11 +99,22 @@ def check_circles(subject: Subject) -> Iterator[Finding]:
         names = " → ".join(shown if len(shown) <= _SHOWN else [*shown[: _SHOWN - 2], "…", shown[-1]])
         yield Finding(
             Code.CIRCLE,
-            ("workload", *start),
+            _path_of(subject, start),
             f"values refer to each other in a circle: {names}",
             "write one of them out; a run goes on only where its payload gives one",
         )
         named[start] = set()
+
+
+def _path_of(subject: Subject, place: _Place) -> Path:
+    """Where the value stands in the document: below `workload`, or as the default of an input."""
+    if place[0] in (subject.document.workload or {}):
+        return ("workload", *place)
+    inputs = subject.document.inputs or {}
+    if isinstance(inputs, dict):
+        return ("inputs", place[0], "default", *place[1:])
+    index = next(index for index, one in enumerate(inputs) if one.name == place[0])
+    return ("inputs", index, "default", *place[1:])
 
 
 def _values(value: Json, place: _Place) -> Iterator[tuple[_Place, Json]]:

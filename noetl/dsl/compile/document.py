@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
+from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission
@@ -45,6 +46,7 @@ def compile_document(context: Context) -> Net | None:
     for root, values in (("workload", workload), ("ctx", ctx)):
         for key, value in values.items():
             context.use((root, key), value, None)
+    inputs, workload = compile_inputs(context)
     if not transitions:
         return None
     entry = _special_step(context, spec.entry_step, "entry_step")
@@ -64,6 +66,7 @@ def compile_document(context: Context) -> Net | None:
         description=_text(metadata.description),
         file=context.report.source.file,
         ctx=ctx,
+        inputs=inputs,
     )
 
 

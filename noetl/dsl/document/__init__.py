@@ -17,6 +17,7 @@ from noetl.dsl.document.base import (
     spellings_of,
 )
 from noetl.dsl.document.classic import Classic, Sink
+from noetl.dsl.document.inputs import InputDeclaration
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -71,6 +72,7 @@ __all__ = [
     "ExecutorSpec",
     "FailurePolicy",
     "FrameSpec",
+    "InputDeclaration",
     "JoinSpec",
     "Loop",
     "LoopSpec",

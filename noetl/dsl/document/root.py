@@ -20,6 +20,7 @@ from noetl.dsl.document.base import (
     older,
 )
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
+from noetl.dsl.document.inputs import InputForms
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
@@ -167,6 +168,8 @@ class Document(DocumentPart):
     metadata: Annotated[Metadata | None, Key(example="{name: ..., path: ...}")] = None
     keychain: Keychain | None = None
     executor: Executor | None = None
+    inputs: Annotated[InputForms | None, Key(example="{name: string}")] = None
+    """What it takes: keys of the workload with their types. With it, no other keys are taken."""
     workload: Inputs = None
     ctx: dict[str, Template] | None = None
     """What variables of the execution begin with."""

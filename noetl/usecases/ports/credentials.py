@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
-#: Who may use a credential: everybody, playbooks whose path is its place or below, or one
-#: execution.
-CredentialScope: TypeAlias = Literal["global", "path", "execution"]
+#: Who may use a credential: everybody, playbooks whose path is its place or below, one execution
+#: until it has ended, or what was given to one execution as long as its results are kept.
+CredentialScope: TypeAlias = Literal["global", "path", "execution", "lineage"]
 
 
 def credential_key(name: str, scope: CredentialScope = "global", place: str = "") -> str:
@@ -44,7 +44,10 @@ class Credentials(Protocol):
         """By `CredentialRow.key`."""
 
     def find(self, name: str | None = None) -> list[CredentialRow]:
-        """All, or those of one name, ordered by key."""
+        """All that somebody set, or all of one name, ordered by key."""
+
+    def find_of_lineages(self) -> list[CredentialRow]:
+        """What was given to executions: secret inputs, ordered by key."""
 
     def reencrypt(self, row: CredentialRow, data: bytes) -> bool:
         """Gives the credential other ciphertext, unless it is no longer what `row` says."""
@@ -52,6 +55,9 @@ class Credentials(Protocol):
     def delete(self, key: str) -> bool: ...
 
     def execution_ids(self) -> list[str]:
-        """The ids of those that credentials are kept for."""
+        """The ids of those that credentials are kept for until they have ended."""
 
-    def delete_of(self, execution_id: str) -> None: ...
+    def lineage_ids(self, after: str | None, limit: int) -> list[str]:
+        """The ids of those to which secrets were given, ascending, behind `after`."""
+
+    def delete_of(self, execution_id: str, scope: CredentialScope = "execution") -> None: ...

@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
+from noetl.engine.admission import admit
 from noetl.engine.decide import decide, fail
 from noetl.engine.decision import Decision
 from noetl.engine.evolve import replay
@@ -22,6 +24,7 @@ from noetl.facts.reference import Retention
 from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
+from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.large_values import keep_pages
 from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
@@ -132,7 +135,17 @@ def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None)
         digest = catalog.net_digest(rt, tx, row)
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    return Playbook(row.path, row.version, digest, rt.plan(tx, digest).net.steps)
+    plan = rt.plan(tx, digest)
+    return Playbook(row.path, row.version, digest, plan.net.steps, partial(_find_fault, rt, plan))
+
+
+def _find_fault(rt: Runtime, plan: Plan, payload: JsonMap) -> ErrorInfo | None:
+    """Why the playbook does not take `payload`."""
+    try:
+        seal_given(rt, plan.net, admit(plan, payload, {}), "")
+    except (BadRequest, ConfigError) as error:
+        return ErrorInfo("client_error", error.message, type=type(error).__name__)
+    return None
 
 
 def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:

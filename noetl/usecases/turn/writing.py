@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from noetl.engine.admission import admit
 from noetl.engine.children import depth_below
 from noetl.engine.decision import (
     Command,
@@ -24,6 +25,7 @@ from noetl.facts.children import Parent
 from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
+from noetl.usecases.input_secrets import keep_given
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, Snapshot, Transaction
 from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.runtime import Runtime
@@ -54,7 +56,7 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     if decision.drafts:
         tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
     for child in decision.children:
-        create_child(tx, decision.after, child, now)
+        create_child(rt, tx, decision.after, child, now)
     for loop in decision.loops:
         tx.loops.save(
             LoopRow(
@@ -124,7 +126,7 @@ def _keep_snapshot(rt: Runtime, tx: Transaction, turn: Turn) -> None:
         tx.snapshots.save(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))
 
 
-def create_child(tx: Transaction, caller: State, new: NewChild, now: datetime) -> None:
+def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now: datetime) -> None:
     """T8: writes the child's row and its first event, in the transaction that records the call."""
     fact, child = new.fact, new.call
     call = child.call
@@ -139,8 +141,10 @@ def create_child(tx: Transaction, caller: State, new: NewChild, now: datetime) -
         call.detached,
         call.iter,
     )
+    plan = rt.plan(tx, fact.digest)
+    given = keep_given(rt, tx, plan.net, admit(plan, call.payload, {}), fact.child_id)
     request = Requested(
-        fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent, retry=fact.retry
+        fact.path, fact.playbook_version, fact.digest, given.payload, parent=parent, retry=fact.retry
     )
     create_execution(tx, fact.child_id, request, "server", now)
 

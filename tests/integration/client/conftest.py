@@ -40,6 +40,21 @@ workflow:
   - {step: fail, tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: fail}}}]}}}}
 """
 
+TYPED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: typed, path: client/typed}
+inputs:
+  zip: {type: string, required: true}
+  count: {type: integer, max: 9}
+  token: {type: string, secret: true}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {zip: "{{ zip }}", count: "{{ count }}", token: "{{ token }}"}
+      code: "result = [zip, count, len(token)]"
+"""
 
 PRINTING = """\
 apiVersion: noetl.io/v2

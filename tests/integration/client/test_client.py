@@ -19,9 +19,9 @@ import pytest
 from noetl.client import BatchItem, Client, ExecutionFailed, Started
 from noetl.client.aio import AsyncClient
 from noetl.config import Settings
-from noetl.errors import BadRequest, Conflict, NotFound, PlaybookInvalid, Unavailable
+from noetl.errors import BadRequest, Conflict, InputsInvalid, NotFound, PlaybookInvalid, Unavailable
 
-from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, served
+from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, TYPED, served
 from .proxy import losing_the_first_answer
 
 
@@ -134,6 +134,38 @@ def test_what_the_server_refuses_is_the_error_that_the_program_knows(client: Cli
         client.result("1")
     with pytest.raises(BadRequest, match="is not a URL"):
         Client("localhost:8642")
+
+
+def test_inputs_that_do_not_fit_are_an_error_with_all_of_them(client: Client) -> None:
+    client.register(TYPED)
+    assert client.inputs("client/typed")["required"] == ["zip"]
+    assert client.inputs("client/double") == {"type": "object"}
+    with pytest.raises(InputsInvalid) as caught:
+        client.start("client/typed", {"count": "10", "zpi": "1"})
+    assert [fault["path"] for fault in caught.value.faults] == ["zip", "count", "zpi"]
+    (answer,) = client.start_batch([BatchItem("client/typed", {"count": 1})])
+    assert isinstance(answer, InputsInvalid)
+
+
+def test_the_command_hands_text_to_a_server_as_it_is_declared(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "typed.yaml"
+    file.write_text(TYPED)
+
+    def run(*given: str) -> subprocess.CompletedProcess[bytes]:
+        options = [f"--set={one}" for one in given]
+        argv = [sys.executable, "-m", "noetl", "run", str(file), "--server", url, "--json", *options]
+        return subprocess.run(argv, capture_output=True, check=False)
+
+    done = run("zip=01234", "count=007", "token=0123")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == ["01234", 7, 4]
+    refused = run("count=10")
+    assert refused.returncode == 2
+    assert refused.stderr.decode().splitlines() == [
+        "zip: is required, and was not given",
+        "count: must be at most 9, and is 10",
+        "error: Nothing was started: 2 inputs cannot be used.",
+    ]
 
 
 def test_a_start_whose_answer_was_lost_is_sent_again_and_starts_one_execution(

@@ -34,6 +34,15 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
         ),
         [],
     ),
+    "declared inputs by the name of their list": (
+        "inputs: [{id: n, type: INT}, {name: m, default: '{{ inputs.n }}'}]\nctx: {k: '{{ inputs.n }}'}\n"
+        "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ inputs.n + inputs[\"m\"] }}', y: '{{ inputs.k }}'}}, "
+        "next: [{step: b, when: 'inputs.n > 1'}]}, {step: b, tool: {kind: python, code: 'result = \"{{ inputs.n }}\"'}}]",
+        "inputs: [{name: n, type: integer}, {name: m, default: '{{ workload.n }}'}]\nctx: {k: '{{ workload.n }}'}\n"
+        "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ workload.n + workload.m }}', y: '{{ inputs.k }}'}}, "
+        "next: [{step: b, when: 'workload.n > 1'}]}, {step: b, tool: {kind: python, code: 'result = \"{{ inputs.n }}\"'}}]",
+        [],
+    ),
     "the response at the end of a step, and at its arcs": (
         'workflow: [{step: a, tool: {kind: noop}, set: {ctx.n: "{{ output.response.n }}"}, '
         'next: [{step: b, when: "{{ outcome.response.n == 1 }}", args: {m: "{{ output.response }}"}}]}, '
@@ -269,3 +278,17 @@ STAYS = {
 def test_what_means_something_else_stays(name: str) -> None:
     text, codes = STAYS[name]
     assert [problem.code for problem in compiled(text).problems] == codes
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "workflow: [{step: a, tool: {kind: noop, input: {inputs: {n: 1}, x: '{{ inputs.n }}'}}}]",
+        "workload: {inputs: {n: 1}}\nworkflow: [{step: a, tool: {kind: noop, input: {x: '{{ inputs.n }}'}}}]",
+        "workflow: [{step: inputs, tool: {kind: noop}, next: b}, {step: b, tool: {kind: noop, input: {x: '{{ inputs.n }}'}}}]",
+    ],
+)
+def test_what_is_called_inputs_itself_is_meant_by_that_name(said: str) -> None:
+    found = compiled(f"inputs: {{n: integer}}\n{said}")
+    assert found.respelled == 0
+    assert "{{ inputs.n }}" in str(found.net)

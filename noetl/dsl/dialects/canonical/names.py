@@ -1,5 +1,5 @@
 """Names that authors from elsewhere read, and what they mean: `output.response`, `input.x` in the
-workload, `iter.x` in a step without a loop, the step's own name in its rules."""
+workload, `inputs.x`, `iter.x` in a step without a loop, the step's own name in its rules."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ _RESPONSE_OF_RULES: Final[Renames] = {
 _RESPONSE_OF_TASKS: Final[Renames] = {("outcome", "response"): "outcome.data"}
 _INPUTS: Final = frozenset({"input", "args"})
 _OF_ITERATIONS: Final = frozenset({"index", "parent"})
+#: Root keys whose templates are rendered before the first step.
+_BEFORE_STEPS: Final = ("inputs", "workload", "ctx", "keychain")
 #: Names that steps cannot be read by.
 _TAKEN: Final = frozenset(
     {"outcome", "output", "result", "response", "error", "event", "step", "iter", "ctx"}
@@ -49,6 +51,7 @@ def rewrite(
     # In the workload, unless a value is called so.
     names = _INPUTS - (renaming.data.get("workload") or {}).keys()
     renaming.rename(("workload",), {(name,): "payload" for name in names})
+    renaming.rename_declared()
     for path in rules_in(data, ()):
         renaming.rename(path, _RESPONSE_OF_RULES)
     for index, step in enumerate(renaming.data.get("workflow") or []):
@@ -85,6 +88,26 @@ class _Renaming(TextRewriting):
             origins |= {(*path, new): (*path, old) for old, new in found.items()}
         return written, origins
 
+    def rename_declared(self) -> None:
+        """`inputs.x` of an input that is declared is `workload.x`, unless something else is called
+        `inputs`."""
+        names = _names_of(self.data.get("inputs"))
+        steps = self.data.get("workflow") or []
+        rest = {key: value for key, value in self.data.items() if key != "inputs"}
+        if not names or _has_key(rest, "inputs") or any(step.get("step") == "inputs" for step in steps):
+            return
+        places: list[Path] = [(key,) for key in _BEFORE_STEPS if key in self.data]
+        for index, step in enumerate(steps):
+            path: Path = ("workflow", index)
+            places += self._find_rendered(step, path, self.tasks.of_step(step, path))
+        for place in places:
+            self.rename(place, {("inputs", name): f"workload.{name}" for name in names})
+
+    def _find_rendered(self, step: dict[str, Any], path: Path, tools: list[Path]) -> list[Path]:
+        """What of a step may hold templates, and of `tools` of it."""
+        own: list[Path] = [(*path, key) for key in step if key not in ("tool", "step", "desc")]
+        return [*own, *(part for tool in tools for part in self.tasks.rendered_parts(tool))]
+
     def rename_in_step(self, step: dict[str, Any], path: Path) -> None:
         for key in ("set", "next"):
             self.rename((*path, key), _RESPONSE_OF_RULES)
@@ -113,8 +136,7 @@ class _Renaming(TextRewriting):
             renames |= self._rename_targets(place, warning)
         if not renames:
             return
-        rest = [(*path, key) for key in step if key not in ("tool", "step", "desc")]
-        for place in [*rest, *(part for tool in tools for part in self.tasks.rendered_parts(tool))]:
+        for place in self._find_rendered(step, path, tools):
             self.rename(place, renames, warning)
 
     def _rename_targets(self, path: Path, warning: _Warning) -> Renames:
@@ -177,6 +199,27 @@ class _Renaming(TextRewriting):
         if warning is not None:
             message = warning.message.format(old=".".join(old), new=new)
             self.warn(warning.code, place, message, old, new, guard=place[-1] == "when")
+
+
+def _names_of(inputs: Json) -> list[str]:
+    """What declared inputs are called."""
+    match inputs:
+        case dict():
+            return list(inputs)
+        case list():
+            return [str(one.get("name")) for one in inputs]
+        case _:
+            return []
+
+
+def _has_key(value: Json, key: str) -> bool:
+    match value:
+        case dict():
+            return key in value or any(_has_key(inner, key) for inner in value.values())
+        case list():
+            return any(_has_key(inner, key) for inner in value)
+        case _:
+            return False
 
 
 def _head(chain: Chain, renames: Renames) -> Chain | None:
