@@ -61,6 +61,8 @@ class Inputs:
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)
     keep: Callable[[str, JsonMap], None] = lambda _name, _data: None
+    #: Whether what a reference stands for is still there.
+    holds: Callable[[JsonMap], bool] = lambda _: True
     #: What the execution that is run again recorded; None where there is none, or it is gone.
     source: SourceLog | None = None
     #: Copies of each run that takes something of it, as this turn has made them.

@@ -21,8 +21,11 @@ from noetl.facts.brief import brief
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.facts.lineage import Reuse
+from noetl.facts.reference import references_in
 from noetl.net.model import Transition
 
+#: Why a run is made again whose results were cleared away.
+COLLECTED: Final = "its result was collected"
 #: How a plan calls runs that `--from` and `--iterations` name.
 ASKED_FOR: Final = "asked for"
 
@@ -55,6 +58,8 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
         known = step.name in source.plan.net.steps
         return Reuse("none", reason="it did not run so often" if known else "the step is new")
     found = [(run, _compare(plan, source, step, run, now, inputs)) for run in left]
+    gone = {run.id for run in left if _is_collected(run, inputs)}
+    found = [(run, Common((), False, COLLECTED) if run.id in gone else common) for run, common in found]
     free = [(run, common) for run, common in found if run.id not in source.asked_for]
     equal = [one for one in free if one[1].whole] or [one for one in free if one[1].tasks]
     if equal:
@@ -63,6 +68,13 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
     if run.id not in source.asked_for and step.loop is not None and source.retry.iterations == "failed":
         return _take(source, step, run, common, now)
     return Reuse("none", run.id, ASKED_FOR if run.id in source.asked_for else common.reason)
+
+
+def _is_collected(run: SourceRun, inputs: Inputs) -> bool:
+    """Whether a result of the run is kept by reference, and gone."""
+    events = (*run.events, *(event for each in run.iterations.values() for event in each))
+    kept = (one for event in events for one in references_in(getattr(event.fact, "result", None)))
+    return not all(map(inputs.holds, kept))
 
 
 def _take(source: SourceLog, step: Transition, run: SourceRun, common: Common, now: Depends) -> Reuse:

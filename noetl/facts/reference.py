@@ -169,16 +169,21 @@ def find_references(value: Json) -> Iterator[JsonMap]:
 
 def holds_reference(value: Json) -> bool:
     """Whether a reference stands anywhere in `value`, however deep (without recursion)."""
+    return next(references_in(value), None) is not None
+
+
+def references_in(value: Json) -> Iterator[JsonMap]:
+    """Every reference in `value`, at any depth; not those behind them."""
     pending = [value]
     while pending:
         current = pending.pop()
         if isinstance(current, Mapping):
             if is_reference(current):
-                return True
-            pending.extend(current.values())
+                yield current
+            else:
+                pending.extend(current.values())
         elif isinstance(current, list | tuple):
             pending.extend(current)
-    return False
 
 
 def plain(value: Json) -> Json:

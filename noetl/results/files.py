@@ -134,6 +134,12 @@ class FileResults:
             case _:
                 assert_never(name.form)
 
+    def holds(self, reference: Mapping[str, Json], /) -> bool:
+        """See the port."""
+        if reference.get("kind") == MANIFEST:
+            return all(self.holds(part["ref"]) for part in reference["parts"] if "ref" in part)
+        return self.storage.exists(objects.name_of(self.name, reference))
+
     def _value(self, name: objects.ObjectName) -> tuple[Json, int]:
         raw = objects.unpack(name, self.storage.read(name))
         value = objects.value_of(name.form, raw)

@@ -119,9 +119,10 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 
     `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
-    family had ended: those that it called, and those that called it; what they printed, and the
-    secrets that they were given, go with it. Those of a specimen go so many seconds after its
-    import. `permanent` stays. So does what belongs to an execution that this database does not
+    family had ended: those that it called, and those that called it, and those that run one of them
+    again or are forks of it, since they name the same results; what they printed, and the secrets
+    that they were given, go with it. Those of a specimen go so many seconds after its import.
+    `permanent` stays. So does what belongs to an execution that this database does not
     know: another one may share the store. An ended execution takes no report and calls no other, so
     nothing that is removed can be referred to by one that still runs.
     """
@@ -221,8 +222,8 @@ class _Verdicts:
 
     def _find_end(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
         """When the last of its family ended; None while one runs."""
-        while row.parent_id is not None and (caller := tx.executions.get(row.parent_id)) is not None:
-            row = caller
+        while (above := row.parent_id or row.source_id) and (other := tx.executions.get(above)) is not None:
+            row = other
         if row.execution_id not in self._families:
             self._families[row.execution_id] = _last_end(tx, row)
         return self._families[row.execution_id]
@@ -230,18 +231,21 @@ class _Verdicts:
 
 def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
     last = datetime.min.replace(tzinfo=UTC)
-    pending = [root]
+    pending, met = [root], {root.execution_id}
     while pending:
         row = pending.pop()
         if row.status not in ENDED or row.ended_at is None:
             return None
         last = max(last, row.ended_at)
-        pending += (child for child in _children(tx, row.execution_id) if child.imported_at is None)
+        below = itertools.chain(_pages(tx, parent=row.execution_id), _pages(tx, source=row.execution_id))
+        pending += (other for other in below if other.imported_at is None and other.execution_id not in met)
+        met.update(other.execution_id for other in pending)
     return last
 
 
-def _children(tx: Transaction, execution_id: str) -> Iterator[ExecutionRow]:
+def _pages(tx: Transaction, **which: str) -> Iterator[ExecutionRow]:
+    """All that `executions.find` finds."""
     before: str | None = None
-    while rows := tx.executions.find(parent=execution_id, before=before, limit=_PAGE):
+    while rows := tx.executions.find(**which, before=before, limit=_PAGE):
         yield from rows
         before = rows[-1].execution_id

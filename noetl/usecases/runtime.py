@@ -157,6 +157,18 @@ class Runtime:
             )
         return self.results.load(reference)
 
+    def holds(self, reference: JsonMap) -> bool:
+        """Whether `load` would find what the reference stands for; what only looks like one is
+        there."""
+        if _is_over(reference.get("expires_at"), self.clock()):
+            return False
+        try:
+            return self.results.holds(reference)
+        except NotFound:
+            return False
+        except BadRequest:
+            return True
+
     def is_large(self, value: Json, limit: int | None = None) -> bool:
         """Whether the JSON of `value` has more bytes than `limit` (None: than the log takes). A
         reference never has, however small the limit: there is nothing to be won."""

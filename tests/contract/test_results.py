@@ -81,6 +81,22 @@ def test_what_is_not_json_is_refused(results: Results, value: Any) -> None:
         results.put(value, KEEP)
 
 
+def test_whether_a_result_is_there_is_known_without_reading_it(results: Results) -> None:
+    reference = results.put(["x"], KEEP)
+    assert results.holds(reference)
+    listed = {
+        "kind": "manifest",
+        "count": 2,
+        "parts": [{"count": 1, "items": [1]}, {"count": 1, "ref": reference}],
+    }
+    assert results.holds(listed)
+    results.remove(KEEP.place)
+    assert not results.holds(reference)
+    assert not results.holds(listed)
+    with pytest.raises(BadRequest):
+        results.holds({"kind": "result_ref", "ref": "noetl://results/../../etc/passwd"})
+
+
 def test_a_result_that_is_gone_is_not_found(results: Results) -> None:
     with pytest.raises(NotFound):
         results.load({"kind": "result_ref", "ref": "noetl://results/" + "0" * 64})

@@ -39,6 +39,10 @@ class Results(Protocol):
         """What the reference stands for, not to be changed: others share it. Raises NotFound where
         it is gone, BadRequest where it is no reference to a result."""
 
+    def holds(self, reference: Mapping[str, Json], /) -> bool:
+        """Whether what the reference stands for is there; nothing of it is read. Raises NotFound
+        for another store's, BadRequest where it is no reference to a result."""
+
     def file(self, reference: Mapping[str, Json], /) -> AbstractContextManager[Path]:
         """A local file, for reading, that holds the bytes of the object (uncompressed); there while
         the block runs. Of a store on this machine it is the object itself where that is

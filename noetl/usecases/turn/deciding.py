@@ -115,6 +115,7 @@ def inputs_of(
     return Inputs(
         now=now,
         load=lambda reference: _load(rt, reference),
+        holds=rt.holds,
         hold=lambda value: rt.hold(value, keep),
         paged=lambda items: keep_pages(rt, items, keep),
         env=rt.env,

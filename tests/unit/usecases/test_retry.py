@@ -14,6 +14,7 @@ from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, retry
+from noetl.usecases.results import collect
 from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import RuntimeLimits
 
@@ -378,6 +379,56 @@ def test_a_first_join_is_won_by_the_same_branch(turn: bool) -> None:
     second = again.retry(first)
     assert again.calls == {}
     assert again.report(first).ctx == again.report(second).ctx
+
+
+LARGE = """
+- step: start
+  tool: {kind: http, url: big SPEC}
+  next: end
+- step: end
+  tool: {kind: http, url: "{{ start.n }}"}
+"""
+
+
+def _large(again: Again) -> Again:
+    again.answers = {"big": {"n": 7, "text": "x" * 100_000}}
+    return again
+
+
+def test_a_result_that_is_kept_by_reference_is_shared() -> None:
+    again = _large(Again(LARGE.replace(" SPEC", "")))
+    again.broken = {"7": "server_error"}
+    first = again.run()
+    again.broken = {}
+    second = again.retry(first)
+    assert again.calls == {"7": 1}
+    one, other = (again.sim.report(run) for run in (first, second))
+    assert other.steps["start"]["result"] == one.steps["start"]["result"]
+
+
+def test_what_was_collected_runs_again_and_the_plan_says_so() -> None:
+    again = _large(Again(LARGE.replace(" SPEC", ", spec: {result: {scope: step}}")))
+    again.broken = {"7": "server_error"}
+    first = again.run()
+    assert again.words(first)["start"] == "reuse"
+    collect(again.sim.rt, again.sim.now)
+    assert again.plan(first).plan.runs[0].reason == "its result was collected"
+    again.broken = {}
+    again.retry(first)
+    assert again.calls == {"big": 1, "7": 1}
+
+
+def test_results_live_while_an_execution_of_the_lineage_names_them() -> None:
+    limits = RuntimeLimits(slice_s=3600.0, results_keep_s=100.0)
+    again = _large(Again(LARGE.replace(" SPEC", ""), limits=limits))
+    first = again.run()
+    again.sim.pass_time(90)
+    second = again.retry(first)
+    again.sim.pass_time(90)
+    assert collect(again.sim.rt, again.sim.now).removed == ()
+    assert again.report(second).steps["start"]["result"]["n"] == 7
+    again.sim.pass_time(11)
+    assert collect(again.sim.rt, again.sim.now).removed == (f"executions/{first}",)
 
 
 def test_one_open_retry_of_an_execution() -> None:
