@@ -155,23 +155,21 @@ def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     if isinstance(found, ErrorInfo):
         return _draft(child, e.ChildEnded(child.task, None, "failed", error=found), _place(child))
     name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
-    retry = _find_failed(state, inputs, child)
+    retry = _find_earlier(state, inputs, child)
     fact = e.ChildRequested(
         child.task, name, found.path, found.version, found.digest, child.call.detached, retry
     )
     return _draft(child, fact, _place(child))
 
 
-def _find_failed(state: State, inputs: Inputs, child: Child) -> RetryOf | None:
-    """The execution that the same call made of the execution that is run again, where it did not
-    end well: of several the one that was handed the same."""
+def _find_earlier(state: State, inputs: Inputs, child: Child) -> RetryOf | None:
+    """The execution that the same call made in the execution that is run again: what stands of it
+    stands in this one. Of several the one that was handed the same."""
     run = state.runs[child.run_id]
     if inputs.source is None or run.reuse is None or not run.takes:
         return None
     recorded = inputs.source.runs[run.reuse.run_id or ""]
-    calls = [
-        one for one in recorded.failed_calls() if (one.task, one.call.path) == (child.task, child.call.path)
-    ]
+    calls = [one for one in recorded.calls() if (one.task, one.call.path) == (child.task, child.call.path)]
     payload = fingerprint(child.call.payload, state.execution_id)
     same = [one for one in calls if fingerprint(one.call.payload, inputs.source.execution_id) == payload]
     found = same or ([] if run.loop is not None else calls)

@@ -53,12 +53,36 @@ _RUN_ENDS: Final = (e.StepDone, e.StepFailed, e.IterationDone, e.IterationFailed
 _ENDS: Final = (e.TaskDone, e.TaskFailed, e.TaskItemDone, e.TaskItemFailed, e.TaskCallDone)
 
 
-def _belongs(event: Event) -> bool:
-    """Whether it is a part of the end that it follows: what was decided and assigned there."""
+def _find_last_end(events: Sequence[Event]) -> int:
+    """How many of the events there are up to the end of the last task, item or call that has one,
+    with what was decided and assigned there."""
+    at = max((at for at, one in enumerate(events, 1) if isinstance(one.fact, _ENDS)), default=0)
+    task = getattr(events[at - 1].fact, "task", "") if at else ""
+    while 0 < at < len(events) and _belongs(events[at], task):
+        at += 1
+    return at
+
+
+def _is_fatal(event: Event) -> bool:
+    """Whether a task failed there, or an item of it, and no policy let it go on."""
     match event.fact:
-        case e.PolicyEvaluated(do=do):
-            return do != "retry"
-        case e.VariablesSet() | e.CtxPatched():
+        case e.TaskFailed(fatal=fatal):
+            return fatal
+        case e.TaskItemFailed(handled=handled):
+            return not handled
+        case _:
+            return False
+
+
+def _belongs(event: Event, task: str) -> bool:
+    """Whether it is a part of the end of `task` that it follows: what was decided and assigned
+    there."""
+    match event.fact:
+        case e.PolicyEvaluated() as fact:
+            return fact.task == task and fact.do != "retry"
+        case e.VariablesSet() as fact:
+            return fact.task == task
+        case e.CtxPatched():
             return True
         case _:
             return False
@@ -149,7 +173,7 @@ def _copies(
             continue
         own = list(make.of_pipeline(recorded.iterations.get(there, ()), index, there))
         found += own
-        if _is_ordered(step, run.loop) and not (own and isinstance(own[-1].draft.fact, e.IterationDone)):
+        if _is_ordered(step, run.loop) and not (own and isinstance(own[-1].draft.fact, _RUN_ENDS)):
             break
     yield from sorted(found, key=lambda copy: copy.order)
 
@@ -183,8 +207,7 @@ class _Maker:
             yield self.copy(event, index)
         if kept and isinstance(kept[-1].fact, _RUN_ENDS):
             return
-        unknown = self._find_unknown(events) or (self.recorded.ended if self.whole else None)
-        if unknown is not None and not self._has_answer(events):
+        if (unknown := self._find_unknown(events)) is not None:
             yield self._keep_key(unknown, index, there)
 
     def copy(self, event: Event, index: int | None) -> Copy:
@@ -217,17 +240,12 @@ class _Maker:
         own = []
         for event in events:
             task = getattr(event.fact, "task", None)
-            fatal = isinstance(event.fact, e.TaskFailed) and event.fact.fatal
-            if (task is not None and task not in self.tasks) or fatal:
-                break
-            if isinstance(event.fact, e.TaskItemFailed) and not event.fact.handled:
+            if (task is not None and task not in self.tasks) or _is_fatal(event):
                 break
             own.append(event)
-        last = max((at for at, one in enumerate(own) if isinstance(one.fact, _ENDS)), default=-1)
-        while last >= 0 and last + 1 < len(own) and _belongs(own[last + 1]):
-            last += 1
-        yield from (event for event in own[: last + 1] if self._counts(event))
-        yield from (event for event in own[last + 1 :] if isinstance(event.fact, e.TaskCheckpointed))
+        end = _find_last_end(own)
+        yield from (event for event in own[:end] if self._counts(event))
+        yield from (event for event in own[end:] if isinstance(event.fact, e.TaskCheckpointed))
 
     def _went_well(self, last: Event) -> bool:
         match last.fact:
@@ -248,34 +266,25 @@ class _Maker:
             case fact:
                 return isinstance(fact, (*_PROGRESS, *_RUN_ENDS))
 
-    def _has_answer(self, events: Sequence[Event]) -> bool:
-        """Whether the last call has a definite answer: it ended, and it is known how."""
-        last = next(
-            (one.fact for one in reversed(events) if isinstance(one.fact, e.TaskFailed | e.TaskDone)), None
-        )
-        return isinstance(last, e.TaskFailed) and last.fatal and last.error.kind not in UNKNOWN
-
     def _find_unknown(self, events: Sequence[Event]) -> Event | None:
-        """The end of a call after which nobody knows whether it had an effect."""
-        for event in reversed(events):
-            match event.fact:
-                case e.TaskFailed(fatal=True, error=error, task=task):
-                    return event if error.kind in UNKNOWN and task in self.tasks else None
-                case e.TaskFailed() | e.TaskDone():
-                    return None
-                case _:
-                    pass
-        return None
+        """The end of the call that runs again, where nobody knows whether it had an effect: it
+        failed so, or its worker never reported."""
+        failure = next((one for one in events if _is_fatal(one)), None)
+        match failure and failure.fact:
+            case None:
+                return self.recorded.ended if self.whole else None
+            case e.TaskFailed(task=task, error=error) | e.TaskItemFailed(task=task, error=error):
+                return failure if error.kind in UNKNOWN and task in self.tasks else None
+            case _:
+                return None
 
     def _keep_key(self, event: Event, index: int | None, there: int | None) -> Copy:
         fact = event.fact
         task, call, key = (fact.task, fact.call, fact.key) if isinstance(fact, e.TaskFailed) else ("", "", "")
         kept = e.TaskKeyKept(task, self.source.execution_id, self.recorded.id, there, call, key)
-        return Copy(
-            event.version,
-            event.version,
-            replace(self.copy(event, index).draft, fact=kept, attempt=None, duration_ms=None),
-        )
+        draft = replace(self.copy(event, index).draft, fact=kept, attempt=None, duration_ms=None)
+        place = self.run.id if index is None else f"{self.run.id}/{index}"
+        return Copy(event.version, event.version, replace(draft, dedup_key=f"key:{place}"))
 
 
 def _match(

@@ -52,7 +52,7 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
     depends on the same; else of the first of which the first tasks do."""
     source = inputs.source
     if source is None:
-        return Reuse("none", reason="the log of the execution that is run again is gone")
+        return Reuse("none", reason="the log of the execution that is run again is not there")
     left = [run for run in source.by_step.get(step.name, ()) if run.id not in state.taken]
     if not left:
         known = step.name in source.plan.net.steps

@@ -49,19 +49,18 @@ class SourceRun:
         handled = self.routed is not None and getattr(self.routed.fact, "failure", None) is None
         return self.status == "done" or (self.status == "failed" and handled)
 
-    def failed_calls(self) -> Iterator[SourceCall]:
-        """The calls of playbooks that did not end well, in their order."""
+    def calls(self) -> Iterator[SourceCall]:
+        """The calls of playbooks, in their order."""
         for events in (self.events, *self.iterations.values()):
-            call: e.ChildCall | None = None
+            asked: e.ChildCall | None = None
             for event in events:
                 match event.fact:
-                    case e.StepSuspended(child=e.ChildCall() as asked):
-                        call = asked
-                    case e.IterationSuspended(child=e.ChildCall() as asked):
-                        call = asked
-                    case e.ChildEnded(child_id=str() as child, status=status, task=task) if call is not None:
-                        if status != "completed":
-                            yield SourceCall(task, call, child)
+                    case e.StepSuspended(child=e.ChildCall() as call):
+                        asked = call
+                    case e.IterationSuspended(child=e.ChildCall() as call):
+                        asked = call
+                    case e.ChildRequested(detached=False, child_id=child, task=task) if asked is not None:
+                        yield SourceCall(task, asked, child)
                     case _:
                         pass
 
@@ -78,7 +77,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class SourceCall:
-    """A call of a playbook that did not end well: the execution that it made."""
+    """A call of a playbook that was waited for, and the execution that it made."""
 
     task: str
     call: e.ChildCall

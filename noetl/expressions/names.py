@@ -218,9 +218,9 @@ def value_at(chain: tuple[str, ...], names: Mapping[str, Any]) -> Json:
     the way is the answer, as nothing is loaded. Raises nothing."""
     try:
         found = _find_value(chain, names)
-        if isinstance(found, Method) or callable(found):
-            return "<function>"
-        return plain(found)
+        if isinstance(found, Undefined):
+            return None
+        return "<function>" if isinstance(found, Method) or callable(found) else plain(found)
     except Exception as error:  # noqa: BLE001  # as above
         return _unreadable(error)
 

@@ -53,7 +53,7 @@ class ChildRequested:
     playbook_version: int
     digest: str
     detached: bool = False
-    #: The child of the execution that is run again, which had failed: this one runs that again.
+    #: What the same call made in the execution that is run again: this child runs that again.
     retry: RetryOf | None = None
 
 
