@@ -175,7 +175,7 @@ class ExecutionList(WireModel):
 class ExecutionReport(RecordedRun):
     result: Any
     ctx: JsonObject
-    steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?}")
+    steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")
     warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
     duration_ms: float
     children: list[ChildSummary] = Field(

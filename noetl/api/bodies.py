@@ -27,10 +27,11 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
-        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, Mapping) else []
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [key for key in data if key not in known] if isinstance(data, Mapping) else []
         if unknown:
             name = str(unknown[0])[:80]
-            text = f"{name!r} is not known here.{did_you_mean(name, cls.model_fields)}"
+            text = f"{name!r} is not known here.{did_you_mean(name, known)}"
             raise PydanticCustomError("unknown_key", "{text}", {"text": text.rstrip(".")})
         return data
 

@@ -242,7 +242,10 @@ def show_plan(planned: PlannedRetry, *, as_json: bool, err: bool) -> None:
     plan = planned.plan
     request = planned.request
     click.echo(f"retry of {planned.source.execution_id}: {request.path}@{request.playbook_version}", err=err)
-    rows = [(run.step, run.verdict, _iterations(run), run.reason) for run in plan.runs]
+    counted = any(run.iterations for run in plan.runs)
+    rows = [
+        (run.step, run.verdict, *([_iterations(run)] if counted else []), run.reason) for run in plan.runs
+    ]
     stream = sys.stderr if err else sys.stdout
     width = shutil.get_terminal_size().columns - 2 if stream.isatty() else _UNBOUNDED
     for line in align_columns(rows, width) if rows else ():

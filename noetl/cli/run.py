@@ -29,7 +29,7 @@ from noetl.usecases.start import StartRequest, start
 #: What `--json` prints, of the whole, of each step (`errors` where it went on after some), and (at
 #: least) of an error.
 KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "warnings", "events", "duration_ms")
-STEP_KEYS = ("status", "runs", "result", "errors")
+STEP_KEYS = ("status", "runs", "result", "errors", "reused")
 ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt", "line", "traceback")
 
 #: Exit code by status; anything else is 1.
@@ -207,9 +207,15 @@ def count_text(count: int, what: str) -> list[str]:
 
 
 def status_text(step: JsonMap) -> str:
-    """`done, 1 error passed over` of a step in a report; its status alone where it met no error
-    that it went on after."""
-    return f"{step['status']}, {step['errors']['text']}" if "errors" in step else str(step["status"])
+    """`done, 1 error passed over, 3 reused` of a step in a report: its status, the errors that it
+    went on after, and the results that are copies."""
+    errors = [step["errors"]["text"]] if "errors" in step else []
+    return ", ".join([str(step["status"]), *errors, *count_reused(step)])
+
+
+def count_reused(step: JsonMap) -> list[str]:
+    """`3 reused`, where results of the step's tasks are copies."""
+    return [f"{step['reused']} reused"] if "reused" in step else []
 
 
 def describe_warning(warning: JsonMap, file: str = "") -> str:

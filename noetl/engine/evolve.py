@@ -48,12 +48,17 @@ def evolve(state: State, draft: e.Draft) -> State:
 
 
 def _mark_copied(state: State, draft: e.Draft) -> State:
-    """The run of a copied event has come to the version that the event had."""
+    """The run of a copied event has come to the version that the event had; results of tasks are
+    counted."""
     run = state.runs.get(draft.run_id or "")
     if run is None or draft.origin is None:
         return state
     run = replace(run, copied=version_of(draft.origin))
-    return replace(state, runs={**state.runs, run.id: run})
+    state = replace(state, runs={**state.runs, run.id: run})
+    if not isinstance(draft.fact, e.TaskDone):
+        return state
+    record = state.steps[run.step]
+    return replace(state, steps={**state.steps, run.step: replace(record, reused=record.reused + 1)})
 
 
 def _fold(state: State, draft: e.Draft) -> State:

@@ -207,6 +207,8 @@ class StepRecord:
     #: How many of its runs ended in each status.
     counts: Mapping[str, int] = field(default_factory=dict)
     passed: PassedErrors = field(default_factory=PassedErrors)
+    #: How many results of its tasks are copies.
+    reused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

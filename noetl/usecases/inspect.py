@@ -224,6 +224,7 @@ def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),
             **findings.step_errors(record),
+            **({"reused": record.reused} if record.reused else {}),
         }
         for name, record in state.steps.items()
     }

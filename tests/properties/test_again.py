@@ -101,8 +101,13 @@ def _again(sim: Simulation, execution_id: str, **how: Any) -> str:
 
 
 def _seen(sim: Simulation, execution_id: str) -> Outcome:
+    """What is the same whether it ran or stands."""
     report = sim.report(execution_id)
-    return Outcome(report.row.status, report.ctx, report.steps, report.result)
+    steps = {
+        name: {key: value for key, value in step.items() if key != "reused"}
+        for name, step in report.steps.items()
+    }
+    return Outcome(report.row.status, report.ctx, steps, report.result)
 
 
 def _without_effects(outcome: Outcome) -> Outcome:

@@ -45,6 +45,19 @@ def test_a_playbook_is_registered_started_and_waited_for(client: Client) -> None
     assert client.run("client/double", {"n": 3}, timeout_s=30) == {"double": 6}
 
 
+def test_executions_are_run_again_and_forked(client: Client) -> None:
+    run = client.start("client/double", {"n": 21}).execution_id
+    client.wait(run)
+    assert [one["verdict"] for one in client.plan_retry(run, overrides={"n": 2})["runs"]] == ["rerun"]
+    assert client.wait(client.retry(run, overrides={"n": 2})).result == {"double": 4}
+    assert client.wait(client.retry(run)).result == {"double": 42}
+    assert client.wait(client.fork(run, before="double")).result == {"double": 42}
+    with pytest.raises(BadRequest, match="Did you mean 'double'"):
+        client.retry(run, **{"from": "dubble"})
+    with pytest.raises(NotFound):
+        client.fork("42", at=1)
+
+
 def test_executions_are_explained_and_compared(client: Client) -> None:
     one, other = (client.start("client/double", {"n": n}).execution_id for n in (1, 2))
     for execution_id in (one, other):

@@ -90,6 +90,11 @@ def test_only_what_failed_and_what_follows_runs_again() -> None:
     assert again.calls == {"b": 1, "c": 1}
     assert again.report(second).result == {"url": "c", "args": {"x": "b"}}
     assert again.report(second).row.source_id == first
+    assert {name: step.get("reused") for name, step in again.report(second).steps.items()} == {
+        "start": 1,
+        "second": None,
+        "third": None,
+    }
 
 
 def test_unchanged_nothing_runs_and_all_is_equal() -> None:
@@ -527,3 +532,25 @@ def test_a_child_that_went_well_is_not_called_again() -> None:
     ] == "playbook 'tests/child' changed"
     again.retry(first, confirmed=True)
     assert again.calls["z"] == 1
+
+
+def test_an_execution_without_digests_is_matched_by_name_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = Again(CYCLE)
+    again.broken = {"r2": "server_error"}
+    with monkeypatch.context() as older:
+        older.setattr("noetl.engine.firing._compare", lambda *_: {})
+        first = again.run()
+    again.broken = {}
+    planned = again.plan(first).plan.runs
+    assert [(run.step, run.verdict) for run in planned] == [
+        ("start", "reuse"),
+        ("start", "reuse"),
+        ("start", "rerun"),
+        ("done", "new"),
+    ]
+    assert planned[0].reason == "matched by name and order: no digests were recorded"
+    again.retry(first)
+    assert again.calls == {"r2": 1, "r3": 1, "d": 1}
+    # Code is known by the nets of both.
+    version = again.register(CYCLE.replace('kind: http, url: "r', 'kind: http, method: POST, url: "r'))
+    assert again.plan(first, version=version).plan.runs[0].reason == "its code changed"

@@ -1,0 +1,134 @@
+"""`noetl execution retry` and `fork`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+FLOW = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: flow, path: tests/flow}
+workload: {rows: 3, price: 2}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {rows: "{{ workload.rows }}"}
+      code: |
+        open("started", "a").write("x")
+        result = list(range(rows))
+    next: sum
+  - step: sum
+    tool:
+      kind: python
+      input: {rows: "{{ start }}", price: "{{ workload.price }}"}
+      code: |
+        result = sum(rows) * price / 0
+"""
+
+
+@pytest.fixture
+def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "flow.yaml"
+    file.write_text(FLOW)
+    return file
+
+
+def _failed(cli: Cli, flow: Path) -> str:
+    ended = cli("run", str(flow), "-q")
+    assert ended.code == 1
+    return re.search(r"failed (\d+) ", ended.err)[1]  # type: ignore[index]
+
+
+def _mend(flow: Path) -> None:
+    flow.write_text(FLOW.replace(" / 0", ""))
+
+
+def test_a_failed_run_says_how_to_go_on_and_that_command_does(cli: Cli, flow: Path) -> None:
+    ended = cli("run", str(flow), "-q")
+    command = ended.err.strip().splitlines()[-1].partition(": noetl ")[2]
+    _mend(flow)
+    again = cli(*command.split())
+    assert (again.code, again.out.strip()) == (0, "6")
+    assert "start  reuse" in again.err
+    assert "sum    rerun  its code changed" in again.err
+    assert (flow.parent / "started").read_text() == "x"
+
+
+def test_the_plan_changes_nothing(cli: Cli, flow: Path) -> None:
+    first = _failed(cli, flow)
+    planned = json.loads(cli("execution", "retry", first, "--dry-run", "--json").out)
+    assert [(run["step"], run["verdict"]) for run in planned["runs"]] == [
+        ("start", "reuse"),
+        ("sum", "rerun"),
+    ]
+    assert planned["runs"][1]["reason"] == "it failed: division by zero"
+    assert [row["execution_id"] for row in json.loads(cli("execution", "list", "--json").out)] == [first]
+
+
+def test_lineage_is_listed_and_shown(cli: Cli, flow: Path) -> None:
+    first = _failed(cli, flow)
+    _mend(flow)
+    second = json.loads(cli("execution", "retry", first, "--playbook", "flow.yaml", "--json").out)[
+        "execution_id"
+    ]
+    (row,) = json.loads(cli("execution", "list", "--source", first, "--json").out)
+    assert (row["execution_id"], row["source_id"], row["descent"]) == (second, first, "retry")
+    shown = cli("execution", "show", second).out
+    assert f"retry of {first}" in shown
+    assert "done, 1 reused" in shown
+
+
+def test_a_fork_goes_on_from_before_a_step(cli: Cli, flow: Path) -> None:
+    _mend(flow)
+    first = json.loads(cli("run", str(flow), "--json").out)["execution_id"]
+    forked = cli("execution", "fork", first, "--before", "sum", "--json")
+    assert (forked.code, json.loads(forked.out)["result"]) == (0, 6)
+    assert (flow.parent / "started").read_text() == "x"
+
+
+def test_effects_that_may_happen_twice_are_asked_for(cli: Cli, flow: Path) -> None:
+    first = _failed(cli, flow)
+    refused = cli("execution", "retry", first, "--from", "start")
+    assert refused.code == 1
+    assert "again: task_0 of step 'start' may have had effects" in refused.err
+    assert "confirm (--yes" in refused.err
+    assert cli("execution", "retry", first, "--from", "start", "--yes").code == 1
+    assert (flow.parent / "started").read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("retry", "{id}", "--from", "strat"), "Did you mean 'start'?"),
+        (("retry", "{id}", "--version", "9"), "has no version 9"),
+        (("retry", "{id}", "--version", "x"), "--version is a number from 1, or `latest`"),
+        (("retry", "{id}", "--playbook", "flow.yaml", "--version", "1"), "exclude each other"),
+        (("retry", "{id}", "--set", "pirce=1"), "Did you mean 'price'?"),
+        (("retry", "42"), "There is no execution '42'."),
+        (("fork", "{id}"), "at a version, or before a step"),
+        (("fork", "{id}", "--before", "smu"), "Did you mean 'sum'?"),
+        (("fork", "{id}", "--at", "999"), "has versions 1 to"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(cli: Cli, flow: Path, words: tuple[str, ...], told: str) -> None:
+    first = _failed(cli, flow)
+    ended = cli("execution", *(word.format(id=first) for word in words))
+    assert (ended.code, told in ended.err, "Traceback" in ended.err) == (2, True, False), ended.err
+
+
+def test_from_outside_in_a_process_of_its_own(cli: Cli, flow: Path) -> None:
+    first = _failed(cli, flow)
+    _mend(flow)
+    argv = [sys.executable, "-m", "noetl", "execution", "retry", first, "--playbook", "flow.yaml"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "6"), done.stderr
