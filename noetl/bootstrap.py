@@ -31,6 +31,7 @@ from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
+from noetl.tools.kit.scripts import digest_of_file
 from noetl.tools.secrets.sources import Providers, SourceSettings, TokenSource
 from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
@@ -191,6 +192,7 @@ def runtime(
         seal=seal,
         encrypt=lambda data: key_source.vault().encrypt(data),
         logs=LogWriter(store, results, now),
+        file_digest=lambda execution_id, name: digest_of_file(services.files_in(execution_id), name),
         quoting=CommandLine,
     )
 

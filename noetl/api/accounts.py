@@ -25,8 +25,8 @@ class StepAccountView(WireModel):
     run_count: int
     runs: list[JsonObject] = Field(
         description="the last runs: {run, version, scheduled_at, status, because, admission, ended_at, "
-        "duration_ms, worker, reason, error, tasks, policies, policies_more, loop, children, child_count, "
-        "next}"
+        "duration_ms, worker, reuse, reason, error, tasks, policies, policies_more, loop, children, "
+        "child_count, next}"
     )
     ways: list[JsonObject] = Field(
         description="the arcs that lead to it: {arc, source, step, fate, why, guard, asked, taken, run, "

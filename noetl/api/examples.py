@@ -157,6 +157,7 @@ _RUN: Final = {
     "ended_at": _END,
     "duration_ms": 41.0,
     "worker": "io@host",
+    "reuse": "",
     "reason": "",
     "error": None,
     "tasks": [

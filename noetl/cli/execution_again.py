@@ -226,7 +226,8 @@ def _here(file: Path | None) -> Iterator[Runtime]:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     drop_repeats()
-    base = Path.cwd() if file is None else directories_of(file)[0]
+    # Without a file names start where those of the other execution did.
+    base = None if file is None else directories_of(file)[0]
     with cancel_on_signals(), bootstrap.local(settings, base_dir=base) as rt:
         yield rt
 

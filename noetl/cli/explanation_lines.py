@@ -113,6 +113,7 @@ def _evidence(one: StepAccount) -> Iterator[Line]:
 
 
 def _of_last_run(run: RunAccount) -> Iterator[Line]:
+    yield from _reuse(run)
     yield from _rules(run.admission)
     yield from (_task(task) for task in run.tasks if task.attempts > 1 or task.status == "failed")
     yield from _policies(run)
@@ -142,6 +143,7 @@ def _run_title(run: RunAccount) -> str:
 def _run(run: RunAccount) -> Iterator[Line]:
     yield from (Line(_cause(way)) for way in run.because)
     yield from _rules(run.admission)
+    yield from _reuse(run)
     if run.reason:
         yield Line(run.reason)
     yield from (_task(task) for task in run.tasks)
@@ -202,6 +204,11 @@ def _waits(waits: Iterable[WaitAccount]) -> Iterator[Line]:
     for wait in waits:
         yield Line(wait.text, "warning")
         yield from _rules(wait.rules)
+
+
+def _reuse(run: RunAccount) -> Iterator[Line]:
+    if run.reuse:
+        yield Line(run.reuse)
 
 
 def _task(task: TaskAccount) -> Line:

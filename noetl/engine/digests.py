@@ -8,7 +8,7 @@ no part of it; nor are those that a pipeline gives itself, which follow from the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +28,8 @@ _OWN: Final = frozenset(
 )
 #: Names under which all inputs are read at once; which of them count is another question.
 _INPUTS: Final = frozenset({"args", "input"})
+#: What the fingerprints of files are called.
+_OF_FILES: Final = "file "
 #: Keys of `spec` that say how long or where a task runs, and not what comes of it.
 _OF_NO_RESULT: Final = frozenset({"timeout", "queue"})
 
@@ -35,11 +37,13 @@ _OF_NO_RESULT: Final = frozenset({"timeout", "queue"})
 @dataclass(frozen=True, slots=True)
 class TaskReads:
     """What a task reads: the chains of its templates; of its inputs those called `inputs` (None:
-    all); `everything` where its code names `context`."""
+    all); `everything` where its code names `context`; the text of `file`, where that is its
+    code."""
 
     chains: tuple[Path, ...]
     inputs: tuple[str, ...] | None
     everything: bool
+    file: str = ""
 
     @property
     def index(self) -> bool:
@@ -48,6 +52,14 @@ class TaskReads:
 
 
 _INDEX: Final = (("iter",), ("iter", "index"))
+
+
+def file_of(task: Task) -> str:
+    """The name of the file that the task's code stands in; empty where it stands elsewhere, or the
+    name is a template."""
+    script = task.config.get("script")
+    found = script.get("file") or script.get("path") if isinstance(script, Mapping) else script
+    return found if isinstance(found, str) and "://" not in found and "{" not in found else ""
 
 
 def code_of(task: Task) -> str:
@@ -98,10 +110,14 @@ def read_fingerprints(
     args: JsonMap,
     names: Mapping[str, Any],
     own_id: str,
+    file_digest: Callable[[str], str | None],
 ) -> dict[str, str]:
-    """The fingerprints of all that the `tasks` of `step` read, by dotted name."""
+    """The fingerprints of all that the `tasks` of `step` read, by dotted name, and of their
+    files."""
     found: dict[str, str] = {}
     for reads in tasks.values():
+        if reads.file:
+            found[_OF_FILES + reads.file] = f"#{file_digest(reads.file)}"
         for place, value in read_names(net, step, reads, args, names):
             if place not in found:
                 found[place] = fingerprint(value, own_id)
@@ -111,4 +127,6 @@ def read_fingerprints(
 def names_read(net: Net, step: Transition, reads: TaskReads, recorded: JsonMap) -> Iterator[str]:
     """Which of the names in `recorded` a task of `step` reads."""
     args = {name.removeprefix("args."): None for name in recorded if name.startswith("args.")}
-    return (place for place, _ in read_names(net, step, reads, args, {}))
+    if reads.file:
+        yield _OF_FILES + reads.file
+    yield from (place for place, _ in read_names(net, step, reads, args, {}))

@@ -158,7 +158,7 @@ def _compare(
 ) -> dict[str, Any]:
     """What the run depends on, and what it takes of the execution that is run again, where there is
     one: for `step.scheduled`."""
-    depends = depends_on(plan, state, step, args, names)
+    depends = depends_on(plan, state, inputs, step, args, names)
     found: dict[str, Any] = {"code": depends.code, "reads": depends.reads}
     if state.retry is not None:
         found["reuse"] = choose(plan, state, inputs, step, depends)

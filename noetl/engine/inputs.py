@@ -61,6 +61,8 @@ class Inputs:
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)
     keep: Callable[[str, JsonMap], None] = lambda _name, _data: None
+    #: SHA-256 of a file that a task's code stands in; None where it cannot be seen from here.
+    file_digest: Callable[[str], str | None] = lambda _: None
     #: Whether what a reference stands for is still there.
     holds: Callable[[JsonMap], bool] = lambda _: True
     #: What the execution that is run again recorded; None where there is none, or it is gone.

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from noetl.engine.digests import TaskReads, code_of
+from noetl.engine.digests import TaskReads, code_of, file_of
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.graphs import ROOT, Dominators
@@ -88,7 +88,9 @@ class Plan:
         """What each of them reads."""
         if step not in self._reads:
             self._reads[step] = {
-                task.name: TaskReads(tuple(sorted(_names_of_task(task))), task.reads, task.wants_context)
+                task.name: TaskReads(
+                    tuple(sorted(_names_of_task(task))), task.reads, task.wants_context, file_of(task)
+                )
                 for task in self.net.steps[step].calls
             }
         return self._reads[step]

@@ -40,10 +40,11 @@ class Depends:
 
 
 def depends_on(
-    plan: Plan, state: State, step: Transition, args: JsonMap, names: Mapping[str, Any]
+    plan: Plan, state: State, inputs: Inputs, step: Transition, args: JsonMap, names: Mapping[str, Any]
 ) -> Depends:
     """What the firing of `step` with `args` depends on; `names` are what its templates see."""
-    reads = read_fingerprints(plan.net, step, plan.reads(step.name), args, names, state.execution_id)
+    tasks, own = plan.reads(step.name), state.execution_id
+    reads = read_fingerprints(plan.net, step, tasks, args, names, own, inputs.file_digest)
     return Depends(plan.code(step.name), reads)
 
 

@@ -151,7 +151,8 @@ class RunAccount:
     own. `duration_ms` counts from when it was scheduled until it ended. Of `policies` the first
     ones are shown, and `policies_more` says how many follow; of `children`, the executions that it
     called, the last ones, and `child_count` are all of them. `admission` are the rules that were
-    asked, the one that matched last."""
+    asked, the one that matched last. `reuse` says what it takes of the execution that is run again,
+    in one sentence; empty where none is."""
 
     run: str
     version: int
@@ -162,6 +163,7 @@ class RunAccount:
     ended_at: datetime | None = None
     duration_ms: float | None = None
     worker: str | None = None
+    reuse: str = ""
     reason: str = ""
     error: JsonMap | None = None
     tasks: tuple[TaskAccount, ...] = ()

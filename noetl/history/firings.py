@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from noetl.engine.state import Run
 from noetl.facts import events as e
 from noetl.facts.events import Event
+from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.history.accounts import (
     FailedIteration,
@@ -48,6 +49,7 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         ended_at=end.recorded_at if end else None,
         duration_ms=_between(scheduled.recorded_at, end),
         worker=next((one.fact.worker for one in events if isinstance(one.fact, e.StepStarted)), None),
+        reuse=_reuse(here, fact.reuse, events),
         reason=reason,
         error=show_error(error) if error else None,
         tasks=_tasks(events),
@@ -58,6 +60,21 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         child_count=len(children),
         next=_next(here, routed),
     )
+
+
+def _reuse(here: Evidence, reuse: Reuse | None, events: Iterable[Event]) -> str:
+    """What the run takes of the execution that is run again."""
+    source = here.state.source_id
+    if reuse is None or source is None:
+        return ""
+    copies = sum(isinstance(one.fact, e.TaskDone) and one.draft.origin is not None for one in events)
+    stand = "1 result of a task stands" if copies == 1 else f"{copies} results of tasks stand"
+    if reuse.how == "whole":
+        return f"what run {reuse.run_id} of execution {source} recorded stands in for it: {stand}"
+    if reuse.run_id is None:
+        return f"no run of execution {source} stands in for it: {reuse.reason}"
+    part = f"; {stand}" if copies else ""
+    return f"run {reuse.run_id} of execution {source} does not stand in for it: {reuse.reason}{part}"
 
 
 def _first(events: Iterable[Event], *kinds: type) -> Event | None:

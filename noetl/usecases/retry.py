@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from noetl.engine.admission import Admitted, admit
@@ -220,5 +221,6 @@ def _admit(plan: Plan, first: Requested, request: RetryRequest) -> Admitted:
 def _foresee(rt: Runtime, tx: Transaction, plan: Plan, request: Requested, source: SourceLog) -> RetryPlan:
     # What is too large for the log was so before: the same content lies there already.
     inputs = inputs_of(rt, tx, plan, UNDRAWN, rt.clock(), Retention(source.execution_id))
-    inputs = replace(inputs, source=source, most_copies=sys.maxsize)
+    file_digest = partial(rt.file_digest, source.execution_id)
+    inputs = replace(inputs, source=source, most_copies=sys.maxsize, file_digest=file_digest)
     return plan_retry(plan, request, inputs, source)

@@ -102,6 +102,10 @@ def encrypts_nothing(_data: JsonMap) -> bytes:
     raise ConfigError("This process has no key to encrypt credentials with.")
 
 
+def sees_no_file(_execution_id: str, _name: str) -> None:
+    """Of a process that runs no tools."""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """The composition that `noetl.bootstrap` makes; use cases take it as their first argument.
@@ -130,6 +134,9 @@ class Runtime:
     quoting: BeginQuoting = NoQuoting
     #: Takes what user code prints; None: it is not kept.
     logs: LogWriter | None = None
+    #: SHA-256 of a file that the code of an execution's task stands in, by the execution's id and
+    #: the name of the file; None where it cannot be seen from this process.
+    file_digest: Callable[[str, str], str | None] = sees_no_file
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))
     states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
     #: Logs of executions that are run again.

@@ -102,9 +102,13 @@ class Services:
     def files_of(self, call: Call) -> FilePolicy:
         """The rule for files, for one call: relative names start where its execution was
         started."""
+        return self.files_in(call.where.execution_id)
+
+    def files_in(self, execution_id: str) -> FilePolicy:
+        """The rule for files, for the calls of one execution."""
         if self.files.directories or not self.files.as_user:
             return self.files
-        return replace(self.files, directories=self.directories(call.where.execution_id))
+        return replace(self.files, directories=self.directories(execution_id))
 
 
 class Tool(ABC):

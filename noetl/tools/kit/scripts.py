@@ -202,6 +202,15 @@ def source_file(name: str, policy: FilePolicy, sha256: str = "") -> ScriptText:
         raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 
 
+def digest_of_file(policy: FilePolicy, name: str) -> str | None:
+    """SHA-256 of a script in a file; None where there is none that may be read."""
+    try:
+        path = policy.existing(name, "The script")
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    except (ToolError, OSError):
+        return None
+
+
 def _check(content: bytes, name: str, sha256: str, file: str | None = None) -> ScriptText:
     if len(content) > MAX_BYTES:
         raise ToolError("limit", f"The script {name} is larger than {MAX_BYTES:,} bytes.", type="TooLarge")

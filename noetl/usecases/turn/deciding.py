@@ -116,6 +116,7 @@ def inputs_of(
         now=now,
         load=lambda reference: _load(rt, reference),
         holds=rt.holds,
+        file_digest=partial(rt.file_digest, execution_id),
         hold=lambda value: rt.hold(value, keep),
         paged=lambda items: keep_pages(rt, items, keep),
         env=rt.env,

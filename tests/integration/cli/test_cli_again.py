@@ -75,6 +75,36 @@ def test_the_plan_changes_nothing(cli: Cli, flow: Path) -> None:
     assert [row["execution_id"] for row in json.loads(cli("execution", "list", "--json").out)] == [first]
 
 
+def test_a_script_that_was_changed_is_other_code(
+    cli: Cli, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = flow.parent / "rows.py"
+    script.write_text("result = [1, 2]\n")
+    flow.write_text(
+        re.sub(
+            r"      code: \|\n        open.*?range\(rows\)\)\n",
+            "      script: rows.py\n",
+            FLOW,
+            flags=re.DOTALL,
+        )
+    )
+    first = _failed(cli, flow)
+    flow.write_text(flow.read_text().replace(" / 0", ""))
+    words = ("execution", "retry", first, "--playbook", "flow.yaml", "--dry-run", "--json")
+    assert json.loads(cli(*words).out)["runs"][0]["verdict"] == "reuse"
+    script.write_text("result = [3]\n")
+    planned = json.loads(cli(*words).out)["runs"][0]
+    assert (planned["verdict"], planned["reason"]) == ("rerun", "file rows.py changed")
+    again = cli(*words[:5], "--yes")
+    assert again.out.strip() == "6"
+    # Names start where they did, wherever the command is typed.
+    elsewhere = flow.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    last = re.search(r"completed (\d+) ", again.err)[1]  # type: ignore[index]
+    assert cli("execution", "retry", last, "--from", "start", "--yes").out.strip() == "6"
+
+
 def test_lineage_is_listed_and_shown(cli: Cli, flow: Path) -> None:
     first = _failed(cli, flow)
     _mend(flow)

@@ -13,7 +13,7 @@ from noetl.facts.outcome import ErrorInfo, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import catalog, retry
+from noetl.usecases import catalog, history, retry
 from noetl.usecases.results import collect
 from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import RuntimeLimits
@@ -532,6 +532,21 @@ def test_a_child_that_went_well_is_not_called_again() -> None:
     ] == "playbook 'tests/child' changed"
     again.retry(first, confirmed=True)
     assert again.calls["z"] == 1
+
+
+def test_explain_says_what_stands_and_why_the_rest_ran() -> None:
+    again = Again(CHAIN)
+    again.broken = {"b": "server_error"}
+    first = again.run()
+    again.broken = {}
+    second = again.retry(first)
+    steps = {step.step: step for step in history.explain(again.sim.rt, second).steps}
+    told = {name: step.runs[0].reuse for name, step in steps.items()}
+    assert told == {
+        "start": f"what run start#1 of execution {first} recorded stands in for it: 1 result of a task stands",
+        "second": f"run second#1 of execution {first} does not stand in for it: it failed: b is broken",
+        "third": f"no run of execution {first} stands in for it: it did not run so often",
+    }
 
 
 def test_an_execution_without_digests_is_matched_by_name_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
