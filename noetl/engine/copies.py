@@ -15,6 +15,7 @@ from typing import Final
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
+from noetl.engine.reuse import find_changed_playbook
 from noetl.engine.source import Copy, SourceLog, SourceRun
 from noetl.engine.state import LoopState, Run, State
 from noetl.engine.tokens import Enabled
@@ -28,8 +29,6 @@ from noetl.net.model import Transition
 
 #: Kinds of errors after which nobody knows whether the call had an effect.
 UNKNOWN: Final = frozenset({"timeout", "connection"})
-#: What is left behind by a worker that never reported.
-_LOST: Final = "WorkerLost"
 
 #: Events of a pipeline that are its progress; the others tell how it came about there.
 _PROGRESS: Final = (
@@ -45,8 +44,6 @@ _PROGRESS: Final = (
     e.TaskCallDone,
     e.TaskCallFailed,
 )
-
-
 #: The end of a run or of an iteration.
 _RUN_ENDS: Final = (e.StepDone, e.StepFailed, e.IterationDone, e.IterationFailed)
 #: Behind such an event nothing of its task is left to be done, or of the item or call of it.
@@ -171,7 +168,9 @@ def _copies(
     for index, there in _match(plan, state, inputs, source, recorded, step, run.loop):
         if there > begun:
             continue
-        own = list(make.of_pipeline(recorded.iterations.get(there, ()), index, there))
+        events = recorded.iterations.get(there, ())
+        called = find_changed_playbook(events, inputs)
+        own = [] if called else list(make.of_pipeline(events, index, there))
         found += own
         if _is_ordered(step, run.loop) and not (own and isinstance(own[-1].draft.fact, _RUN_ENDS)):
             break

@@ -152,6 +152,9 @@ def _add_lanes(state: State, inputs: Inputs, step: Transition, run: Run, loop: L
     """Further lanes of a cursor's loop, where rows wait and there is room."""
     if loop.cursor is None or not loop.cursor.wanted:
         return []
+    if run.takes and loop.generation == 1:
+        # Rows that were claimed before are handed out as another generation.
+        return []
     free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
     first = sum(part.startswith("l") and issue == loop.generation for part, issue in run.issues.items())
     return _issue_lanes(state, step, run, min(free, loop.cursor.wanted), loop.generation, first)

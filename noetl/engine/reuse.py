@@ -54,21 +54,31 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
     source = inputs.source
     if source is None:
         return Reuse("none", reason="the log of the execution that is run again is not there")
-    left = [run for run in source.by_step.get(step.name, ()) if run.id not in state.taken]
+    taken = frozenset(state.taken)
+    left = [run for run in source.by_step.get(step.name, ()) if run.id not in taken]
     if not left:
         known = step.name in source.plan.net.steps
         return Reuse("none", reason="it did not run so often" if known else "the step is new")
-    found = [(run, _compare(plan, source, step, run, now, inputs)) for run in left]
-    gone = {run.id for run in left if _is_collected(run, inputs)}
-    found = [(run, Common((), False, COLLECTED) if run.id in gone else common) for run, common in found]
-    free = [(run, common) for run, common in found if run.id not in source.asked_for]
-    equal = [one for one in free if one[1].whole] or [one for one in free if one[1].tasks]
-    if equal:
-        return _take(source, step, *equal[0], now)
-    run, common = found[0]
-    if run.id not in source.asked_for and step.loop is not None and source.retry.iterations == "failed":
+    free = [run for run in left if run.id not in source.asked_for]
+    if not free:
+        return Reuse("none", left[0].id, ASKED_FOR)
+    return _choose_equal(plan, source, inputs, step, free, now)
+
+
+def _choose_equal(
+    plan: Plan, source: SourceLog, inputs: Inputs, step: Transition, free: Sequence[SourceRun], now: Depends
+) -> Reuse:
+    """What the firing takes of the runs that are `free`, of which there is one."""
+    compared: list[tuple[SourceRun, Common]] = []
+    for run in free:
+        common = _compare(plan, source, step, run, now, inputs)
+        if common.whole:
+            return _take(source, step, run, common, now)
+        compared.append((run, common))
+    run, common = next((one for one in compared if one[1].tasks), compared[0])
+    if common.tasks or (step.loop is not None and source.retry.iterations == "failed"):
         return _take(source, step, run, common, now)
-    return Reuse("none", run.id, ASKED_FOR if run.id in source.asked_for else common.reason)
+    return Reuse("none", run.id, common.reason)
 
 
 def _is_collected(run: SourceRun, inputs: Inputs) -> bool:
@@ -119,6 +129,8 @@ class Common:
 def _compare(
     plan: Plan, source: SourceLog, step: Transition, run: SourceRun, now: Depends, inputs: Inputs
 ) -> Common:
+    if _is_collected(run, inputs):
+        return Common((), False, COLLECTED)
     recorded = run.scheduled
     before = _code(source, run)
     equal: list[str] = []
@@ -127,13 +139,10 @@ def _compare(
         if reason:
             return Common(tuple(equal), False, reason)
         equal.append(name)
-    if len(now.code) != len(before):
-        other = (
-            [*before, *now.code][len(equal)] if len(before) > len(now.code) else list(now.code)[len(equal)]
-        )
-        verb = "is gone" if len(before) > len(now.code) else "is new"
-        return Common(tuple(equal), False, f"task '{other}' {verb}")
-    if called := _find_changed_playbook(run.events, inputs):
+    for names, verb in ((list(before), "is gone"), (list(now.code), "is new")):
+        if len(names) > len(equal):
+            return Common(tuple(equal), False, f"task '{names[len(equal)]}' {verb}")
+    if called := find_changed_playbook(run.events, inputs):
         return Common((), False, called)
     known = bool(recorded.code)
     return Common(tuple(equal), True, "" if known else "matched by name and order: no digests were recorded")
@@ -170,7 +179,7 @@ def _change(place: str, before: str | None, after: str | None) -> str:
     return f"{place} changed from {sides[0]} to {sides[1]}"
 
 
-def _find_changed_playbook(events: Sequence[Event], inputs: Inputs) -> str:
+def find_changed_playbook(events: Sequence[Event], inputs: Inputs) -> str:
     """Which of the playbooks that were called is another one today; empty where none is."""
     versions: dict[str, int | None] = {}
     for event in events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -532,6 +533,67 @@ def test_a_child_that_went_well_is_not_called_again() -> None:
     ] == "playbook 'tests/child' changed"
     again.retry(first, confirmed=True)
     assert again.calls["z"] == 1
+
+
+CURSOR = """
+- step: start
+  loop:
+    cursor: {kind: postgres, claim: claim}
+    iterator: row
+    spec: {mode: parallel, max_in_flight: 3, policy: {failure: {mode: best_effort, tolerate: {count: 0}}}}
+  tool: {kind: http, url: "u{{ row.id }}"}
+  next: end
+- step: end
+  tool: {kind: noop, input: {n: "{{ start.stats.completed }}"}}
+"""
+
+
+def test_rows_of_a_cursor_are_those_that_were_claimed_then() -> None:
+    again = Again(CURSOR)
+    left = [{"id": number} for number in range(10)]
+
+    def claim(_: Call) -> Json:
+        rows = [left.pop(0) for _ in range(min(3, len(left)))]
+        return {"rows": rows, "row_count": len(rows), "columns": ["id"]}
+
+    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    again.broken = {"u2": "server_error", "u7": "timeout"}
+    first = again.run()
+    assert again.report(first).row.status == "failed"
+    assert left == []
+    again.broken = {}
+    # A row that has come since is worked on as well.
+    left.append({"id": 99})
+    second = again.retry(first)
+    assert again.calls == {"u2": 1, "u7": 1, "u99": 1}
+    assert again.report(second).result == {"n": 11}
+
+
+def test_an_iteration_whose_playbook_is_another_one_today_runs_again() -> None:
+    child = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: child, path: tests/child}\nworkflow:\n"
+        "- step: start\n  tool: {kind: http, url: x}\n"
+    )
+    steps = (
+        "- step: start\n  loop: {in: [1, 2], iterator: item, mode: parallel}\n"
+        '  tool: {kind: playbook, path: tests/child, input: {item: "{{ item }}"}}\n'
+    )
+    again = Again(steps)
+    catalog.register(again.sim.rt, child, "child.yaml")
+    first = again.run()
+    assert again.words(first) == {"start": "reuse"}
+    catalog.register(again.sim.rt, child.replace("url: x", "url: z"), "child.yaml")
+    assert again.plan(first).plan.runs[0].iterations == {"reuse": 0, "rerun": 2}
+    again.retry(first, confirmed=True)
+    assert again.calls == {"z": 2}
+
+
+def test_many_rounds_are_matched_in_little_time() -> None:
+    again = Again(CYCLE.replace("ctx.n < 4", "ctx.n < 300"))
+    first = again.run()
+    began = time.process_time()
+    assert again.plan(first).plan.count("reuse") == 301
+    assert time.process_time() - began < 2.0
 
 
 def test_explain_says_what_stands_and_why_the_rest_ran() -> None:
