@@ -103,7 +103,7 @@ def run(
             with Verbose(progress, execution) if verbose else progress as shown:
                 _follow(execution, shown, wait=wait)
             report = execution.report()
-    show(report, as_json=as_json, file=str(file))
+    show(report, as_json=as_json, file=str(file), is_here=server is None)
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
 
@@ -144,10 +144,11 @@ def follow_here(rt: Runtime, execution_id: str, *, quiet: bool) -> JsonMap:
     return execution.report()
 
 
-def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
+def show(report: JsonMap, *, as_json: bool, file: str = "", is_here: bool = True) -> None:
     """The result on standard output; status and error on standard error.
 
-    `file` is where the lines of errors are. The exit code is that of the execution, whether or not
+    `file` is where the lines of errors are; `is_here` that the execution is in this machine's
+    database. The exit code is that of the execution, whether or not
     anything reads.
     """
     with suppress(BrokenPipeError):
@@ -155,6 +156,8 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
             click.echo(json.dumps(select_documented(report), ensure_ascii=False, indent=2))
         else:
             _describe(report, file)
+            if is_here:
+                _tell_how_to_go_on(report, file)
         return
     hush()
 
@@ -186,19 +189,16 @@ def _describe(report: JsonMap, file: str) -> None:
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
         show_last_lines(report)
-        _tell_how_to_go_on(report, file)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 
 
 def _tell_how_to_go_on(report: JsonMap, file: str) -> None:
-    """The command that goes on from here, behind a local run that has ended."""
-    if file and report["status"] in ENDED:
-        click.echo(
-            f"Go on from here, once it is mended: noetl execution retry {report['execution_id']} "
-            f"--playbook {shlex.quote(file)}",
-            err=True,
-        )
+    """The command that goes on from here, behind a run that did not end well."""
+    if report["status"] in ENDED - {"completed"}:
+        playbook = f" --playbook {shlex.quote(file)}" if file else ""
+        command = f"noetl execution retry {report['execution_id']}{playbook}"
+        click.echo(f"Go on from here, once it is mended: {command}", err=True)
 
 
 def count_text(count: int, what: str) -> list[str]:

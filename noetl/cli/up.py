@@ -142,7 +142,7 @@ def up(
         worst = 0
         for file, text in texts.items():
             report = stack.run(file, text, values, assigned, quiet=as_json)
-            show(report, as_json=as_json, file=str(file))
+            show(report, as_json=as_json, file=str(file), is_here=False)
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)
 
