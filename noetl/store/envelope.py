@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from noetl.errors import BadRequest
 from noetl.facts.event_names import STATUS_OF
 from noetl.facts.events import SCHEMA, Draft, Event
 from noetl.store import codec
@@ -136,4 +137,6 @@ def from_json(body: Mapping[str, Any]) -> Event:
     """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for."""
     columns = {**body, "payload": codec.dumps(body["payload"])}
     columns["recorded_at"] = datetime.fromisoformat(str(body["recorded_at"]))
+    if not isinstance(columns.get("origin"), str | None):
+        raise BadRequest("`origin` has to be the id of an event, or null")
     return event(str(body["execution_id"]), [columns.get(name) for name in COLUMNS])

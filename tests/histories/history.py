@@ -38,13 +38,15 @@ def envelope(event: Event) -> JsonMap:
         "schema": SCHEMA,
         "payload": json.loads(codec.payload(draft.fact)),
         **{name: getattr(draft, name) for name in PLACE},
+        "origin": draft.origin,
     }
 
 
 def event(execution_id: str, kept: JsonMap) -> Event:
     """What `envelope` kept, read by the codec of today."""
     fact = codec.fact(kept["type"], kept["schema"], codec.dumps(kept["payload"]))
-    draft = Draft(fact, **{name: kept[name] for name in PLACE})
+    # The histories that were recorded before there were copies do not say whose they are.
+    draft = Draft(fact, **{name: kept[name] for name in PLACE}, origin=kept.get("origin"))
     return Event(execution_id, kept["version"], datetime.fromisoformat(kept["recorded_at"]), draft)
 
 

@@ -22,7 +22,9 @@ from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import catalog, control
+from noetl.usecases import catalog, control, inspect
+from noetl.usecases.fork import ForkRequest, fork
+from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.runtime import RuntimeLimits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
@@ -468,8 +470,59 @@ def repeats_as_a_construct() -> Simulation:
     return settled(sim, sim.start())
 
 
+AGAIN = f"""{HEAD}
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = [1, 2, 3]"}}
+    next: each
+  - step: each
+    loop: {{in: "{{{{ start }}}}", iterator: n, spec: {{mode: parallel, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool: {{kind: http, url: "http://x/{{{{ n }}}}", input: {{n: "{{{{ n }}}}"}}}}
+    next: [pay, left]
+  - step: pay
+    tool: {{kind: http, url: http://x/pay, method: POST, input: {{n: 9}}}}
+  - step: left
+    tool: {{kind: playbook, path: tests/kid, input: {{n: 1}}}}
+"""
+
+
+def run_again() -> Simulation:
+    """An iteration and a step failed, and both go well in the retry."""
+    broken = True
+
+    def http(call: Call) -> Json:
+        if broken and call.args["n"] in {2, 9}:
+            raise ToolError("server_error", "Broken.")
+        return call.args["n"]
+
+    sim = Simulation(AGAIN, {"http": http})
+    catalog.register(sim.rt, KID)
+    settled(sim, sim.start())
+    broken = False
+    again = retry(sim.rt, RetryRequest("1"))
+    return settled(sim, again.execution_id)
+
+
+def forked() -> Simulation:
+    """A fork of what has ended, from the moment before its loop."""
+    sim = Simulation(AGAIN, {"http": lambda call: call.args["n"]})
+    catalog.register(sim.rt, KID)
+    settled(sim, sim.start())
+    other = fork(sim.rt, ForkRequest("1", before="each", patch={"x": 1}))
+    return settled(sim, other.execution_id)
+
+
+def _newest_descendant(sim: Simulation) -> str:
+    """What was begun from the first one."""
+    return inspect.executions(sim.rt, source="1")[0].execution_id
+
+
 #: Whose history it is, where it is not that of the first execution.
-WHOSE: dict[str, Callable[[Simulation], str]] = {"called_by_an_iteration": _called}
+WHOSE: dict[str, Callable[[Simulation], str]] = {
+    "called_by_an_iteration": _called,
+    "run_again": _newest_descendant,
+    "forked": _newest_descendant,
+}
 
 SCENARIOS: dict[str, Callable[[], Simulation]] = {
     scenario.__name__: scenario
@@ -488,6 +541,8 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         repeats_and_loops_of_tasks,
         called_off_while_they_waited,
         repeats_as_a_construct,
+        run_again,
+        forked,
     )
 }
 

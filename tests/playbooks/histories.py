@@ -9,8 +9,8 @@ from typing import Any
 from noetl.facts.events import Event
 from noetl.usecases.views import envelope
 
-#: Which execution an event is of, and which version of its playbook.
-_WHOSE = frozenset({"event_id", "execution_id", "version", "playbook_version"})
+#: Which execution an event is of, and which version of its playbook; keys are made of its id.
+_WHOSE = frozenset({"event_id", "execution_id", "version", "playbook_version", "key"})
 #: When it was, and how long it took; an answer of a server tells that too.
 _WHEN = frozenset({"recorded_at", "started_at", "due_at", "duration_ms", "elapsed", "date"})
 #: Where something stands in its file; the digest of a net depends on that.

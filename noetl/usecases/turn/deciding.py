@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from noetl.engine.admission import admit
 from noetl.engine.decide import decide, fail
 from noetl.engine.decision import Decision
 from noetl.engine.evolve import replay
@@ -29,6 +28,7 @@ from noetl.usecases.large_values import keep_pages
 from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.turn.called import admit_call
 from noetl.usecases.turn.writing import Turn, command_rows
 
 log = logging.getLogger(__name__)
@@ -144,8 +144,8 @@ def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None)
 def _find_fault(rt: Runtime, plan: Plan, payload: JsonMap) -> ErrorInfo | None:
     """Why the playbook does not take `payload`."""
     try:
-        seal_given(rt, plan.net, admit(plan, payload, {}), "")
-    except (BadRequest, ConfigError) as error:
+        seal_given(rt, plan.net, admit_call(rt, plan, payload), "")
+    except (BadRequest, ConfigError, NotFound) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
     return None
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from noetl.engine.admission import admit
 from noetl.engine.children import depth_below
 from noetl.engine.decision import (
     Command,
@@ -30,6 +29,7 @@ from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRo
 from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution
+from noetl.usecases.turn.called import admit_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now
         call.iter,
     )
     plan = rt.plan(tx, fact.digest)
-    given = keep_given(rt, tx, plan.net, admit(plan, call.payload, {}), fact.child_id)
+    given = keep_given(rt, tx, plan.net, admit_call(rt, plan, call.payload), fact.child_id)
     request = Requested(
         fact.path, fact.playbook_version, fact.digest, given.payload, parent=parent, retry=fact.retry
     )
