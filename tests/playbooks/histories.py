@@ -42,10 +42,19 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+def _is_digest(key: str, value: Any) -> bool:
+    """Whether it is the digest of a call: an answer that the call is given tells when it was."""
+    return key == "call" and isinstance(value, str) and value.startswith("#")
+
+
 def _lasting(value: Any, execution_id: str) -> Any:
     match value:
         case dict():
-            return {key: _lasting(item, execution_id) for key, item in value.items() if key not in _BY_CHANCE}
+            return {
+                key: _lasting(item, execution_id)
+                for key, item in value.items()
+                if key not in _BY_CHANCE and not _is_digest(key, item)
+            }
         case list():
             return [_lasting(item, execution_id) for item in value]
         case str():
