@@ -40,7 +40,7 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
         _register(app, purpose, worker)
 
     # Flower shows work, not the wakes between: they outnumber it and say nothing.
-    @app.task(name=TURN, send_events=False)
+    @app.task(name=TURN, send_events=False, shared=False)
     def turn(*_: object) -> None:
         """Earlier releases named an execution; a turn serves all of them."""
         advance(worker().rt)
@@ -53,6 +53,8 @@ def _register(app: Celery, purpose: Purpose, worker: Callable[[], Worker]) -> No
     @app.task(
         name=purpose.task,
         bind=True,
+        # Else Celery gives it to every application of the process: with this one's worker.
+        shared=False,
         Request=REQUEST,
         ignore_result=not purpose.in_chord,
         send_events=not is_scheduler,

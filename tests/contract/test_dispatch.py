@@ -97,3 +97,13 @@ def test_a_message_about_something_unknown_becomes_a_dead_letter(
     assert reason.startswith(f"Command {row.command_id} has the purpose 'later'")
     assert body == row.command_id
     assert len(sim.events(execution_id)) > 1, "a turn was taken all the same"
+
+
+def test_tasks_are_those_of_their_application_alone() -> None:
+    apps = [make_app("memory://", None), make_app("memory://", None)]
+    for app in apps:
+        register(app, lambda: pytest.fail("nothing is carried out"))
+        app.finalize()
+    assert "noetl.tell" not in make_app("memory://", None).tasks
+    one, other = (app.tasks["noetl.tell"] for app in apps)
+    assert one.run.__func__ is not other.run.__func__
