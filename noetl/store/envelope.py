@@ -134,7 +134,8 @@ def event(execution_id: str, columns: Sequence[Any]) -> Event:
 
 
 def from_json(body: Mapping[str, Any]) -> Event:
-    """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for."""
+    """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for. Raises
+    BadRequest for an `origin` that is no text."""
     columns = {**body, "payload": codec.dumps(body["payload"])}
     columns["recorded_at"] = datetime.fromisoformat(str(body["recorded_at"]))
     if not isinstance(columns.get("origin"), str | None):
