@@ -165,15 +165,16 @@ def _libs(around: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
 
 
 def _is_import(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value) and value.keys() <= _LIB_KEYS
+    # Anything but texts stays for the checks: what is rewritten must not be said that way again.
+    named = isinstance(value, dict) and bool(value) and value.keys() <= _LIB_KEYS
+    return named and all(isinstance(one, str) for one in value.values() if one)
 
 
 def _join_import(value: Any) -> Any:
     """`math.pi` of `{from: math, import: pi}`; either may stand alone."""
     if not _is_import(value):
         return value
-    named = [one for one in (value.get("from"), value.get("import")) if one]
-    return ".".join(named) if all(isinstance(one, str) for one in named) else value
+    return ".".join(one for one in (value.get("from"), value.get("import")) if one)
 
 
 def _script(around: Mapping[str, Any], kind: str) -> Iterator[tuple[str, Any, str]]:
