@@ -40,6 +40,21 @@ def complete_file(_ctx: click.Context, _param: click.Parameter, incomplete: str)
     return [CompletionItem(incomplete, type="file")]
 
 
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value (typed as YAML); +A=V adds one.",
+)
+payload_option = click.option(
+    "--payload",
+    metavar="JSON|FILE",
+    shell_complete=complete_file,
+    help="Workload values as JSON, or a file with them.",
+)
+
+
 def read_bytes(path: Path) -> bytes:
     """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file
     and the cause."""

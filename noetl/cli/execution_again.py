@@ -20,12 +20,13 @@ from noetl.cli.console import (
     align_columns,
     as_json_option,
     assigned_of,
-    complete_file,
     directories_of,
     json_out,
     overrides_of,
     payload_of,
+    payload_option,
     read_text,
+    set_option,
 )
 from noetl.cli.execution_control import assignments_of
 from noetl.cli.process import cancel_on_signals, drop_repeats, open_runtime
@@ -62,19 +63,8 @@ _UNBOUNDED: Final = 1 << 20
     type=click.Choice(("failed", "all")),
     help="Of loops that failed: only those that failed, whatever has changed; or all.",
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="A.B=V",
-    help="Set a workload value (typed as YAML); +A=V adds one.",
-)
-@click.option(
-    "--payload",
-    metavar="JSON|FILE",
-    shell_complete=complete_file,
-    help="Workload values as JSON, or a file with them, over those it was given.",
-)
+@set_option
+@payload_option
 @click.option("--playbook", "file", type=click.Path(path_type=Path), help="Run this text of the playbook.")
 @click.option("--version", metavar="N|latest", help="Run this version; else the one that it ran.")
 @click.option("--dry-run", is_flag=True, help="Print what would run again, and why; start nothing.")
@@ -97,7 +87,8 @@ def retry(
     as_json: bool,
 ) -> None:
     """Run an ended execution again. What it recorded stands in for calls that nothing has changed
-    for: their code, what they read, and the names of their credentials."""
+    for: their code, what they read, and the names of their credentials. What is set goes over what
+    it was given."""
     wanted = RetryRequest(
         execution_id,
         from_step,

@@ -12,7 +12,7 @@ import click
 from noetl import bootstrap
 from noetl.cli.check import compile_file
 from noetl.cli.complaints import INVALID
-from noetl.cli.console import assigned_of, complete_file, json_out, overrides_of, payload_of
+from noetl.cli.console import assigned_of, json_out, overrides_of, payload_of, payload_option, set_option
 from noetl.cli.plan_steps import IN, Line, columns, failures, names, print_lines, reads, short, steps
 from noetl.config import Settings
 from noetl.dsl.explain.rendering import render
@@ -33,19 +33,8 @@ from noetl.usecases.provisions import Provisions, find_provisions, mark_unknown
 
 @click.command(epilog="Example: noetl plan examples/weather.yaml --set page_size=500")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="A.B=V",
-    help="Set a workload value (typed as YAML); +A=V adds one.",
-)
-@click.option(
-    "--payload",
-    metavar="JSON|FILE",
-    shell_complete=complete_file,
-    help="Workload values as JSON, or a file with them.",
-)
+@set_option
+@payload_option
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context

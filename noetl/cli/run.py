@@ -13,7 +13,15 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, warn, warn_of_playbook, word
-from noetl.cli.console import assigned_of, complete_file, directories_of, overrides_of, payload_of, read_text
+from noetl.cli.console import (
+    assigned_of,
+    directories_of,
+    overrides_of,
+    payload_of,
+    payload_option,
+    read_text,
+    set_option,
+)
 from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
 from noetl.cli.printed import Verbose, show_last_lines
 from noetl.cli.process import cancel_on_signals, drop_repeats
@@ -38,19 +46,8 @@ EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
 
 @click.command(epilog="Example: noetl run examples/hello.yaml --set name=Ada")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="A.B=V",
-    help="Set a workload value (typed as YAML); +A=V adds one.",
-)
-@click.option(
-    "--payload",
-    metavar="JSON|FILE",
-    shell_complete=complete_file,
-    help="Workload values as JSON, or a file with them.",
-)
+@set_option
+@payload_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
