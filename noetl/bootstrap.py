@@ -176,24 +176,28 @@ def runtime(
         clock=now,
         entropy=lambda: secrets.randbits(22),
         random=random.random,
-        limits=RuntimeLimits(
-            lease_s=settings.lease_s,
-            heartbeat_s=settings.heartbeat_s,
-            resend_s=settings.resend_s,
-            max_deliveries=settings.max_deliveries,
-            cancel_grace_s=settings.cancel_grace_s,
-            inline_bytes=settings.inline_bytes,
-            results_keep_s=settings.results_keep_s,
-            max_in_flight=settings.loop_max_in_flight,
-            max_items=settings.loop_max_items,
-            report_wake=settings.report_wake,
-        ),
+        limits=_limits(settings),
         env=settings.environment(),
         seal=seal,
         encrypt=lambda data: key_source.vault().encrypt(data),
         logs=LogWriter(store, results, now),
         file_digest=lambda execution_id, name: digest_of_file(services.files_in(execution_id), name),
         quoting=CommandLine,
+    )
+
+
+def _limits(settings: Settings) -> RuntimeLimits:
+    return RuntimeLimits(
+        lease_s=settings.lease_s,
+        heartbeat_s=settings.heartbeat_s,
+        resend_s=settings.resend_s,
+        max_deliveries=settings.max_deliveries,
+        cancel_grace_s=settings.cancel_grace_s,
+        inline_bytes=settings.inline_bytes,
+        results_keep_s=settings.results_keep_s,
+        max_in_flight=settings.loop_max_in_flight,
+        max_items=settings.loop_max_items,
+        report_wake=settings.report_wake,
     )
 
 
