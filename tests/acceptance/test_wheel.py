@@ -58,6 +58,19 @@ workflow:
     tool: {kind: noop, input: {seen: "{{ start.histogram.keys() | sort }}"}}
 """
 
+#: Its second step fails.
+BROKEN = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: broken, path: wheel/broken}
+workflow:
+  - step: start
+    tool: {kind: python, code: result = 6}
+    next: divide
+  - step: divide
+    tool: {kind: python, input: {n: "{{ start }}"}, code: "result = {'said': n / 0}"}
+"""
+
 #: An older dialect.
 OLD = """
 apiVersion: noetl.io/v1
@@ -121,6 +134,24 @@ def test_the_commands_that_need_no_service_run(environment: Environment) -> None
     environment.run("noetl", "migrate", "old.yaml")
     assert "flowchart" in environment.run("noetl", "graph", "hello.yaml").stdout
     assert "python" in environment.run("noetl", "tool", "list").stdout
+
+
+def test_a_run_that_failed_goes_on_with_the_fix(environment: Environment) -> None:
+    (environment.work / "broken.yaml").write_text(BROKEN)
+    failed = environment.run("noetl", "run", "broken.yaml", "--json", check=False)
+    assert failed.returncode == 1
+    execution_id = json.loads(failed.stdout)["execution_id"]
+    (environment.work / "broken.yaml").write_text(BROKEN.replace("n / 0", "n / 2"))
+    again = ("noetl", "execution", "retry", execution_id, "--playbook", "broken.yaml")
+    planned = json.loads(environment.run(*again, "--dry-run", "--json").stdout)
+    assert [(run["step"], run["verdict"]) for run in planned["runs"]] == [
+        ("start", "reuse"),
+        ("divide", "rerun"),
+    ]
+    done = environment.run(*again, "--json")
+    assert _result(done) == {"said": 3.0}
+    steps = json.loads(done.stdout)["steps"]
+    assert (steps["start"]["reused"], steps["divide"].get("reused", 0)) == (1, 0)
 
 
 def _result(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
