@@ -16,7 +16,7 @@ from typing import Final
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.reuse import find_changed_playbook
-from noetl.engine.source import Copy, SourceLog, SourceRun
+from noetl.engine.source import Copy, RunCopies, SourceLog, SourceRun
 from noetl.engine.state import LoopState, Run, State
 from noetl.engine.tokens import Enabled
 from noetl.facts import events as e
@@ -148,11 +148,13 @@ def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> _Left:
     source, reuse = inputs.source, run.reuse
     if source is None or reuse is None or reuse.run_id is None or not run.takes or run.ended:
         return _Left()
-    if run.id not in inputs.copies:
+    items = run.loop.items if run.loop is not None else None
+    made = inputs.copies.get(run.id)
+    if made is None or not made.are_for(reuse, items):
         recorded = source.runs[reuse.run_id]
-        inputs.copies[run.id] = list(_copies(plan, state, inputs, source, recorded, run, reuse))
-    copies = inputs.copies[run.id]
-    return _Left(copies, bisect_right(copies, run.copied, key=attrgetter("version")))
+        made = RunCopies(reuse, items, list(_copies(plan, state, inputs, source, recorded, run, reuse)))
+        inputs.copies[run.id] = made
+    return _Left(made.copies, bisect_right(made.copies, run.copied, key=attrgetter("version")))
 
 
 def _copies(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from noetl.engine.source import Copy, SourceLog
+from noetl.engine.source import RunCopies, SourceLog
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Load
@@ -67,7 +67,7 @@ class Inputs:
     holds: Callable[[JsonMap], bool] = lambda _: True
     #: What the execution that is run again recorded; None where there is none, or it is gone.
     source: SourceLog | None = None
-    #: Copies of each run that takes something of it, as this turn has made them.
-    copies: dict[str, list[Copy]] = field(default_factory=dict)
+    #: Copies of each run that takes something of it, by the run's id, as they have been made.
+    copies: dict[str, RunCopies] = field(default_factory=dict)
     #: How many of them the turn may still append; the next one goes on.
     most_copies: int = 2000

@@ -12,7 +12,8 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import RunStatus
 from noetl.facts import events as e
 from noetl.facts.events import Draft, Event
-from noetl.facts.lineage import RetryOf
+from noetl.facts.json import Json
+from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 
 _ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
@@ -73,6 +74,20 @@ class Copy:
     version: int
     order: int
     draft: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class RunCopies:
+    """All copies of a run, as they were made for what it takes and for the items of its loop."""
+
+    reuse: Reuse
+    items: Json
+    copies: Sequence[Copy]
+
+    def are_for(self, reuse: Reuse, items: Json) -> bool:
+        """Whether they are those of a run that takes this, over these items: a turn that was not
+        committed may have made others."""
+        return (self.reuse, self.items) == (reuse, items)
 
 
 @dataclass(frozen=True, slots=True)

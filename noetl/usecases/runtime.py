@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from noetl.engine.plan import Plan
-from noetl.engine.source import SourceLog
+from noetl.engine.source import RunCopies, SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
@@ -141,6 +141,8 @@ class Runtime:
     states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
     #: Logs of executions that are run again.
     sources: Cache[RetryOf, SourceLog] = field(default_factory=lambda: Cache(16))
+    #: What they have copied, or have to, by the id of the execution that runs them again.
+    copies: Cache[str, dict[str, RunCopies]] = field(default_factory=lambda: Cache(4))
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
     compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
 

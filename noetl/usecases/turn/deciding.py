@@ -104,7 +104,13 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
         # Anything that is decided now may end in a halt, which spares what a worker holds.
         rows = tx.commands.open_of(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
-    return replace(inputs, commands=commands, source=find_source(rt, tx, state.retry))
+    source = find_source(rt, tx, state.retry)
+    if source is None:
+        return replace(inputs, commands=commands)
+    copies = rt.copies.get(state.execution_id)
+    if copies is None:
+        rt.copies.put(state.execution_id, copies := {})
+    return replace(inputs, commands=commands, source=source, copies=copies)
 
 
 def inputs_of(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from noetl.engine import copies
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, failed
@@ -217,6 +218,18 @@ def test_what_stands_is_copied_in_several_turns_and_in_the_same_order() -> None:
         ]
 
     assert order(first) == order(second)
+
+
+def test_items_are_matched_once_however_many_turns_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = list(range(40))
+    again = Again(LOOP, f"workload: {{items: {items}}}", limits=RuntimeLimits(turn_copies=3))
+    first = again.run()
+    matched: list[Json] = []
+    monkeypatch.setattr(copies, "fingerprint", lambda item, _: matched.append(item) or str(item))
+    again.retry(first)
+    assert again.calls == {}
+    # Those there and those here: once for the plan, once for all turns.
+    assert len(matched) <= 4 * len(items)
 
 
 def test_items_are_matched_by_what_they_are() -> None:
