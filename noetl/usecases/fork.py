@@ -79,17 +79,13 @@ def _find_version(row: ExecutionRow, events: Sequence[Event], request: ForkReque
 
 
 def _before(row: ExecutionRow, events: Sequence[Event], asked: str) -> int:
-    step, _, number = asked.partition("#")
+    step = asked.partition("#")[0]
     runs = [event for event in events if isinstance(event.fact, e.StepScheduled) and event.draft.step == step]
     if not runs:
         known = {event.draft.step for event in events if isinstance(event.fact, e.StepScheduled)}
         hint = did_you_mean(step, [name for name in known if name])
         raise BadRequest(f"Step {step!r} did not run in execution {row.execution_id}.{hint}")
-    if not number:
-        return runs[-1].version - 1
-    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= len(runs):
-        raise BadRequest(f"Step {step!r} ran {len(runs)} times: {asked!r} is none of #1 to #{len(runs)}.")
-    return runs[int(number) - 1].version - 1
+    return moment.pick_run(runs, asked).version - 1
 
 
 @dataclass(frozen=True, slots=True)

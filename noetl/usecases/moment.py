@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
@@ -13,6 +14,8 @@ from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event, Requested
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.snapshots import load_state
+
+_R = TypeVar("_R")
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
@@ -44,6 +47,17 @@ def refuse_specimen(row: ExecutionRow) -> None:
             f"Execution {row.execution_id} was imported on {row.imported_at:%Y-%m-%d}: it can be looked at, "
             "and not be changed."
         )
+
+
+def pick_run(runs: Sequence[_R], asked: str) -> _R:
+    """Which of the runs of a step `asked` means: `step` the last one, `step#k` number k. Raises
+    BadRequest where there is none of that number."""
+    step, _, number = asked.partition("#")
+    if not number:
+        return runs[-1]
+    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= len(runs):
+        raise BadRequest(f"Step {step!r} ran {len(runs)} times: {asked!r} is none of #1 to #{len(runs)}.")
+    return runs[int(number) - 1]
 
 
 def is_id(text: str) -> bool:

@@ -190,7 +190,7 @@ def _check_fits(plan: Plan, source: SourceLog, row: ExecutionRow) -> None:
 
 def _find_run(plan: Plan, source: SourceLog, asked: str) -> str:
     """The id of the run that `step` or `step#k` means. Raises BadRequest."""
-    step, _, number = asked.partition("#")
+    step = asked.partition("#")[0]
     runs = source.by_step.get(step)
     if runs is None:
         verb = "did not run" if step in plan.net.steps else "is no step of the playbook"
@@ -200,11 +200,7 @@ def _find_run(plan: Plan, source: SourceLog, asked: str) -> str:
         )
     if step not in plan.net.steps:
         raise BadRequest(f"This version of the playbook has no step {step!r} to begin from.")
-    if not number:
-        return runs[-1].id
-    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= len(runs):
-        raise BadRequest(f"Step {step!r} ran {len(runs)} times: {asked!r} is none of #1 to #{len(runs)}.")
-    return runs[int(number) - 1].id
+    return moment.pick_run(runs, asked).id
 
 
 def _admit(plan: Plan, first: Requested, request: RetryRequest) -> Admitted:
