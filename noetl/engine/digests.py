@@ -77,8 +77,9 @@ def read_names(
     """What a task of `step` reads from outside of its pipeline, by dotted name; `args` are those of
     the run, `names` what its templates see when it is scheduled. The item of its loop is no part of
     it."""
-    for name in args if reads.inputs is None else reads.inputs:
-        yield f"args.{name}", args.get(name)
+    # Code mentions names of its own as well: what was not given is not read.
+    for name in args if reads.inputs is None else (one for one in reads.inputs if one in args):
+        yield f"args.{name}", args[name]
     for chain in (*reads.chains, *(_whole(net) if reads.everything else ())):
         match chain:
             case ("iter", "parent", *rest) if step.loop is not None:

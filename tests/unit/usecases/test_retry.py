@@ -10,6 +10,7 @@ import pytest
 
 from noetl.engine import copies
 from noetl.errors import BadRequest, Conflict, NotFound
+from noetl.facts.events import StepScheduled
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.net.model import KindInfo
@@ -218,6 +219,28 @@ def test_what_stands_is_copied_in_several_turns_and_in_the_same_order() -> None:
         ]
 
     assert order(first) == order(second)
+
+
+def test_code_reads_what_it_is_given_and_not_its_own_names() -> None:
+    steps = """
+- {step: start, next: {arcs: [{step: sum, args: {y: 2}}]}}
+- {step: sum, tool: {kind: python, code: "import os\\nown = y\\nresult = own + (x or 0)", input: {x: 1}}}
+"""
+    again = Again(steps)
+    first = again.run()
+    (recorded,) = (
+        one.fact.reads
+        for one in again.sim.events(first)
+        if isinstance(one.fact, StepScheduled) and one.draft.step == "sum"
+    )
+    assert recorded == {"args.y": "2"}
+    for args, reason in (
+        ("{y: 2, x: 3}", "args.x changed from nothing to 3"),
+        ("{}", "args.y changed from 2 to nothing"),
+    ):
+        version = again.register(steps.replace("{y: 2}", args))
+        (run,) = (one for one in again.plan(first, version=version).plan.runs if one.step == "sum")
+        assert (run.verdict, run.reason) == ("rerun", reason)
 
 
 def test_items_are_matched_once_however_many_turns_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
