@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from tests import services
 
@@ -53,6 +54,14 @@ def healthy_stack(
     home = tmp_path_factory.mktemp("healthy")
     with Stack(home, url, broker_of_stacks, (*CORE, "sweeper", "api")) as running:
         yield running
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def dsn(postgres_server: services.Postgres) -> Iterator[str]:
+    """A database of the playbook's own."""
+    url = postgres_server.create()
+    yield make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     postgres_server.drop(url)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
+import psycopg2
 
 from noetl.usecases.ports import ENDED
 from tests import services
@@ -41,6 +42,18 @@ def mortal_stack(
             running.await_ready(name)
         yield running
     postgres.drop(url)
+
+
+def ask(dsn: str, query: str) -> list[tuple[object, ...]]:
+    """What a database of the test answers."""
+    connection = psycopg2.connect(dsn)
+    try:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchall() if cursor.description else []
+    finally:
+        connection.close()
 
 
 def processes(stack: Stack) -> list[psutil.Process]:

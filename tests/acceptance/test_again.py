@@ -10,9 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 
-import psycopg2
 import pytest
-from sqlalchemy import make_url
 
 from noetl.errors import Conflict
 from noetl.usecases import control, retry
@@ -20,7 +18,7 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 from tests import services
 
-from .mortal import KILLS, SEED, is_whole, kill_process, kill_worker, mortal_stack, processes
+from .mortal import KILLS, SEED, ask, is_whole, kill_process, kill_worker, mortal_stack, processes
 from .stack import Stack, eventually, kill_all
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -52,14 +50,6 @@ workflow:
 """
 
 
-@pytest.fixture
-def dsn(postgres_server: services.Postgres) -> Iterator[str]:
-    """A database of the playbook's own."""
-    url = postgres_server.create()
-    yield make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    postgres_server.drop(url)
-
-
 @pytest.fixture(scope="module")
 def mortal(
     tmp_path_factory: pytest.TempPathFactory,
@@ -72,17 +62,6 @@ def mortal(
         home, postgres_server, postgres_template, broker_of_module, "postgres,default"
     ) as running:
         yield running
-
-
-def _ask(dsn: str, query: str) -> list[tuple[object, ...]]:
-    connection = psycopg2.connect(dsn)
-    try:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchall() if cursor.description else []
-    finally:
-        connection.close()
 
 
 def _kill_until(stack: Stack, chance: random.Random, execution_id: str) -> None:
@@ -103,27 +82,25 @@ def _kill_until(stack: Stack, chance: random.Random, execution_id: str) -> None:
 @pytest.mark.parametrize("ending", ["failed", "cancelled"])
 def test_every_payment_is_made_once(mortal: Stack, dsn: str, ending: str) -> None:
     chance = random.Random(SEED)
-    _ask(
-        dsn, "create table paid (n int); create table switch (broken bool); insert into switch values (true)"
-    )
+    ask(dsn, "create table paid (n int); create table switch (broken bool); insert into switch values (true)")
     pause = 0.02 if ending == "failed" else 0.3
     first = mortal.begin(PAYMENTS.format(items=ITEMS, dsn=dsn, pause=pause))
     if ending == "cancelled":
-        _ask(dsn, "update switch set broken = false")
-        eventually(lambda: _ask(dsn, "select 1 from paid limit 1"), "a first payment")
+        ask(dsn, "update switch set broken = false")
+        eventually(lambda: ask(dsn, "select 1 from paid limit 1"), "a first payment")
         # Calls are under way, of which nobody will know whether they had an effect.
         kill_all(processes(mortal))
         control.cancel(mortal.rt, first, grace_s=1.0)
     assert mortal.wait([first])[first].status == ending
-    before = len(_ask(dsn, "select n from paid"))
-    _ask(dsn, "update switch set broken = false")
+    before = len(ask(dsn, "select n from paid"))
+    ask(dsn, "update switch set broken = false")
     second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
     with pytest.raises(Conflict, match="is being retried by"):
         retry.retry(mortal.rt, RetryRequest(first, confirmed=True))
     _kill_until(mortal, chance, second)
     row = mortal.wait([second], 120.0)[second]
     assert (row.status, row.error) == ("completed", None), f"seed {SEED}"
-    paid = [n for (n,) in _ask(dsn, "select n from paid order by n")]
+    paid = [n for (n,) in ask(dsn, "select n from paid order by n")]
     assert paid == list(range(ITEMS)), f"{before} were paid before; seed {SEED}"
     report = mortal.report(second)
     assert report.steps["start"]["result"]["stats"] == {"total": ITEMS, "completed": ITEMS, "failed": 0}

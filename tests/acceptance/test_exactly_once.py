@@ -11,9 +11,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 
-import psycopg2
 import pytest
-from sqlalchemy import make_url
 
 from noetl.usecases.ports import ENDED
 from tests import services
@@ -21,6 +19,7 @@ from tests import services
 from .mortal import (
     KILLS,
     SEED,
+    ask,
     is_whole,
     kept_open,
     kill_process,
@@ -92,14 +91,6 @@ workflow:
 """
 
 
-@pytest.fixture
-def dsn(postgres_server: services.Postgres) -> Iterator[str]:
-    """A database of the playbook's own."""
-    url = postgres_server.create()
-    yield make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    postgres_server.drop(url)
-
-
 @pytest.fixture(scope="module")
 def mortal(
     tmp_path_factory: pytest.TempPathFactory,
@@ -113,21 +104,10 @@ def mortal(
         yield running
 
 
-def asked(dsn: str, query: str) -> list[tuple[object, ...]]:
-    connection = psycopg2.connect(dsn)
-    try:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchall() if cursor.description else []
-    finally:
-        connection.close()
-
-
 def moved(dsn: str) -> int:
     """The rows that a transfer has brought so far."""
-    [(there,)] = asked(dsn, "select to_regclass('moved') is not null")
-    return int(str(asked(dsn, "select count(*) from moved")[0][0])) if there else 0
+    [(there,)] = ask(dsn, "select to_regclass('moved') is not null")
+    return int(str(ask(dsn, "select count(*) from moved")[0][0])) if there else 0
 
 
 def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
@@ -144,7 +124,7 @@ def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
 def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
     chance = random.Random(SEED)
-    asked(dsn, "create table inserted (execution text, n int)")
+    ask(dsn, "create table inserted (execution text, n int)")
     playbook = textwrap.dedent(INSERTS).format(items=ITEMS, dsn=dsn)
     begun: list[str] = []
     for number in range(KILLS):
@@ -154,8 +134,8 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     mortal.wait(begun, 200)
 
     statuses = {mortal.row(one).status for one in begun}
-    [(rows, different)] = asked(dsn, "select count(*), count(distinct (execution, n)) from inserted")
-    [(deliveries,)] = asked(dsn, "select count(*) from noetl_ledger")
+    [(rows, different)] = ask(dsn, "select count(*), count(distinct (execution, n)) from inserted")
+    [(deliveries,)] = ask(dsn, "select count(*) from noetl_ledger")
     print(
         f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different, {deliveries} "
         "ledger entries"
@@ -169,12 +149,12 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
 def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
     chance = random.Random(SEED)
-    asked(dsn, "create table jobs (id int primary key, claims int not null default 0)")
-    asked(dsn, "create table worked (id int)")
+    ask(dsn, "create table jobs (id int primary key, claims int not null default 0)")
+    ask(dsn, "create table worked (id int)")
     playbook = textwrap.dedent(CURSOR).format(dsn=dsn)
     begun: list[str] = []
     for number in range(KILLS):
-        asked(
+        ask(
             dsn,
             f"insert into jobs (id) select generate_series({number * ITEMS}, {number * ITEMS + ITEMS - 1})",
         )
@@ -187,8 +167,8 @@ def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: st
 
     statuses = {mortal.row(one).status for one in begun}
     totals = sum(mortal.report(one).as_json()["result"]["stats"]["completed"] for one in begun)
-    [(rows, different)] = asked(dsn, "select count(*), count(distinct id) from worked")
-    [(claimed_once,)] = asked(dsn, "select count(*) from jobs where claims = 1")
+    [(rows, different)] = ask(dsn, "select count(*), count(distinct id) from worked")
+    [(claimed_once,)] = ask(dsn, "select count(*) from jobs where claims = 1")
     print(f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different")
     assert statuses == {"completed"}
     assert (rows, different, totals, claimed_once) == (ITEMS * KILLS,) * 4
@@ -212,7 +192,7 @@ def test_a_transfer_whose_worker_is_killed_moves_every_row_once(mortal: Stack, d
     mortal.wait([execution], 120)
 
     assert mortal.row(execution).status == "completed", mortal.row(execution).error
-    [(rows, total)] = asked(dsn, "select count(*), sum(n) from moved")
+    [(rows, total)] = ask(dsn, "select count(*), sum(n) from moved")
     assert mortal.report(execution).as_json()["result"]["rows"] == 60_000
     assert (rows, total) == (60_000, sum(range(1, 60_001)))
     assert killed_in_the_middle > 0
