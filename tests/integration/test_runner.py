@@ -420,7 +420,7 @@ def _command_lines() -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                lines.append((entry / "cmdline").read_text().replace("\0", " "))
+                lines.append((entry / "cmdline").read_text(errors="replace").replace("\0", " "))
             except OSError:
                 continue
     return lines

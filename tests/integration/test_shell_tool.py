@@ -147,7 +147,7 @@ def _running() -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                names.append((entry / "cmdline").read_text().replace("\0", " "))
+                names.append((entry / "cmdline").read_text(errors="replace").replace("\0", " "))
             except OSError:
                 continue
     return names
