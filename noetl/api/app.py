@@ -11,6 +11,7 @@ from flask_openapi3.openapi import OpenAPI
 from noetl import __version__
 from noetl.api import (
     again,
+    cache,
     catalog,
     credentials,
     document,
@@ -38,7 +39,7 @@ DOCUMENT: Final = "/api/openapi.json"
 _GROUPS: Final = (
     *(system.api, catalog.api, executions.api, again.api, history.api, starts.batch_api, specimens.api),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
-    starts.workflows_api,
+    *(cache.api, starts.workflows_api),
 )
 
 

@@ -362,6 +362,26 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         {"name": "warehouse", "type": "postgres", "data": {"dsn": "postgresql://user:password@db/warehouse"}},
     ),
     "DELETE /api/credentials/{name}": Example(),
+    "GET /api/cache": _json(
+        {
+            "cached": [
+                {
+                    "key": "0d1c7f2ab19f4a6c8b0f5e2d3c4b5a69",
+                    "path": _PATH,
+                    "scope": "playbook",
+                    "kind": "http",
+                    "execution_id": _ID,
+                    "run_id": "fetch#1",
+                    "iteration": None,
+                    "task": "fetch",
+                    "bytes": 118,
+                    "created_at": _AT,
+                    "expires_at": _END,
+                }
+            ]
+        }
+    ),
+    "DELETE /api/cache": _json({"removed": 1}),
     "GET /api/results/{name}": _json([{"n": 1}, {"n": 2}]),
     "POST /api/workflows/run": _json(_ACCEPTED, {"workflow": _PATH, "input": {"n": 21}}),
     "GET /api/workflows/status/{execution_id}": _json(_SUMMARY),

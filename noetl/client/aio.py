@@ -81,6 +81,8 @@ class AsyncClient:
     result_page = perform(operations.result_page)
     export_execution = perform(specimens.export_execution)
     import_execution = perform(specimens.import_execution)
+    cached = perform(operations.cached)
+    clear_cache = perform(operations.clear_cache)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 

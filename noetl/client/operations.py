@@ -321,6 +321,22 @@ def result_path(ref: str) -> str:
     return f"/api/results/{quote(ref.removeprefix(RESULTS))}"
 
 
+def cached(path: str | None = None, limit: int = 100) -> Operation[list[JsonMap]]:
+    """Results that stand in for equal calls, newest first, as `GET /api/cache` lists them."""
+    said = yield from ask(Request("GET", "/api/cache", make_params(path=path, limit=limit)))
+    return list(said["cached"])
+
+
+def clear_cache(
+    path: str | None = None, key: str | None = None, *, everything: bool = False
+) -> Operation[int]:
+    """Clears away the cached results of a playbook, the one with a key, or all; how many there
+    were. Raises BadRequest where it is not said which."""
+    params = make_params(path=path, key=key, all=1 if everything else None)
+    said = yield from ask(Request("DELETE", "/api/cache", params))
+    return int(said["removed"])
+
+
 def runtime() -> Operation[JsonMap]:
     """Version, tool kinds, queues and the workers that were seen within a minute, as `GET
     /api/runtime` answers."""

@@ -26,7 +26,7 @@ from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
 from noetl.facts.json import assign, deep_merge
-from noetl.facts.outcome import ErrorInfo
+from noetl.facts.outcome import REUSED, ErrorInfo
 
 
 def replay(state: State, events: Iterable[e.Event]) -> State:
@@ -44,18 +44,24 @@ def evolve(state: State, draft: e.Draft) -> State:
     if state.ended:
         return replace(state, version=version)
     state = replace(state, version=version, notices=state.notices.after(draft))
-    return _fold(state, draft) if draft.origin is None else _mark_copied(_fold(state, draft), draft)
+    state = _fold(state, draft)
+    if draft.origin is not None:
+        state = _mark_copied(state, draft, draft.origin)
+    return _count_reused(state, draft, draft.fact) if isinstance(draft.fact, e.TaskDone) else state
 
 
-def _mark_copied(state: State, draft: e.Draft) -> State:
-    """The run of a copied event has come to the version that the event had; results of tasks are
-    counted."""
+def _mark_copied(state: State, draft: e.Draft, origin: str) -> State:
+    """The run of a copied event has come to the version that the event had."""
     run = state.runs.get(draft.run_id or "")
-    if run is None or draft.origin is None:
+    if run is None:
         return state
-    run = replace(run, copied=version_of(draft.origin))
-    state = replace(state, runs={**state.runs, run.id: run})
-    if not isinstance(draft.fact, e.TaskDone):
+    return replace(state, runs={**state.runs, run.id: replace(run, copied=version_of(origin))})
+
+
+def _count_reused(state: State, draft: e.Draft, done: e.TaskDone) -> State:
+    """Results of tasks that were not called are counted at their step."""
+    run = state.runs.get(draft.run_id or "")
+    if run is None or not (draft.origin or REUSED in done.meta):
         return state
     record = state.steps[run.step]
     return replace(state, steps={**state.steps, run.step: replace(record, reused=record.reused + 1)})

@@ -9,11 +9,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from noetl.engine.digests import TaskReads, code_of, file_of
+from noetl.engine.digests import TaskReads, code_of
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.graphs import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
+from noetl.net.tasks import file_of
 
 #: `ctx.rows.id`, name by name.
 Path: TypeAlias = tuple[str, ...]
@@ -89,7 +90,7 @@ class Plan:
         if step not in self._reads:
             self._reads[step] = {
                 task.name: TaskReads(
-                    tuple(sorted(_names_of_task(task))), task.reads, task.wants_context, file_of(task)
+                    tuple(sorted(_names_of_task(task))), task.reads, task.wants_context, file_of(task.config)
                 )
                 for task in self.net.steps[step].calls
             }
@@ -210,8 +211,9 @@ def _names_of_task(task: Task) -> frozenset[Path]:
     collection = task.loop.collection if task.loop else None
     rules = task.rules or ()
     thens = [rule.then for rule in rules]
+    cache = [] if task.cache is None else [task.cache.ttl, task.cache.key]
     own = _names(
-        [rendered, task.args, task.spec.get("timeout"), collection, task.given]
+        [rendered, task.args, task.spec.get("timeout"), collection, task.given, *cache]
         + [[then.attempts, then.delay, then.jitter] for then in thens],
         [task.after, *(rule.when for rule in rules)],
         chain(task.set, *(then.set for then in thens)),

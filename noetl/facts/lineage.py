@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+#: Why runs are made again that `from_run` and `iterations` name.
+ASKED_FOR: Final = "asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +33,8 @@ class Reuse:
     run_id: str | None = None
     reason: str = ""
     tasks: tuple[str, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing is to stand in for its calls, whatever is equal."""
+        return self.reason == ASKED_FOR

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0009"
+HEAD: Final = "0010"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -308,4 +308,48 @@ worker = Table(
     Column("seen_at", Instant, nullable=False),
     Column("skew_s", Float),
     PrimaryKeyConstraint("name"),
+)
+
+#: What calls of tasks with `cache` came to. The execution, the run and the iteration are those that
+#: made the call.
+cached = Table(
+    "cached",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("task", Text, nullable=False),
+    #: JSON: the result, and the tool's own section beside it.
+    Column("outcome", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    PrimaryKeyConstraint("key"),
+    Index(None, "execution_id"),
+    Index(None, "expires_at"),
+)
+
+#: Calls that are being made, and that others wait for (`cache.lock`).
+cache_lock = Table(
+    "cache_lock",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("task", Text, nullable=False),
+    Column("taken_at", Instant, nullable=False),
+    PrimaryKeyConstraint("key"),
+)
+
+#: Executions (`user_id`) whose logs name large results of others that they are no family of.
+result_use = Table(
+    "result_use",
+    metadata,
+    Column("execution_id", Id, nullable=False),
+    Column("user_id", Id, nullable=False),
+    PrimaryKeyConstraint("execution_id", "user_id"),
 )

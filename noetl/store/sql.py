@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from sqlalchemy import func, select
 
+from noetl.store.cached import SqlCachedResults
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
 from noetl.store.direct import open_direct
@@ -51,6 +52,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         dead_letters=SqlDeadLetters(session, shard),
         workers=SqlWorkers(session, shard),
         logs=SqlLogs(session, shard),
+        cached=SqlCachedResults(session, shard),
         now=partial(_read_clock, session),
     )
 

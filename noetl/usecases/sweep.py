@@ -39,7 +39,8 @@ class SweepReport:
 
 def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
-    executions that owe a turn, and forgets the credentials of those that have ended."""
+    executions that owe a turn, and forgets the credentials of those that have ended and cached
+    results whose time is over."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
@@ -47,7 +48,11 @@ def sweep(rt: Runtime) -> SweepReport:
         silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
+        stale = tx.cached.has_expired(now)
     _forget_credentials(rt, holders)
+    if stale:
+        with rt.store.begin() as tx:
+            tx.cached.remove_expired(now)
     silent = _find_lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))

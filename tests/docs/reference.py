@@ -26,6 +26,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Loops of tasks": (parts.TaskLoop,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
+    "Cache": (parts.CacheSpec,),
     "Assert": (parts.Assert,),
     "Policy": (parts.Policy,),
     "Rules": (parts.PolicyRule, parts.Then),

@@ -48,7 +48,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
     is_result,
 )
-from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
+from noetl.dsl.document.tools import Assert, CacheSpec, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Action",
@@ -57,6 +57,7 @@ __all__ = [
     "Allow",
     "Arc",
     "Assert",
+    "CacheSpec",
     "CallSpec",
     "ClaimSpec",
     "Classic",

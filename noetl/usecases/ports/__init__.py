@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
@@ -38,6 +39,10 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "CachedResults",
+    "CachedRow",
+    "CallLock",
+    "CallSite",
     "Clock",
     "CommandRow",
     "Commands",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from noetl.usecases.ports.cached import CachedResults
 from noetl.usecases.ports.commands import Commands
 from noetl.usecases.ports.credentials import Credentials
 from noetl.usecases.ports.dead_letters import DeadLetters
@@ -42,6 +43,7 @@ class Transaction:
     dead_letters: DeadLetters
     workers: Workers
     logs: Logs
+    cached: CachedResults
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]
 
