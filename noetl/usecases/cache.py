@@ -22,7 +22,9 @@ def clear(rt: Runtime, path: str | None = None, key: str | None = None, *, every
     """Removes what is kept of one playbook, or of one call; how many results that were. Calls that
     are being made still add theirs. Raises BadRequest where it is not said which."""
     if everything is bool(path or key):
-        raise BadRequest("Say what to clear: the results of a playbook, of one key, or all of them.")
+        raise BadRequest(
+            "Say what to clear: what is kept of a playbook (path), of one call (key), or all of it (all)."
+        )
     with rt.store.begin() as tx:
         return tx.cached.remove(path, key)
 

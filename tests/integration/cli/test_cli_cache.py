@@ -45,6 +45,14 @@ def run(cli: Cli, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
+def test_the_last_line_of_a_step_says_what_was_reused(
+    cli: Cli, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    run()
+    again = cli("run", str(tmp_path / "kept.yaml"), "--set", f"+file={tmp_path / 'log'}")
+    assert "start: done, 1 reused, in " in again.err
+
+
 def test_the_second_run_takes_what_the_first_came_to(cli: Cli, run: Callable[..., Any]) -> None:
     (first, _), (second, calls) = run(), run()
     assert (first["result"], second["result"], calls) == (2, 2, 1)
