@@ -123,7 +123,9 @@ class PlannedRunView(WireModel):
     verdict: Literal["reuse", "rerun", "new", "dropped"]
     reason: str = Field(description="why it is so; may be empty")
     of: str | None = Field(description="the run there that it is compared with")
-    iterations: JsonObject | None = Field(description="of a loop: how many `reuse` and `rerun`")
+    iterations: JsonObject | None = Field(
+        description="of a loop: how many `reuse`, how many `rerun`, are `new` or `dropped`, where any are"
+    )
     repeats: list[str] = Field(description="tasks that may have had effects, and are called again")
 
 

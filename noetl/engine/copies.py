@@ -167,7 +167,7 @@ def _copies(
         return
     found = [make.copy(event, event.draft.iteration) for event in recorded.claims if _has_rows(event)]
     begun = max(recorded.iterations, default=-1) + run.loop.max_in_flight
-    for index, there in _match(plan, state, inputs, source, recorded, step, run.loop):
+    for index, there in match_iterations(plan, state, inputs, source, recorded, run.loop, step):
         if there > begun:
             continue
         events = recorded.iterations.get(there, ())
@@ -288,14 +288,14 @@ class _Maker:
         return Copy(event.version, event.version, replace(draft, dedup_key=f"key:{place}"))
 
 
-def _match(
+def match_iterations(
     plan: Plan,
     state: State,
     inputs: Inputs,
     source: SourceLog,
     recorded: SourceRun,
-    step: Transition,
     loop: LoopState,
+    step: Transition,
 ) -> Iterator[tuple[int, int]]:
     """Pairs of an index here and the one there whose item is the same, each of those once; of the
     same number where a task reads the number."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from noetl.engine.copies import UNKNOWN
+from noetl.engine.copies import UNKNOWN, match_iterations
 from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
@@ -34,9 +34,9 @@ UNDRAWN: Final = "9223372036854775807"
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
     """What becomes of one firing of `step`. `of` is the run of the execution before that it is
-    compared with. Of a loop `iterations` counts those that stand and those that run. `repeats` are
-    tasks with effects outside of NoETL which had gone well, or of which nobody knows, and that are
-    called again."""
+    compared with. Of a loop `iterations` counts them by what becomes of each. `repeats` are tasks
+    with effects outside of NoETL which had gone well, or of which nobody knows, and that are called
+    again."""
 
     step: str
     verdict: Verdict
@@ -78,7 +78,7 @@ def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceL
     for what its templates do."""
     begun = evolve(initial_state(UNDRAWN), Draft(request))
     decision = decide(plan, begun, inputs)
-    ahead = _Ahead(plan, source, decision.drafts, decision.after)
+    ahead = _Ahead(plan, inputs, source, decision.drafts, decision.after)
     failed = decision.after.error if decision.after.accepted is False else None
     return RetryPlan(tuple(ahead.runs()), failed)
 
@@ -86,6 +86,7 @@ def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceL
 @dataclass(frozen=True, slots=True)
 class _Ahead:
     plan: Plan
+    inputs: Inputs
     source: SourceLog
     drafts: tuple[Draft, ...]
     after: State
@@ -118,21 +119,27 @@ class _Ahead:
                 None,
                 self._effects(step, recorded, frozenset()),
             )
-        counts = self._count_iterations(run_id, run, step)
+        counts = self._count_iterations(run_id, run, step, recorded)
         if ended:
             return PlannedRun(step.name, "reuse", reuse.reason, recorded.id, counts)
         copied = frozenset(draft.origin for draft in self.drafts if draft.run_id == run_id and draft.origin)
         repeats = self._effects(step, recorded, copied)
         return PlannedRun(step.name, "rerun", reuse.reason, recorded.id, counts, repeats)
 
-    def _count_iterations(self, run_id: str, run: Run | None, step: Transition) -> dict[str, int] | None:
+    def _count_iterations(
+        self, run_id: str, run: Run | None, step: Transition, recorded: SourceRun
+    ) -> dict[str, int] | None:
         if step.loop is None:
             return None
         mine = [draft for draft in self.drafts if draft.run_id == run_id]
         stand = sum(isinstance(one.fact, e.IterationDone | e.IterationFailed) for one in mine)
-        loop = run.loop if run is not None else None
-        total = loop.count if loop is not None else stand
-        return {"reuse": stand, "rerun": total - stand}
+        if run is None or run.loop is None:
+            return {"reuse": stand}
+        pairs = match_iterations(self.plan, self.after, self.inputs, self.source, recorded, run.loop, step)
+        begun = {there for _, there in pairs if recorded.iterations.get(there)}
+        again, gone = len(begun) - stand, len(recorded.iterations.keys() - begun)
+        counts = {"reuse": stand, "rerun": again, "new": run.loop.count - len(begun), "dropped": gone}
+        return {word: count for word, count in counts.items() if count or word == "reuse"}
 
     def _effects(self, step: Transition, recorded: SourceRun, copied: frozenset[str]) -> tuple[str, ...]:
         """Tasks with effects that had gone well there, or of which nobody knows, and that do not
