@@ -174,7 +174,22 @@ class ExecutionList(WireModel):
     next: str | None = Field(description="`before` of the next page; null on the last one")
 
 
+class NextAttemptView(WireModel):
+    """What `executor.spec.policy.retry` made of a failure."""
+
+    standing: Literal["scheduled", "started", "declined", "cancelled"]
+    attempt: int = Field(description="which attempt the next one is or would be, from 1")
+    attempts: int | None = Field(description="how many there are at most; null where that is not known")
+    due_at: str | None = Field(description="when it begins, where it is `scheduled`")
+    execution_id: str | None = Field(description="the next attempt, where it has `started`")
+    reason: str = Field(description="why there is none; may be empty")
+    text: str = Field(description="all of it in a sentence")
+
+
 class ExecutionReport(RecordedRun):
+    retry: NextAttemptView | None = Field(
+        description="whether it is retried by itself; null where it has not failed, or has no such policy"
+    )
     result: Any
     ctx: JsonObject
     steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")

@@ -79,6 +79,7 @@ _REPORT: Final[JsonMap] = {
     "result": {"double": 42},
     "ctx": {},
     "steps": _STEPS,
+    "retry": None,
     "warnings": [],
     "duration_ms": 41.0,
     "children": [],
@@ -199,6 +200,7 @@ _EXPLANATION: Final = {
             "waits": [],
         }
     ],
+    "retry": None,
 }
 _SIDE: Final = {
     "execution_id": _ID,

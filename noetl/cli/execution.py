@@ -107,6 +107,22 @@ def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     )
 
 
+def _show_head(report: inspect.Report) -> None:
+    """Where it stands, and what it came from."""
+    row = report.row
+    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    if row.parent_id:
+        click.echo(f"called by {row.parent_id}")
+    if row.source_id:
+        click.echo(f"{row.descent} of {row.source_id}")
+    if report.retry:
+        click.echo(report.retry["text"])
+    if row.imported_at is not None:
+        click.echo(
+            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
+        )
+
+
 @execution.command(epilog="Example: noetl execution show 1234567890123")
 @click.argument("execution_id")
 @as_json_option
@@ -118,16 +134,7 @@ def show(execution_id: str, as_json: bool) -> None:
     if as_json:
         json_out(report.as_json())
         return
-    row = report.row
-    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
-    if row.parent_id:
-        click.echo(f"called by {row.parent_id}")
-    if row.source_id:
-        click.echo(f"{row.descent} of {row.source_id}")
-    if row.imported_at is not None:
-        click.echo(
-            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
-        )
+    _show_head(report)
     table(
         ("step", "status", "runs", "result"),
         [
@@ -141,7 +148,7 @@ def show(execution_id: str, as_json: bool) -> None:
     if report.children:
         table(("child", "status", "playbook", "called by"), [_child_row(child) for child in report.children])
     if len(report.children) == inspect.SHOWN_CHILDREN:
-        click.echo(f"All of them: noetl execution list --parent {row.execution_id}", err=True)
+        click.echo(f"All of them: noetl execution list --parent {execution_id}", err=True)
     if report.error:
         click.echo(explain(report.error, file))
     if report.result is not None:

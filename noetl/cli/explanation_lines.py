@@ -38,6 +38,8 @@ def overview(found: Explanation) -> Iterator[Line]:
     yield _head(found)
     if found.error is not None:
         yield Line(describe_error(found.error, found.file), "plain")
+    if found.retry is not None:
+        yield Line(found.retry)
     yield Line("")
     for number, one in enumerate(found.steps, 1):
         yield Line(f"{number:>3}  {one.step} · {_standing(one)}", "title")

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import click
 
-from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
+from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step, progress_for
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.errors import NotFound
@@ -112,6 +113,20 @@ class FamilyLog:
             yield self._place + line
         for child in self._children.values():
             yield from child.rest()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProgress:
+    """How much is shown of executions that are followed: nothing, their steps, or what user code
+    prints as well."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+    def of(self, source: FollowedExecution) -> ProgressView:
+        """The progress of one execution, on standard error."""
+        progress = progress_for(sys.stderr, quiet=self.quiet)
+        return Verbose(progress, source) if self.verbose else progress
 
 
 class Verbose(ProgressView):

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from noetl.cli.complaints import warn, warn_of_playbook
 from noetl.cli.console import Assigned, overrides_of
-from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, find_failed_step, follow
-from noetl.cli.printed import Verbose
-from noetl.cli.progress import ProgressView
+from noetl.cli.follow import (
+    CALLS,
+    LAST,
+    LOG_PAGE,
+    PAGE,
+    EventBatch,
+    find_failed_step,
+    follow,
+    follow_attempts,
+)
+from noetl.cli.printed import ShownProgress
 from noetl.cli.services import queues_of
 from noetl.client import Client
 from noetl.dsl import compile_playbook
@@ -28,6 +37,9 @@ POLL_S = 0.1
 #: some: many come together.
 WAIT_S = 25.0
 BREATH_S = 0.02
+
+#: Seconds between two questions about the next attempt of what has failed.
+RETRY_LOOK_S = 1.0
 
 #: How long workers may take to be seen before a warning says that there is none, in seconds.
 WORKERS_S = 3.0
@@ -65,6 +77,13 @@ class RemoteExecution:
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
+    def next_attempt(self) -> JsonMap | None:
+        found: JsonMap | None = self.client.report(self.execution_id)["retry"]
+        return found
+
+    def another(self, execution_id: str) -> Self:
+        return replace(self, execution_id=execution_id)
+
     def logs(self, execution_id: str, after: int) -> list[JsonMap]:
         return [chunk.data for chunk in self.client.log_page(execution_id, after, limit=LOG_PAGE).chunks]
 
@@ -86,14 +105,14 @@ def run_remote(
     content: str,
     payload: JsonMap,
     assigned: Sequence[Assigned],
-    progress: ProgressView,
+    shown: ShownProgress,
     *,
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
-    verbose: bool = False,
 ) -> JsonMap:
-    """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running.
+    """Registers, starts and follows, to the last attempt where there are several. Ctrl-C cancels
+    the execution; a second one leaves it running.
 
     `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are
     printed, None prints none.
@@ -108,10 +127,13 @@ def run_remote(
         if compiled.net is not None:
             # Otherwise the server took it because it has tools that are not installed here.
             _warn_of_waiting(client, compiled.net)
+
+        def follow_one(one: RemoteExecution) -> None:
+            with shown.of(one) as progress:
+                follow(one, progress, wait=wait, wait_s=WAIT_S)
+
         there = RemoteExecution(client, started.execution_id)
-        with Verbose(progress, there) if verbose else progress as shown:
-            follow(there, shown, wait=wait, wait_s=WAIT_S)
-        return there.report()
+        return follow_attempts(there, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet).report()
 
 
 def _warn_of_waiting(client: Client, net: Net) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,8 +21,15 @@ from noetl.cli.console import (
     read_text,
     set_option,
 )
-from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
-from noetl.cli.printed import Verbose, show_last_lines
+from noetl.cli.follow import (
+    POLL_S,
+    RETRY_LOOK_S,
+    LocalExecution,
+    follow,
+    follow_attempts,
+    follow_descendants,
+)
+from noetl.cli.printed import ShownProgress, show_last_lines
 from noetl.cli.process import cancel_on_signals, drop_repeats
 from noetl.cli.progress import ProgressView
 from noetl.config import Settings
@@ -73,7 +79,7 @@ def run(
     """
     text = read_text(file)
     given, assigned = payload_of(payload), assigned_of(overrides)
-    progress = progress_for(sys.stderr, quiet=quiet or as_json)
+    shown = ShownProgress(quiet=quiet or as_json, verbose=verbose)
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
@@ -82,11 +88,10 @@ def run(
             text,
             given,
             assigned,
-            progress,
+            shown,
             wait=wait,
             strict=strict,
             warn_as=None if as_json else str(file),
-            verbose=verbose,
         )
     else:
         with _run_in_process(file, text, strict=strict) as (rt, row):
@@ -97,9 +102,7 @@ def run(
                 row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
             )
             execution = LocalExecution(rt, start(rt, request).execution_id)
-            with Verbose(progress, execution) if verbose else progress as shown:
-                _follow(execution, shown, wait=wait)
-            report = execution.report()
+            report = _follow_attempts(execution, shown, wait=wait).report()
     show(report, as_json=as_json, file=str(file), is_here=server is None)
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
@@ -112,6 +115,14 @@ def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Ru
     drop_repeats()
     with cancel_on_signals(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
         yield rt, catalog.register(rt, text, str(file), strict=strict)
+
+
+def _follow_attempts(execution: LocalExecution, shown: ShownProgress, *, wait: bool) -> LocalExecution:
+    def follow_one(one: LocalExecution) -> None:
+        with shown.of(one) as progress:
+            _follow(one, progress, wait=wait)
+
+    return follow_attempts(execution, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet)
 
 
 def _follow(execution: LocalExecution, progress: ProgressView, *, wait: bool) -> None:
@@ -136,9 +147,7 @@ def follow_here(rt: Runtime, execution_id: str, *, quiet: bool) -> JsonMap:
     """Shows how an execution of this process goes on, until it ends or waits for input. Returns its
     report."""
     execution = LocalExecution(rt, execution_id)
-    with progress_for(sys.stderr, quiet=quiet) as progress:
-        _follow(execution, progress, wait=False)
-    return execution.report()
+    return _follow_attempts(execution, ShownProgress(quiet=quiet), wait=False).report()
 
 
 def show(report: JsonMap, *, as_json: bool, file: str = "", is_here: bool = True) -> None:
@@ -186,6 +195,8 @@ def _describe(report: JsonMap, file: str) -> None:
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
         show_last_lines(report)
+    if report["retry"]:
+        click.echo(report["retry"]["text"], err=True)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 

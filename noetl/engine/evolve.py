@@ -11,6 +11,7 @@ from typing import assert_never
 
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
+from noetl.engine.retries import fold_behind_end
 from noetl.engine.runs import (
     end_run,
     fold_command,
@@ -39,10 +40,11 @@ def replay(state: State, events: Iterable[e.Event]) -> State:
 
 
 def evolve(state: State, draft: e.Draft) -> State:
-    """The state one version later. After a terminal event nothing but the version changes."""
+    """The state one version later. After a terminal event nothing changes but the version, and
+    whether the execution is retried by itself."""
     version = state.version + 1
     if state.ended:
-        return replace(state, version=version)
+        return fold_behind_end(replace(state, version=version), draft.fact)
     state = replace(state, version=version, notices=state.notices.after(draft))
     state = _fold(state, draft)
     if draft.origin is not None:
@@ -79,6 +81,9 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.Forked()
         ):
             return _fold_life(state, draft.fact)
+        case e.RetryScheduled() | e.RetryDeclined() | e.RetryStarted() | e.RetryCancelled():
+            # They stand behind an end alone.
+            return state
         case e.PauseRequested() | e.Paused() | e.Resumed() | e.CancelRequested() | e.CtxPatched():
             return _fold_requests(state, draft.fact)
         case (

@@ -71,3 +71,6 @@ class Inputs:
     copies: dict[str, RunCopies] = field(default_factory=dict)
     #: How many of them the turn may still append; the next one goes on.
     most_copies: int = 2000
+    #: Makes the retry of that id ready which the policy of the playbook asks for, or says why there
+    #: can be none, in a clause.
+    prepare_retry: Callable[[str], str] = lambda _id: ""

@@ -100,6 +100,7 @@ class Plan:
     def names_read(self) -> frozenset[Path]:
         """The chains that any template of the playbook reads, as they are written."""
         return _names([self.net.workload, self.net.ctx, self.net.keychain]).union(
+            _names_of_retry(self.net),
             *map(_names_around, self.net.transitions),
             *(_names_of_task(task) for step in self.net.transitions for task in step.calls),
         )
@@ -193,6 +194,11 @@ def _names(
         *(names_used(guard, guard=True) for guard in guards if isinstance(guard, str)),
         (("ctx", name) for name in changed),
     )
+
+
+def _names_of_retry(net: Net) -> frozenset[Path]:
+    retry = net.retry
+    return frozenset() if retry is None else _names([retry.attempts, retry.delay], [retry.when])
 
 
 def _names_around(step: Transition) -> frozenset[Path]:

@@ -16,11 +16,13 @@ class RetryOf:
 
     The run `from_run`, and all that its tokens led to, run again whatever is equal. Of loops,
     iterations that went well stand although their code has changed (`failed`), or none stand of a
-    loop that failed (`all`)."""
+    loop that failed (`all`). `attempt` is the number of this one where the policy of the playbook
+    asked for it; who asks for it by hand begins anew with 1."""
 
     execution_id: str
     from_run: str = ""
     iterations: Literal["", "failed", "all"] = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,9 +122,15 @@ class _Ahead:
         counts = self._count_iterations(run_id, run, step, recorded)
         if ended:
             return PlannedRun(step.name, "reuse", reuse.reason, recorded.id, counts)
-        copied = frozenset(draft.origin for draft in self.drafts if draft.run_id == run_id and draft.origin)
-        repeats = self._effects(step, recorded, copied)
+        repeats = self._effects(step, recorded, frozenset(self._copied(run_id)))
         return PlannedRun(step.name, "rerun", reuse.reason, recorded.id, counts, repeats)
+
+    def _copied(self, run_id: str) -> Iterator[str]:
+        """The events of which the run has copies. Who only keeps the key of a call makes it
+        again."""
+        for draft in self.drafts:
+            if draft.run_id == run_id and draft.origin and not isinstance(draft.fact, e.TaskKeyKept):
+                yield draft.origin
 
     def _count_iterations(
         self, run_id: str, run: Run | None, step: Transition, recorded: SourceRun

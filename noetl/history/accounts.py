@@ -210,6 +210,8 @@ class Explanation:
     file: str
     error: JsonMap | None
     steps: tuple[StepAccount, ...]
+    #: What its policy made of its failure, in a sentence; None where it was not asked.
+    retry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

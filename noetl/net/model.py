@@ -74,6 +74,7 @@ __all__ = [
     "Reducer",
     "Repeat",
     "ResultPolicy",
+    "RetryPolicy",
     "Rule",
     "Scope",
     "Selected",
@@ -209,6 +210,19 @@ def find_assigned_names(assignments: Iterable[Assignment], scope: Scope) -> set[
     return {one.name.partition(".")[0] for one in assignments if one.scope == scope}
 
 
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When an execution that has failed is retried by itself. `attempts` counts all executions, the
+    first included; `delay` is in seconds; both may be templates. `when` None: always. Without
+    `allow_effects` it is not where a call that may have had effects would be made again."""
+
+    attempts: Template = 3
+    backoff: Backoff = "none"
+    delay: Template = 1.0
+    when: Template = None
+    allow_effects: bool = False
+
+
 @dataclass(frozen=True)
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
@@ -237,6 +251,7 @@ class Net:
     file: str = ""
     ctx: Mapping[str, Template] = field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
+    retry: RetryPolicy | None = None
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

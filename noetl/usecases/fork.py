@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, get_args
 
 from noetl.engine.evolve import replay
 from noetl.engine.moments import moment_at
@@ -30,7 +30,7 @@ from noetl.usecases.start import draw_ids, row_of
 from noetl.usecases.wakes import wake
 
 #: Events of the end: a fork goes on from before them.
-_END: Final = (e.WorkflowFinished, e.Processed, e.Cancelled, e.ResultDiscarded)
+_END: Final = (e.WorkflowFinished, e.Processed, e.Cancelled, e.ResultDiscarded, *get_args(e.RetryFact))
 
 
 @dataclass(frozen=True, slots=True)

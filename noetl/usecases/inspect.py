@@ -17,6 +17,7 @@ from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
+from noetl.history.attempts import attempt_view
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.large_values import Resolver, resolve
@@ -154,7 +155,7 @@ class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
     version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
-    iteration that called; `warnings` as in `findings`."""
+    iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`."""
 
     row: ExecutionRow
     result: Json
@@ -165,6 +166,7 @@ class Report:
     children: list[JsonMap]
     warnings: list[JsonMap]
     errors_passed_over: int
+    retry: JsonMap | None
 
     @property
     def duration_ms(self) -> float:
@@ -185,6 +187,7 @@ class Report:
             "ctx": self.ctx,
             "steps": self.steps,
             "error": self.error,
+            "retry": self.retry,
             "errors_passed_over": self.errors_passed_over,
             "warnings": self.warnings,
             "events": self.events,
@@ -212,7 +215,16 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     if state.notices.kept:
         warnings += findings.run_warnings(state.notices, net_of(rt, execution_id))
     return Report(
-        row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
+        row,
+        result,
+        ctx,
+        steps,
+        row.error,
+        row.head_version,
+        children,
+        warnings,
+        state.errors_passed_over,
+        attempt_view(state.next_attempt),
     )
 
 

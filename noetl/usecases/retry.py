@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Final, Literal
 
@@ -14,19 +15,19 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.engine.source import SourceLog
 from noetl.errors import BadRequest, Conflict
-from noetl.facts.events import Requested
+from noetl.facts.events import Requested, Source
 from noetl.facts.json import JsonMap, deep_merge
 from noetl.facts.lineage import RetryOf
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
 from noetl.usecases import catalog, moment
+from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.input_secrets import seal_given
-from noetl.usecases.lineage import find_source
+from noetl.usecases.lineage import call_off, find_source
 from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
-from noetl.usecases.turn.deciding import inputs_of
 from noetl.usecases.wakes import wake
 
 #: The version that is the newest one.
@@ -38,7 +39,7 @@ class RetryRequest:
     """What to run again, and how. `from_step` is the name of a step, whose last run is meant, or
     `<step>#<k>`. `version` None: the one that it ran. `payload` and `overrides` lie
     over those that it had. With `confirmed`, calls with effects outside of NoETL that had gone well
-    may be made again."""
+    may be made again. `attempt` is its number where the policy of the playbook asks for it."""
 
     execution_id: str
     from_step: str = ""
@@ -49,6 +50,7 @@ class RetryRequest:
     path: str | None = None
     directories: tuple[str, ...] = ()
     confirmed: bool = False
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
     with rt.store.begin() as tx:
-        return _plan(rt, tx, request, UNDRAWN)
+        return plan_within(rt, tx, request, UNDRAWN)
 
 
 def playbook_of(rt: Runtime, request: RetryRequest) -> PlaybookRow:
@@ -97,15 +99,30 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
     with rt.store.begin() as tx:
-        planned = _plan(rt, tx, request, new_id)
+        planned = plan_within(rt, tx, request, new_id)
         _check_confirmed(planned, confirmed=request.confirmed)
-        tx.executions.lock(request.execution_id)
+        source = tx.executions.lock(request.execution_id)
         _check_alone(tx, request.execution_id)
-        for secret in planned.kept:
-            tx.credentials.save(secret)
-        row = create_execution(tx, new_id, planned.request, "client", now)
+        if source is not None:
+            call_off(tx, source, f"execution {new_id} retries it", now)
+        row = begin(tx, planned, new_id, "client", now)
     wake(rt)
     return row
+
+
+def plan_next(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+    """The next attempt, that the policy of a playbook asks for. Raises what `retry` raises but for
+    what has to be confirmed."""
+    _check_alone(tx, request.execution_id)
+    return plan_within(rt, tx, request, new_id)
+
+
+def begin(tx: Transaction, planned: PlannedRetry, new_id: str, source: Source, now: datetime) -> ExecutionRow:
+    """Writes the execution that was planned, and what is to be kept for it. Its row as it is
+    then."""
+    for secret in planned.kept:
+        tx.credentials.save(secret)
+    return create_execution(tx, new_id, planned.request, source, now)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:
@@ -119,17 +136,23 @@ def _check_alone(tx: Transaction, execution_id: str) -> None:
 
 
 def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
-    repeats = planned.plan.repeats
-    if repeats and not confirmed:
-        named = ", ".join(f"{'/'.join(run.repeats)} of step '{run.step}'" for run in repeats[:5])
-        more = f" and {len(repeats) - 5} others" if len(repeats) > 5 else ""
+    if (repeats := name_repeats(planned.plan)) and not confirmed:
         raise Conflict(
             f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
-            f"{named}{more}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
+            f"{repeats}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
 
 
-def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+def name_repeats(plan: RetryPlan) -> str:
+    """The calls with effects that would be made again, as messages name them; empty where there are
+    none."""
+    repeats = plan.repeats
+    named = ", ".join(f"{'/'.join(run.repeats)} of step '{run.step}'" for run in repeats[:5])
+    return f"{named} and {len(repeats) - 5} others" if len(repeats) > 5 else named
+
+
+def plan_within(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+    """What the retry of that id would do, as `tx` sees the world. Raises as `plan` does."""
     row = moment.find(tx, request.execution_id)
     moment.refuse_specimen(row)
     if row.status not in ENDED:
@@ -141,7 +164,7 @@ def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> P
     digest = row.digest if _is_same(row, playbook) else catalog.net_digest(rt, tx, playbook)
     net_plan = rt.plan(tx, digest)
     first = moment.requested(tx, row.execution_id)
-    again = RetryOf(row.execution_id, "", request.iterations)
+    again = RetryOf(row.execution_id, "", request.iterations, request.attempt)
     source = find_source(rt, tx, again)
     assert source is not None, "its row is there"
     _check_fits(net_plan, source, row)

@@ -32,6 +32,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Rules": (parts.PolicyRule, parts.Then),
     "Admission": (parts.Admit, parts.Allow),
     "Failure": (parts.FailurePolicy, parts.Tolerate),
+    "Retry of the execution": (parts.ExecutionRetry,),
     "Loop": (parts.Loop, parts.LoopSpec),
     "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
     "Next": (parts.Router, parts.NextSpec, parts.Arc),

@@ -10,7 +10,7 @@ from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
-from noetl.dsl.compile.policies import admission
+from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
@@ -24,6 +24,7 @@ MAX_STEPS = 1_000
 #: Steps that may do nothing and lead nowhere: people write them by habit.
 _BARE = frozenset({"start", "end"})
 _EXECUTOR_SPEC: Path = ("executor", "spec")
+_RETRY: Path = (*_EXECUTOR_SPEC, "policy", "retry")
 
 
 def compile_document(context: Context) -> Net | None:
@@ -49,6 +50,7 @@ def compile_document(context: Context) -> Net | None:
     inputs, workload = compile_inputs(context)
     if not transitions:
         return None
+    again = (spec.policy or Policy()).retry
     entry = _special_step(context, spec.entry_step, "entry_step")
     metadata = document.metadata or Metadata()
     name = metadata.name or (metadata.path or context.report.source.file).rstrip("/").rpartition("/")[2]
@@ -67,6 +69,7 @@ def compile_document(context: Context) -> Net | None:
         file=context.report.source.file,
         ctx=ctx,
         inputs=inputs,
+        retry=None if again is None else execution_retry(context, again, _RETRY),
     )
 
 

@@ -25,7 +25,8 @@ class ExecutionRow:
     """One execution. The scheduler owes it a turn while `head_version > decided_version`.
 
     `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at`
-    is when the scheduler wants a turn even if nothing is appended.
+    is when the scheduler wants a turn even if nothing is appended; of one that has failed, when it
+    is retried by itself.
     """
 
     execution_id: str
@@ -54,6 +55,11 @@ class ExecutionRow:
     descent: Descent | None = None
     #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
     imported_at: datetime | None = None
+
+    @property
+    def waits_for_retry(self) -> bool:
+        """Whether it has failed, and is going to be retried by itself."""
+        return self.status == "failed" and self.next_wake_at is not None
 
     @property
     def is_over(self) -> bool:
