@@ -111,10 +111,10 @@ class ExecutionStanding(ExecutionView):
 
 
 class Descendant(ExecutionView):
-    """An execution that runs another one again, or is a fork of it."""
+    """An execution that runs another one again, is a fork of it, or has taken over from it."""
 
     source_id: str
-    descent: Literal["retry", "fork"]
+    descent: Literal["retry", "fork", "migration"]
     links: Links
 
 
@@ -139,6 +139,17 @@ class RetryAnswer(WireModel):
     error: JsonObject | None = Field(description="why it would end before its first step")
 
 
+class MigrationAnswer(WireModel):
+    """What a migration would take along and run, and what keeps the execution where it is."""
+
+    migration_of: str
+    path: str
+    version: int
+    runs: list[PlannedRunView]
+    error: JsonObject | None = Field(description="why it would end before its first step")
+    obstacles: list[str] = Field(description="why it stays as it is; none: it can be migrated")
+
+
 class PlaybookRun(ExecutionView):
     path: str
     version: int = Field(description="of the playbook")
@@ -153,8 +164,8 @@ class ChildSummary(PlaybookRun):
 
 class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
-    source_id: str | None = Field(description="the execution that it runs again, or is a fork of")
-    descent: Literal["retry", "fork"] | None = Field(description="which of both it is")
+    source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
+    descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
     events: int
     created_at: str
     updated_at: str

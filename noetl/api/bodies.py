@@ -103,6 +103,23 @@ class ReasonBody(Body):
     reason: Reason = ""
 
 
+class MigrateBody(Body):
+    """To which version an execution is migrated: the newest, where nothing is said; with
+    `playbook`, YAML text, that is registered."""
+
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+    version: PlaybookVersion | Literal["latest"] | None = None
+    playbook: str | None = Field(None, min_length=1, description="YAML text")
+    directories: list[str] = Field(default_factory=list, max_length=8, description="as in a start")
+
+    @model_validator(mode="after")
+    def _one_version(self) -> MigrateBody:
+        if self.playbook is not None and self.version is not None:
+            raise ValueError("the text of a `playbook` is its own version")
+        return self
+
+
 class RetryBody(Body):
     """How an execution is run again. `version` is the one that it ran, where nothing is said; with
     `playbook`, YAML text, that is registered and run."""

@@ -336,6 +336,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answered={"text/vnd.mermaid": "flowchart TD\n  double[double]\n"}
     ),
     "POST /api/executions/{execution_id}/retry": _json(_DESCENDANT, {"from": "double"}),
+    "POST /api/executions/{execution_id}/migrate": _json(
+        {**_DESCENDANT, "descent": "migration"}, {"version": "latest"}
+    ),
     "POST /api/executions/{execution_id}/fork": _json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
     "GET /api/executions/{execution_id}/export": Example(answered={_LINES: _FILE}),
     "POST /api/executions/import": Example({_LINES: _FILE}, {_JSON: _SPECIMEN}),

@@ -11,6 +11,7 @@ from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.execution_history import diff, replay
 from noetl.cli.execution_history import explain as explain_command
+from noetl.cli.execution_migrate import migrate
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
@@ -33,7 +34,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-_STEERING = (cancel, pause, resume, patch, retry, fork)
+_STEERING = (cancel, pause, resume, patch, retry, fork, migrate)
 for command in (logs, *_STEERING, explain_command, diff, replay, export, import_):
     execution.add_command(command)
 

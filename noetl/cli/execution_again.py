@@ -94,7 +94,7 @@ def retry(
         from_step,
         iterations or "",  # type: ignore[arg-type]  # click has checked it
         payload_of(payload),
-        version=_version(version, file),
+        version=version_of(version, file),
         confirmed=yes,
     )
     assigned = assigned_of(overrides)
@@ -106,13 +106,13 @@ def retry(
         show_plan(planned, as_json=as_json, err=not dry_run)
     if dry_run:
         return
-    if planned.plan.repeats and not yes and _is_asked():
+    if planned.plan.repeats and not yes and is_asked():
         click.confirm("Make these calls again?", abort=True, err=True)
         wanted = replace(wanted, confirmed=True)
-    _run(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
+    run_there(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
 
 
-def _version(version: str | None, file: Path | None) -> int | None:
+def version_of(version: str | None, file: Path | None) -> int | None:
     """Raises BadRequest."""
     if version is None:
         return None
@@ -143,7 +143,7 @@ def _with_overrides(rt: Runtime, wanted: RetryRequest, assigned: Sequence[Assign
     return replace(wanted, overrides=overrides_of(assigned, inputs))
 
 
-def _is_asked() -> bool:
+def is_asked() -> bool:
     """Whether somebody sits there who can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -173,13 +173,13 @@ def fork(
     wanted = ForkRequest(execution_id, at, before, assignments_of(pairs))
     with open_runtime() as rt:
         shard = inspect.execution(rt, execution_id).shard
-    _run(ctx, shard, lambda rt: forking.fork(rt, wanted), quiet=quiet, as_json=as_json, file=None)
+    run_there(ctx, shard, lambda rt: forking.fork(rt, wanted), quiet=quiet, as_json=as_json, file=None)
 
 
 # --- running it -----------------------------------------------------------------------------------
 
 
-def _run(
+def run_there(
     ctx: click.Context,
     shard: str,
     begin: Callable[[Runtime], ExecutionRow],
@@ -230,10 +230,15 @@ def show_plan(planned: PlannedRetry, *, as_json: bool, err: bool) -> None:
     """What stands and what runs, a line for each firing; on standard error where a run follows."""
     if as_json:
         json_out(planned.as_json())
-        return
-    plan = planned.plan
-    request = planned.request
-    click.echo(f"retry of {planned.source.execution_id}: {request.path}@{request.playbook_version}", err=err)
+    else:
+        show_runs(planned, "retry", err=err)
+
+
+def show_runs(planned: PlannedRetry, word_for_it: str, *, err: bool) -> None:
+    """The same as lines for people."""
+    plan, request = planned.plan, planned.request
+    source = planned.source.execution_id
+    click.echo(f"{word_for_it} of {source}: {request.path}@{request.playbook_version}", err=err)
     counted = any(run.iterations for run in plan.runs)
     rows = [
         (run.step, run.verdict, *([_iterations(run)] if counted else []), run.reason) for run in plan.runs

@@ -222,6 +222,22 @@ def fork(
     return str(said["execution_id"])
 
 
+def plan_migration(execution_id: str, **how: Json) -> Operation[JsonMap]:
+    """What a migration would take along and run, and its `obstacles`, as `POST
+    /api/executions/{id}/migrate` with `dry_run` answers. `how` are the keys of its body: `version`,
+    `playbook`."""
+    return ask(Request("POST", path_of(execution_id, "/migrate"), {"dry_run": "true"}, body=how))
+
+
+def migrate(execution_id: str, *, confirm: bool = False, **how: Json) -> Operation[str]:
+    """Lets an open execution that waits go on under another version; returns the id of the one that
+    does. `how` as for `plan_migration`. Raises Conflict where it has ended, there are obstacles, or
+    calls that may have had effects would be made again and `confirm` does not say that they may."""
+    params = {"confirm": "true"} if confirm else {}
+    said = yield from ask(Request("POST", path_of(execution_id, "/migrate"), params, body=how, again=False))
+    return str(said["execution_id"])
+
+
 def explain(execution_id: str, step: str | None = None, *, version: int | None = None) -> Operation[JsonMap]:
     """Why each step ran, did not run or waits, or `step` alone, as `GET
     /api/executions/{id}/explain` answers. Raises NotFound."""

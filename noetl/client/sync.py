@@ -77,6 +77,8 @@ class Client:
     plan_retry = perform(operations.plan_retry)
     retry = perform(operations.retry)
     fork = perform(operations.fork)
+    plan_migration = perform(operations.plan_migration)
+    migrate = perform(operations.migrate)
     explain = perform(operations.explain)
     diff = perform(operations.diff)
     cancel = perform(operations.cancel)

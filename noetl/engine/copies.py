@@ -99,12 +99,12 @@ def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) ->
 
 
 def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
-    """The next copies of one run, up to the point where those of another come, and as many as the
-    turn may make; only those that stand before `until`, where that is given."""
+    """The next copies of one run, or of what was assigned from outside, up to the point where those
+    of another come, and as many as the turn may make; only those that stand before `until`, where
+    that is given."""
     if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
         return []
-    left = (_left(plan, state, inputs, run) for run in state.runs.values())
-    waiting = sorted((one for one in left if one), key=lambda one: one.order)
+    waiting = sorted((one for one in _all_left(plan, state, inputs) if one), key=lambda one: one.order)
     if not waiting:
         return []
     ends = [one.order for one in waiting[1:2]] + ([] if until is None else [until])
@@ -113,8 +113,15 @@ def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = 
 
 def waits_for_copies(plan: Plan, state: State, inputs: Inputs, until: int | None) -> bool:
     """Whether copies are still to come that stand before `until`."""
-    left = (_left(plan, state, inputs, run) for run in state.runs.values())
+    left = _all_left(plan, state, inputs)
     return until is not None and any(one and one.order < until for one in left)
+
+
+def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
+    yield from (_left(plan, state, inputs, run) for run in state.runs.values())
+    if inputs.source is not None and state.started:
+        patches = inputs.source.patches
+        yield _Left(patches, bisect_right(patches, state.patched, key=attrgetter("version")))
 
 
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:

@@ -23,6 +23,9 @@ class RetryOf:
     from_run: str = ""
     iterations: Literal["", "failed", "all"] = ""
     attempt: int = 1
+    #: The other one was open, and ended when this one took over what it had come to: what was
+    #: assigned in its ctx from outside counts here, too.
+    migrates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

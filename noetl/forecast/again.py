@@ -7,7 +7,7 @@ The engine decides it as it would in the retry itself, with nothing carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from noetl.engine.copies import UNKNOWN, match_iterations
@@ -63,6 +63,8 @@ class RetryPlan:
 
     runs: tuple[PlannedRun, ...]
     error: ErrorInfo | None = None
+    #: What its firings take, by the run there that they are compared with.
+    taken: Mapping[str, Reuse] = field(default_factory=dict)
 
     @property
     def repeats(self) -> list[PlannedRun]:
@@ -80,7 +82,7 @@ def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceL
     decision = decide(plan, begun, inputs)
     ahead = _Ahead(plan, inputs, source, decision.drafts, decision.after)
     failed = decision.after.error if decision.after.accepted is False else None
-    return RetryPlan(tuple(ahead.runs()), failed)
+    return RetryPlan(tuple(ahead.runs()), failed, ahead.taken())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ class _Ahead:
         order = self.plan.order
         found = [*self._fired(), *self._left()]
         yield from sorted(found, key=lambda run: order.get(run.step, len(order)))
+
+    def taken(self) -> dict[str, Reuse]:
+        scheduled = (one.fact for one in self.drafts if isinstance(one.fact, e.StepScheduled))
+        reuses = (one.reuse for one in scheduled if one.reuse is not None)
+        return {reuse.run_id: reuse for reuse in reuses if reuse.run_id}
 
     def _fired(self) -> Iterator[PlannedRun]:
         """The firings that the retry comes to before it waits for what runs."""

@@ -100,7 +100,7 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     new_id = draw_ids(rt, now, 1)[0]
     with rt.store.begin() as tx:
         planned = plan_within(rt, tx, request, new_id)
-        _check_confirmed(planned, confirmed=request.confirmed)
+        check_confirmed(planned, confirmed=request.confirmed)
         source = tx.executions.lock(request.execution_id)
         _check_alone(tx, request.execution_id)
         if source is not None:
@@ -128,6 +128,8 @@ def begin(tx: Transaction, planned: PlannedRetry, new_id: str, source: Source, n
 def _check_alone(tx: Transaction, execution_id: str) -> None:
     """One open retry of an execution: two would have its effects twice."""
     for other in tx.executions.find(source=execution_id, limit=1000):
+        if other.descent == "migration":
+            raise Conflict(f"Execution {execution_id} was migrated to {other.execution_id}: retry that.")
         if other.descent == "retry" and other.status not in ENDED:
             raise Conflict(
                 f"Execution {execution_id} is being retried by {other.execution_id} ({other.status}): wait "
@@ -135,7 +137,8 @@ def _check_alone(tx: Transaction, execution_id: str) -> None:
             )
 
 
-def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
+def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
+    """Raises Conflict where effects may happen again and nobody has said that they may."""
     if (repeats := name_repeats(planned.plan)) and not confirmed:
         raise Conflict(
             f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
@@ -160,13 +163,22 @@ def plan_within(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str
             f"Execution {row.execution_id} is {row.status}: a retry begins where it has ended. Cancel it, or "
             "fork it to go on from an earlier moment."
         )
+    again = RetryOf(row.execution_id, "", request.iterations, request.attempt)
+    source = find_source(rt, tx, again)
+    assert source is not None, "its row is there"
+    return plan_taking(rt, tx, request, row, source, new_id)
+
+
+def plan_taking(
+    rt: Runtime, tx: Transaction, request: RetryRequest, row: ExecutionRow, source: SourceLog, new_id: str
+) -> PlannedRetry:
+    """What an execution of that id would take of `source`, the log of `row`, and do. Raises as
+    `plan` does."""
     playbook = _find_playbook(tx, row, request)
     digest = row.digest if _is_same(row, playbook) else catalog.net_digest(rt, tx, playbook)
     net_plan = rt.plan(tx, digest)
     first = moment.requested(tx, row.execution_id)
-    again = RetryOf(row.execution_id, "", request.iterations, request.attempt)
-    source = find_source(rt, tx, again)
-    assert source is not None, "its row is there"
+    again = source.retry
     _check_fits(net_plan, source, row)
     if request.from_step:
         again = replace(again, from_run=_find_run(net_plan, source, request.from_step))

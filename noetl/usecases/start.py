@@ -27,7 +27,7 @@ from noetl.net.model import Net
 from noetl.usecases import catalog
 from noetl.usecases.findings import start_warnings
 from noetl.usecases.input_secrets import keep_given, seal_given
-from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
+from noetl.usecases.ports import Descent, ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
 
@@ -243,8 +243,14 @@ def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
         updated_at=now,
         parent_id=request.parent.execution_id if request.parent else None,
         source_id=request.retry.execution_id if request.retry else None,
-        descent="retry" if request.retry else None,
+        descent=_descent(request),
     )
+
+
+def _descent(request: Requested) -> Descent | None:
+    if request.retry is None:
+        return None
+    return "migration" if request.retry.migrates else "retry"
 
 
 def _of_owner(tx: Transaction, key: str, owner: KeyOwner, found: _Found) -> Answer:

@@ -17,6 +17,7 @@ from noetl.usecases.ports.dispatcher import Dispatcher
 from noetl.usecases.ports.events import Events
 from noetl.usecases.ports.executions import (
     ENDED,
+    Descent,
     DueExecutions,
     ExecutionRow,
     Executions,
@@ -50,6 +51,7 @@ __all__ = [
     "CredentialScope",
     "Credentials",
     "DeadLetters",
+    "Descent",
     "Dispatcher",
     "DueExecutions",
     "Events",

@@ -16,7 +16,7 @@ Mark: TypeAlias = Hashable
 ExecutionStatus = Literal[
     "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
 ]
-Descent = Literal["retry", "fork"]
+Descent = Literal["retry", "fork", "migration"]
 ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
 
 

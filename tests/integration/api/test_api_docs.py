@@ -84,6 +84,17 @@ def ended(client: FlaskClient, sim: Simulation) -> str:
     return str(started.get_json()["execution_id"])
 
 
+def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -> str:
+    """The execution that a request is sent to: one that waits, if it may go on doing so."""
+    if path.endswith("/retry"):
+        return ended(client, sim)
+    if not path.endswith("/migrate"):
+        return execution_id
+    other = sim.start({"wait_for_go": True})
+    sim.settle()
+    return other
+
+
 def test_what_the_document_says_may_be_sent_is_accepted(
     document: dict[str, Any], make: Callable[..., Flask], sim: Simulation, subtests: pytest.Subtests
 ) -> None:
@@ -96,7 +107,7 @@ def test_what_the_document_says_may_be_sent_is_accepted(
     ):
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             with subtests.test(f"{method} {path} {media_type}"):
-                chosen = ended(client, sim) if path.endswith("/retry") else execution_id
+                chosen = choose(client, sim, path, execution_id)
                 url = path.format(execution_id=chosen, name="approved", path="examples/double")
                 example = content["example"]
                 data = example if isinstance(example, str) else json.dumps(example)
