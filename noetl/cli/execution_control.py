@@ -66,7 +66,7 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
         is_at_work = _is_at_work(row)
         if row.halt == "pause" or not row.shard:
             control.resume(rt, execution_id, reason)
-        elif is_at_work and row.status not in ENDED:
+        elif is_at_work and (row.status not in ENDED or row.waits_for_retry):
             raise Conflict(
                 f"Execution {execution_id} runs in another process of this machine; "
                 f"`noetl execution events {execution_id} --follow` shows how it goes on."

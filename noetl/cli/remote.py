@@ -78,7 +78,7 @@ class RemoteExecution:
         self.client.cancel(self.execution_id, reason)
 
     def next_attempt(self) -> JsonMap | None:
-        found: JsonMap | None = self.client.report(self.execution_id)["retry"]
+        found: JsonMap | None = self.client.report(self.execution_id).get("retry")
         return found
 
     def another(self, execution_id: str) -> Self:

@@ -228,7 +228,7 @@ class _Verdicts:
             if row is None:
                 return None
             if not family and row.imported_at is None:
-                return row.status in ENDED
+                return row.status in ENDED and not row.waits_for_retry
             keep_s = self._rt.limits.results_keep_s
             if not keep_s:
                 return False
@@ -262,7 +262,7 @@ def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
     pending, met = [root], {root.execution_id}
     while pending:
         row = pending.pop()
-        if row.status not in ENDED or row.ended_at is None:
+        if row.status not in ENDED or row.waits_for_retry or row.ended_at is None:
             return None
         last = max(last, row.ended_at)
         own = row.execution_id
