@@ -8,9 +8,10 @@ from typing import Any
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
-from noetl.errors import TemplateError
+from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layer_names
+from noetl.facts.business_key import read_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, load_value
 from noetl.facts.warnings import Warned
@@ -47,6 +48,30 @@ def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnin
         name: inputs.hold(evaluate_at(f"ctx.{name}", value, names, warnings, load=inputs.load))
         for name, value in net.ctx.items()
     }
+
+
+def render_business_key(net: Net, state: State, inputs: Inputs) -> str | None:
+    """What the execution is called by: its template sees what those of the workload see, and their
+    values. None where the playbook has no key.
+
+    Raises BadRequest where it cannot be rendered, a part of it is undefined, or what comes out is
+    no key.
+    """
+    if net.key is None:
+        return None
+    undefined: list[Warned] = []
+    workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
+    try:
+        value = evaluate_at("key", net.key.value, workload, undefined, load=inputs.load)
+    except TemplateError as error:
+        raise BadRequest(f"The key of playbook {net.path!r} cannot be made: {error.message}") from error
+    for one in undefined:
+        what = one if isinstance(one, str) else one["template"]
+        raise BadRequest(f"The key of playbook {net.path!r} cannot be made: nothing defines {what}.")
+    try:
+        return read_key(value)
+    except ValueError as error:
+        raise BadRequest(f"The key of playbook {net.path!r} {error}.") from error
 
 
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:

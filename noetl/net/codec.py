@@ -23,9 +23,12 @@ SCHEMA: Final = 2
 def to_json(net: Net) -> dict[str, Json]:
     """The net as JSON data, with its schema and positions."""
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
+    # Nets that say nothing of these are what they were before there were any, and have the same
+    # digest.
     if not net.inputs:
-        # Nets that declare none are what they were before there were any, and have the same digest.
         del body["inputs"]
+    if net.key is None:
+        del body["key"]
     return {"schema": SCHEMA, **body}
 
 

@@ -21,9 +21,10 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
 from noetl.usecases import catalog, moment
+from noetl.usecases.business_keys import take_free
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.lineage import find_source
-from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, NamedKey, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
 from noetl.usecases.turn.deciding import inputs_of
@@ -91,8 +92,8 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     """Starts the execution that runs the other one again.
 
     Raises NotFound for what is not there; Conflict where the other has not ended, is being retried
-    already, or effects would have to be confirmed; BadRequest where the request fits neither the
-    playbook nor what has run.
+    already, effects would have to be confirmed, or an open one has its business key; BadRequest
+    where the request fits neither the playbook nor what has run.
     """
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
@@ -101,6 +102,8 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
         _check_confirmed(planned, confirmed=request.confirmed)
         tx.executions.lock(request.execution_id)
         _check_alone(tx, request.execution_id)
+        if planned.request.key is not None:
+            take_free(rt, tx, NamedKey(planned.request.path, planned.request.key), new_id)
         for secret in planned.kept:
             tx.credentials.save(secret)
         row = create_execution(tx, new_id, planned.request, "client", now)

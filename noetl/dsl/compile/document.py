@@ -8,6 +8,7 @@ from dataclasses import replace
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
+from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission
@@ -47,6 +48,7 @@ def compile_document(context: Context) -> Net | None:
         for key, value in values.items():
             context.use((root, key), value, None)
     inputs, workload = compile_inputs(context)
+    business_key = compile_key(context)
     if not transitions:
         return None
     entry = _special_step(context, spec.entry_step, "entry_step")
@@ -67,6 +69,7 @@ def compile_document(context: Context) -> Net | None:
         file=context.report.source.file,
         ctx=ctx,
         inputs=inputs,
+        key=business_key,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.commands import CommandRow, Commands
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
@@ -38,6 +39,7 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "BusinessKeys",
     "Clock",
     "CommandRow",
     "Commands",
@@ -58,6 +60,7 @@ __all__ = [
     "LoopRow",
     "Loops",
     "Mark",
+    "NamedKey",
     "Nets",
     "PlaybookFile",
     "PlaybookRow",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TypeAlias
 
 from noetl.engine.decide import decide, fail
-from noetl.engine.decision import Decision
+from noetl.engine.decision import Decision, Notification
 from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.plan import Plan
@@ -23,15 +24,17 @@ from noetl.facts.reference import Retention
 from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
-from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.large_values import keep_pages
 from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn.called import admit_call
+from noetl.usecases.turn.called import TurnCalls, foresee_call
 from noetl.usecases.turn.writing import Turn, command_rows
 
 log = logging.getLogger(__name__)
+
+#: How a playbook of that path takes a call, as `Playbook.take_call` says.
+TakeCall: TypeAlias = Callable[[Plan, str, JsonMap, str], str | ErrorInfo | None]
 
 
 def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
@@ -39,10 +42,11 @@ def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now
     what they record comes before or behind one another in it."""
     tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
+    calls = TurnCalls(rt, tx, now)
     turns: list[Turn] = []
     drafted = 0
     for row in rows:
-        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), now, name, drafted))
+        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), calls, name, drafted))
         drafted += len(turns[-1].decision.drafts)
     return turns
 
@@ -52,13 +56,13 @@ def _turn(
     tx: Transaction,
     row: ExecutionRow,
     tail: Sequence[Event],
-    now: datetime,
+    calls: TurnCalls,
     name: str,
     drafted: int,
 ) -> Turn:
     """`tail` is what follows the decided version, under the lock; `drafted` the events that others
     of the turn of that name have drafted."""
-    plan = rt.plan(tx, row.digest)
+    plan, now = rt.plan(tx, row.digest), calls.now
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
@@ -66,15 +70,19 @@ def _turn(
     if before.version < row.head_version:
         return Turn(row, before, Decision((), before), caught_up=False)
     kept: list[CredentialRow] = []
+    give_way: list[Notification] = []
+    take_call = partial(calls.take, row.execution_id, give_way)
     inputs = replace(
         _inputs(rt, tx, plan, before, now),
         status=row.status,
         turn=name,
         place=drafted - before.version,
         keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
+        playbook=lambda path, version: _find_playbook(rt, tx, path, version, take_call),
     )
     try:
         decision = decide(plan, before, inputs)
+        decision = replace(decision, notifications=(*decision.notifications, *give_way))
         commands = command_rows(plan, decision, rt.kinds, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.
@@ -129,14 +137,16 @@ def inputs_of(
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
         max_generations=rt.limits.max_generations,
-        playbook=lambda path, version: _find_playbook(rt, tx, path, version),
+        playbook=lambda path, version: _find_playbook(rt, tx, path, version, partial(foresee_call, rt, now)),
         max_depth=rt.limits.max_depth,
         most_copies=rt.limits.turn_copies,
         keychain=Keychain(plan.net.keychain, execution_id, rt.seal),
     )
 
 
-def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
+def _find_playbook(
+    rt: Runtime, tx: Transaction, path: str, version: int | None, take_call: TakeCall
+) -> Playbook | ErrorInfo:
     """The playbook that a task calls: from the catalog, else from the library."""
     try:
         row = catalog.find_to_call(rt, tx, path, version)
@@ -144,16 +154,7 @@ def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None)
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
     plan = rt.plan(tx, digest)
-    return Playbook(row.path, row.version, digest, plan.net.steps, partial(_find_fault, rt, plan))
-
-
-def _find_fault(rt: Runtime, plan: Plan, payload: JsonMap) -> ErrorInfo | None:
-    """Why the playbook does not take `payload`."""
-    try:
-        seal_given(rt, plan.net, admit_call(rt, plan, payload), "")
-    except (BadRequest, ConfigError, NotFound) as error:
-        return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    return None
+    return Playbook(row.path, row.version, digest, plan.net.steps, partial(take_call, plan, row.path))
 
 
 def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
