@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -18,6 +20,7 @@ from noetl.cli.specimen import export, import_
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
+from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -49,16 +52,25 @@ for command in (logs, *_STEERING, explain_command, diff, replay, export, import_
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
 @click.option("--parent", metavar="ID", help="Only those that this execution called.")
 @click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
+@click.option("--key", metavar="KEY", help="Only those with this business key.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
 )
 @as_json_option
 def list_(
-    status: str | None, path: str | None, parent: str | None, source: str | None, limit: int, as_json: bool
+    status: str | None,
+    path: str | None,
+    parent: str | None,
+    source: str | None,
+    key: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Newest first."""
     with open_runtime() as rt:
-        rows = inspect.executions(rt, status=status, path=path, parent=parent, source=source, limit=limit)
+        rows = inspect.executions(
+            rt, status=status, path=path, parent=parent, source=source, key=key, limit=limit
+        )
     if as_json:
         json_out(
             [
@@ -67,6 +79,7 @@ def list_(
                     "parent_id": row.parent_id,
                     "source_id": row.source_id,
                     "descent": row.descent,
+                    "key": row.key,
                     "path": row.path,
                     "version": row.playbook_version,
                     "status": row.status,
@@ -81,11 +94,13 @@ def list_(
             ]
         )
         return
+    keyed = any(row.key is not None for row in rows)
     table(
-        ("execution", "status", "playbook", "started", "error"),
+        ("execution", *(["key"] if keyed else []), "status", "playbook", "started", "error"),
         [
             (
                 row.execution_id,
+                *([row.key or ""] if keyed else []),
                 _status(row.status, row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
@@ -108,7 +123,7 @@ def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
-@click.argument("execution_id")
+@execution_argument()
 @as_json_option
 def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, called executions, result and error."""
@@ -119,15 +134,8 @@ def show(execution_id: str, as_json: bool) -> None:
         json_out(report.as_json())
         return
     row = report.row
-    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
-    if row.parent_id:
-        click.echo(f"called by {row.parent_id}")
-    if row.source_id:
-        click.echo(f"{row.descent} of {row.source_id}")
-    if row.imported_at is not None:
-        click.echo(
-            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
-        )
+    for line in _lines_about(row):
+        click.echo(line)
     table(
         ("step", "status", "runs", "result"),
         [
@@ -146,6 +154,19 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
+
+
+def _lines_about(row: ExecutionRow) -> Iterator[str]:
+    """What it is and where it comes from."""
+    yield f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}"
+    if row.key is not None:
+        yield f"key {row.key}"
+    if row.parent_id:
+        yield f"called by {row.parent_id}"
+    if row.source_id:
+        yield f"{row.descent} of {row.source_id}"
+    if row.imported_at is not None:
+        yield f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
 
 
 def _show_errors(report: inspect.Report, file: str) -> None:
@@ -170,7 +191,7 @@ def _short(value: Json, width: int = 60) -> str:
 
 
 @execution.command(epilog="Example: noetl execution events 1234567890123 --type step.failed")
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--after", metavar="VERSION", type=click.IntRange(min=0), default=0, help="Behind this version."
 )

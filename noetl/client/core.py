@@ -95,13 +95,18 @@ def server_url(url: str) -> str:
 
 
 def execution_path(execution_id: str, part: str = "") -> str:
-    """Where an execution is, or `part` of it."""
+    """Where an execution is, or `part` of it. In the place of an id its business key may stand."""
     return f"/api/executions/{quote(execution_id, safe='')}{part}"
 
 
 def make_params(**values: object) -> dict[str, str]:
     """The parameters of a query: those of `values` that are not None, as text."""
     return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def make_body(**values: Json) -> dict[str, Json]:
+    """Those of `values` that say something: older servers do not know all keys."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def describe(method: Any, made_from: Callable[..., object]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import BadRequest, TemplateError
-from noetl.expressions import evaluate_at
+from noetl.expressions import evaluate_at, names_optional, names_used, value_at
 from noetl.expressions.scope import layer_names
 from noetl.facts.business_key import read_key
 from noetl.facts.json import Json, JsonMap, deep_merge
@@ -54,24 +54,27 @@ def render_business_key(net: Net, state: State, inputs: Inputs) -> str | None:
     """What the execution is called by: its template sees what those of the workload see, and their
     values. None where the playbook has no key.
 
-    Raises BadRequest where it cannot be rendered, a part of it is undefined, or what comes out is
-    no key.
+    Raises BadRequest where it cannot be rendered, reads what is not there, or what comes out is no
+    key.
     """
     if net.key is None:
         return None
-    undefined: list[Warned] = []
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
     try:
-        value = evaluate_at("key", net.key.value, workload, undefined, load=inputs.load)
+        _refuse_gaps(net.key.value, workload)
+        return read_key(evaluate_at("key", net.key.value, workload, [], load=inputs.load))
     except TemplateError as error:
         raise BadRequest(f"The key of playbook {net.path!r} cannot be made: {error.message}") from error
-    for one in undefined:
-        what = one if isinstance(one, str) else one["template"]
-        raise BadRequest(f"The key of playbook {net.path!r} cannot be made: nothing defines {what}.")
-    try:
-        return read_key(value)
     except ValueError as error:
         raise BadRequest(f"The key of playbook {net.path!r} {error}.") from error
+
+
+def _refuse_gaps(template: str, names: Mapping[str, Any]) -> None:
+    """A key with a gap would be that of others with the same gap. Raises ValueError."""
+    for chain in sorted(names_used(template) - names_optional(template)):
+        if value_at(chain, names) is None:
+            name = ".".join(chain)
+            raise ValueError(f"reads {name}, which is null; where it may be, write `{name} | default(...)`")
 
 
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:

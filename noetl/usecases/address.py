@@ -24,10 +24,16 @@ ID_DIGITS: Final = 17
 _MOST: Final = 1024
 
 
+def is_drawn(address: str) -> bool:
+    """Whether it can only be an id, which nobody has to look up."""
+    return moment.is_id(address) and len(address) >= ID_DIGITS
+
+
 def resolve(rt: Runtime, address: str) -> str:
-    """The id of the execution that an address means; what looks like one is not looked up. Raises
-    NotFound, and Conflict where several playbooks have an execution with that key."""
-    if moment.is_id(address) and len(address) >= ID_DIGITS:
+    """The id of the execution that an address means; a number that nothing has may be one, as use
+    cases will say. Raises NotFound, and Conflict where several playbooks have an execution with
+    that key."""
+    if is_drawn(address):
         return address
     with rt.store.read() as tx:
         return _look_up(tx, address)
@@ -40,8 +46,10 @@ def _look_up(tx: Transaction, address: str) -> str:
     match list(meant.values()):
         case [execution_id]:
             return execution_id
+        case [] if moment.is_id(address):
+            return address
         case []:
-            raise NotFound(f"There is no execution with the id or the key {address[:80]!r}.")
+            raise NotFound(f"There is no execution {address[:80]!r}: nothing has that id or business key.")
         case _:
             named = ", ".join(map(repr, map(str, sorted(meant))))
             raise Conflict(

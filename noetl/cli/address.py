@@ -1,0 +1,27 @@
+"""What commands take in the place of an execution's id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from noetl.cli.process import open_runtime
+from noetl.usecases.address import is_drawn, resolve
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def execution_argument(name: str = "execution_id") -> Callable[[F], F]:
+    """An argument that is an id, a business key, or `<path of the playbook>:<key>`. The command is
+    given the id."""
+    return click.argument(name, callback=_resolve)
+
+
+def _resolve(_ctx: click.Context, _param: click.Parameter, address: str) -> str:
+    """Raises NotFound, Conflict."""
+    if is_drawn(address):
+        return address
+    with open_runtime() as rt:
+        return resolve(rt, address)
