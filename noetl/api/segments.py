@@ -38,7 +38,10 @@ def _segments(environ: WSGIEnvironment, path: str) -> list[str]:
     apart."""
     sent = urlsplit(environ.get("RAW_URI") or environ.get("REQUEST_URI") or "").path
     found = [unquote_to_bytes(one).decode("latin-1") for one in sent.split("/")]
-    return found if "/".join(found) == environ.get("SCRIPT_NAME", "") + path else path.split("/")
+    above = environ.get("SCRIPT_NAME", "")
+    if "/".join(found) != above + path:
+        return path.split("/")
+    return ["", *found[above.count("/") + 1 :]]
 
 
 def _encode(segment: str) -> str:

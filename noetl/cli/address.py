@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from noetl.cli.process import open_runtime
+from noetl.errors import BadRequest, Conflict
 from noetl.usecases.address import is_drawn, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,8 +21,11 @@ def execution_argument(name: str = "execution_id") -> Callable[[F], F]:
 
 
 def _resolve(_ctx: click.Context, _param: click.Parameter, address: str) -> str:
-    """Raises NotFound, Conflict."""
+    """Raises NotFound, and BadRequest for what several executions may be called."""
     if is_drawn(address):
         return address
     with open_runtime() as rt:
-        return resolve(rt, address)
+        try:
+            return resolve(rt, address)
+        except Conflict as error:
+            raise BadRequest(error.message) from error

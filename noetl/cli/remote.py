@@ -116,7 +116,7 @@ def run_remote(
             on_conflict=on_conflict,
         )
         if started.existing:
-            warn(f"execution {started.execution_id} is open and has this key: Ctrl-C here cancels it.")
+            warn(f"execution {started.execution_id} was there before, and Ctrl-C here cancels it.")
         if compiled.net is not None:
             # Otherwise the server took it because it has tools that are not installed here.
             _warn_of_waiting(client, compiled.net)

@@ -140,7 +140,8 @@ def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Ru
 
 
 def _tell_of_existing(execution: LocalExecution) -> None:
-    """It belongs to another process, or to none any more: it is shown as it is."""
+    """Of an execution with the same key: it belongs to another process, or to none any more, and is
+    shown as it is."""
     name = execution.execution_id
     click.echo(
         f"Execution {name} is open and has this key: `noetl execution events {name} --follow` shows how it "

@@ -39,11 +39,12 @@ class BatchItem:
 @dataclass(frozen=True, slots=True)
 class Started:
     """An execution that the server has recorded: it will run, whatever happens to the processes.
-    `existing`: it was there before, under the same idempotency key or business key."""
+    `existing`: it was there before the request came, under the same idempotency key or business
+    key."""
 
     execution_id: str
     warnings: list[JsonMap] = field(default_factory=list)
-    existing: bool = False
+    existing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

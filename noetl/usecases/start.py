@@ -33,7 +33,8 @@ TRIES: Final = 3
 class StartedExecution:
     """An execution that was asked for, as it is in the store. `warnings` is what is known to be
     wrong before anything runs, with the playbook and with the payload: the report will say it as
-    well. `existing`: it was there before, under the same idempotency key or business key."""
+    well. `existing`: it was there before the request came, under the same idempotency key or business
+    key."""
 
     row: ExecutionRow
     warnings: Sequence[JsonMap]

@@ -396,7 +396,9 @@ def test_a_playbook_that_calls_itself_does_not_cancel_itself() -> None:
     report = sim.run()
     assert report.row.status == "failed"
     assert report.error is not None
-    assert f"execution {report.row.execution_id}, which calls it, has the key 'one'" in report.error["message"]
+    assert (
+        f"execution {report.row.execution_id}, which calls it, has the key 'one'" in report.error["message"]
+    )
 
 
 def test_a_call_whose_key_cannot_be_made_fails() -> None:
@@ -448,7 +450,9 @@ def test_a_key_of_several_playbooks_needs_its_path() -> None:
     first = orders.start(key="same").execution_id
     other = catalog.register(orders.rt, playbook(OPEN).replace("tests/test", "tests/other")).path
     start(orders.rt, StartRequest(other, key="same"))
-    with pytest.raises(Conflict, match=r"name the one that you mean: 'tests/other:same', 'tests/test:same'\."):
+    with pytest.raises(
+        Conflict, match=r"name the one that you mean: 'tests/other:same', 'tests/test:same'\."
+    ):
         resolve(orders.rt, "same")
     assert resolve(orders.rt, "tests/test:same") == first
 
