@@ -76,7 +76,7 @@ class ExecutionView(WireModel):
 
 class Accepted(ExecutionView):
     existing: bool = Field(
-        description="it was there before the request came, under the same idempotency key or business key"
+        description="it was there before the request came, under its idempotency key or business key"
     )
     warnings: list[WarningView] = Field(
         description="of the playbook, and keys of the payload that nothing reads"

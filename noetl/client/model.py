@@ -39,7 +39,7 @@ class BatchItem:
 @dataclass(frozen=True, slots=True)
 class Started:
     """An execution that the server has recorded: it will run, whatever happens to the processes.
-    `existing`: it was there before the request came, under the same idempotency key or business
+    `existing`: it was there before the request came, under its idempotency key or business
     key."""
 
     execution_id: str

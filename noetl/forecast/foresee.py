@@ -72,6 +72,7 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
         secrets=find_secrets(net, ahead.keychain, reached, given.kinds.infos),
         variables=find_variables(net, reached, given.env),
         playbooks=find_calls(reached),
+        key=ahead.key,
     )
 
 
@@ -127,6 +128,7 @@ class _Ahead:
             workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
         )
         self.ctx = render_all(net.ctx, early)
+        self.key = None if net.key is None else render_all({"key": net.key.value}, early)["key"]
         self.keychain = {
             str(entry["name"]): render_entry(net, entry, requests[0], early) for entry in net.keychain
         }

@@ -33,7 +33,7 @@ TRIES: Final = 3
 class StartedExecution:
     """An execution that was asked for, as it is in the store. `warnings` is what is known to be
     wrong before anything runs, with the playbook and with the payload: the report will say it as
-    well. `existing`: it was there before the request came, under the same idempotency key or business
+    well. `existing`: it was there before the request came, under its idempotency key or business
     key."""
 
     row: ExecutionRow

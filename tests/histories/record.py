@@ -512,6 +512,23 @@ def forked() -> Simulation:
     return settled(sim, other.execution_id)
 
 
+KEYED = f"""{HEAD}
+key: "of-{{{{ n }}}}"
+workload: {{n: 7}}
+workflow:
+  - step: each
+    loop: {{in: [1, 1, 2], iterator: n, spec: {{mode: parallel, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool: {{kind: playbook, path: tests/kid, input: {{n: "{{{{ n }}}}"}}}}
+"""
+
+
+def called_with_keys() -> Simulation:
+    """Of two calls with one key the second one fails."""
+    sim = Simulation(KEYED)
+    catalog.register(sim.rt, KID.replace("workload:", 'key: "kid-{{ n }}"\nworkload:'))
+    return settled(sim, sim.start())
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -543,6 +560,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         repeats_as_a_construct,
         run_again,
         forked,
+        called_with_keys,
     )
 }
 

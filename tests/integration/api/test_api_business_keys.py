@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from noetl.api.segments import KeptSegments
 from noetl.testing import Simulation
+from noetl.ui.pages import blueprint
 
 HERE = "/api/executions"
 PATH = "examples/doubling"
@@ -161,6 +162,16 @@ def test_the_name_of_a_variable_may_be_encoded(client: FlaskClient, started: Cal
     run = started(wait_for_go=True)
     client.patch(f"{HERE}/{run}/ctx", json={"50%/x": 1})
     assert client.put(f"/api/vars/{run}/{quote('50%/x', safe='')}", json={"value": 2}).status_code == 200
+
+
+def test_the_page_of_an_execution_takes_a_key_as_well(make: Callable[..., Flask], sim: Simulation) -> None:
+    app = make()
+    app.register_blueprint(blueprint(sim.rt, 5555))
+    browser = app.test_client()
+    run = browser.post(HERE, json={"path": PATH, "key": "order/7"}).json["execution_id"]
+    for address in ("order/7", "order%2F7", f"{PATH}:order/7", run):
+        assert f"Execution {run} (order/7): " in browser.get(f"/executions/{address}").text
+    assert browser.get("/executions/order").status_code == 404
 
 
 def _path_info(environ: Mapping[str, str]) -> str:

@@ -135,7 +135,7 @@ def test_a_secret_input_is_no_key() -> None:
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\0b", ".", "\ud800"])
 def test_a_start_with_what_is_no_key_is_refused(key: str) -> None:
-    with pytest.raises(BadRequest, match="^`key` "):
+    with pytest.raises(BadRequest, match=r"^`key` "):
         Orders().ask(key=key)
 
 
