@@ -164,6 +164,18 @@ def test_the_name_of_a_variable_may_be_encoded(client: FlaskClient, started: Cal
     assert client.put(f"/api/vars/{run}/{quote('50%/x', safe='')}", json={"value": 2}).status_code == 200
 
 
+def test_the_document_of_a_playbook_says_that_its_start_may_have_a_key(client: FlaskClient) -> None:
+    document = client.get(f"/api/catalog/{PATH}/openapi.json").json
+    start = document["paths"][HERE]["post"]
+    body = start["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["key"] == {"type": "string", "maxLength": 200}
+    assert body["properties"]["on_conflict"] == {"enum": ["reject", "return", "cancel_other"]}
+    assert "409" in start["responses"]
+    answer = client.post(HERE, json={"path": PATH}).json
+    started = document["components"]["schemas"]["Started"]
+    assert set(answer) == set(started["properties"]) == set(started["required"])
+
+
 def test_the_page_of_an_execution_takes_a_key_as_well(make: Callable[..., Flask], sim: Simulation) -> None:
     app = make()
     app.register_blueprint(blueprint(sim.rt, 5555))
