@@ -12,9 +12,10 @@ import pytest
 from noetl.errors import KeyTaken, NoetlError
 from noetl.store import open_store
 from noetl.testing import Simulation
-from noetl.usecases import control, inspect
+from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import NamedKey, Store
-from noetl.usecases.start import Answer, StartedExecution, StartRequest, start_all
+from noetl.usecases.start import Answer, StartedExecution, StartRequest, start, start_all
+from noetl.usecases.turn.advance import advance
 
 from .given import create, execution
 
@@ -190,3 +191,40 @@ def test_batches_with_the_same_keys_in_other_orders_do_not_stop_one_another(sim:
     sim.settle()
     left = [row.key for row in inspect.executions(sim.rt, status="waiting", limit=1000)]
     assert sorted(map(str, left)) == sorted(keys)
+
+
+CALLER = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: caller, path: tests/caller}
+workflow:
+  - step: call
+    tool: {kind: playbook, path: tests/keyed}
+"""
+KEYED = GATED.replace("tests/test", "tests/keyed").replace("workflow:", "key: one\nworkflow:")
+
+
+@pytest.mark.parametrize("policy", ["reject", "cancel_other"])
+def test_starts_and_calls_at_once_leave_one_open(sim: Simulation, policy: str) -> None:
+    keyed = KEYED.replace("key: one", f"key: {{value: one, on_conflict: {policy}}}")
+    for text in (CALLER, keyed):
+        catalog.register(sim.rt, text)
+    callers = [start(sim.rt, StartRequest("tests/caller")).execution_id for _ in range(AT_ONCE)]
+    advance(sim.rt)
+    # Each worker leaves its call to the scheduler, which hears of all of them at once.
+    while work := [at for at, message in enumerate(sim.mailbox.messages) if message.command is not None]:
+        sim.deliver(work[0])
+
+    def act(number: int) -> list[Answer]:
+        if number % 2:
+            return start_all(sim.rt, [StartRequest("tests/keyed")])
+        advance(sim.rt)
+        return []
+
+    answers = [answer for part in _together(act) for answer in part]
+    sim.settle()
+    open_ones = [row for row in inspect.executions(sim.rt, path="tests/keyed") if row.status == "waiting"]
+    assert len(open_ones) == 1
+    assert all(isinstance(one, StartedExecution | KeyTaken) for one in answers)
+    ended = [inspect.execution(sim.rt, one).status for one in callers]
+    assert ended.count("failed") >= len(callers) - 1
