@@ -18,6 +18,7 @@ from noetl.errors import (
     BadRequest,
     Conflict,
     InputsInvalid,
+    KeyTaken,
     LimitExceeded,
     NoetlError,
     NotFound,
@@ -48,6 +49,8 @@ _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
 }
 #: What cannot be run, and what cannot be given to what can.
 INVALID: Final = 422
+#: The type of a problem that names an execution.
+KEY_TAKEN: Final = "urn:noetl:problem:key-taken"
 
 T = TypeVar("T")
 
@@ -217,5 +220,7 @@ def make_error(status: int, said: Json) -> NoetlError:
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     if status == INVALID and isinstance(faults, list):
         return InputsInvalid(detail, faults)
+    if isinstance(said, Mapping) and said.get("type") == KEY_TAKEN:
+        return KeyTaken(f"{detail} (HTTP {status})", str(said.get("execution_id") or ""))
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)
     return cls(f"{detail or 'The server gave no reason.'} (HTTP {status})")

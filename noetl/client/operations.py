@@ -99,7 +99,7 @@ def start(
     `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and
     request is the same execution. `directories` are where relative file names start, on a server
     that works for its machine's user. `key` is its business key; where an open execution has that,
-    `on_conflict` says what becomes of the request: Conflict is raised (`reject`), that one is
+    `on_conflict` says what becomes of the request: KeyTaken is raised (`reject`), that one is
     returned (`return`), or cancelled (`cancel_other`).
     """
     body: JsonMap = {

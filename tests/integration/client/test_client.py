@@ -19,7 +19,7 @@ import pytest
 from noetl.client import BatchItem, Client, ExecutionFailed, Started
 from noetl.client.aio import AsyncClient
 from noetl.config import Settings
-from noetl.errors import BadRequest, Conflict, InputsInvalid, NotFound, PlaybookInvalid, Unavailable
+from noetl.errors import BadRequest, Conflict, InputsInvalid, KeyTaken, NotFound, PlaybookInvalid, Unavailable
 
 from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, TYPED, served
 from .proxy import losing_the_first_answer
@@ -389,8 +389,9 @@ def test_executions_are_started_with_keys_and_found_by_them(client: Client, key:
         assert client.result(address).execution_id == run.execution_id
         assert client.event_page(address).events[0].data["execution_id"] == run.execution_id
     assert [one["execution_id"] for one in client.executions(key=key)] == [run.execution_id]
-    with pytest.raises(Conflict, match=f"Execution {run.execution_id} of playbook 'client/gate' is open"):
+    with pytest.raises(KeyTaken, match="of playbook 'client/gate' is open") as refused:
         client.start("client/gate", key=key)
+    assert refused.value.execution_id == run.execution_id
     again = client.start("client/gate", key=key, on_conflict="return")
     assert (again.execution_id, again.existing) == (run.execution_id, True)
     client.cancel(key)
@@ -406,7 +407,8 @@ def test_items_of_a_batch_have_keys(client: Client) -> None:
         ]
     )
     assert isinstance(one, Started)
-    assert isinstance(two, Conflict)
+    assert isinstance(two, KeyTaken)
+    assert two.execution_id == one.execution_id
     assert isinstance(three, Started)
     assert client.wait(one.execution_id, 30).status == "cancelled"
     assert client.report("batched")["execution_id"] == three.execution_id
