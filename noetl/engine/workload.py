@@ -60,8 +60,10 @@ def render_business_key(net: Net, state: State, inputs: Inputs) -> str | None:
     if net.key is None:
         return None
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
+    gap = next(find_gaps(net.key.value, workload), None)
+    if gap is not None:
+        raise BadRequest(f"The key of playbook {net.path!r} {describe_gap(gap)}.")
     try:
-        _refuse_gaps(net.key.value, workload)
         return read_key(evaluate_at("key", net.key.value, workload, [], load=inputs.load))
     except TemplateError as error:
         raise BadRequest(f"The key of playbook {net.path!r} cannot be made: {error.message}") from error
@@ -69,12 +71,20 @@ def render_business_key(net: Net, state: State, inputs: Inputs) -> str | None:
         raise BadRequest(f"The key of playbook {net.path!r} {error}.") from error
 
 
-def _refuse_gaps(template: str, names: Mapping[str, Any]) -> None:
-    """A key with a gap would be that of others with the same gap. Raises ValueError."""
-    for chain in sorted(names_used(template) - names_optional(template)):
-        if value_at(chain, names) is None:
-            name = ".".join(chain)
-            raise ValueError(f"reads {name}, which is null; where it may be, write `{name} | default(...)`")
+def find_gaps(template: str, names: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The chains of names that a key reads, and that lead to nothing where it does not ask for
+    that: a key with a gap would be that of others with the same gap."""
+    return (
+        chain
+        for chain in sorted(names_used(template) - names_optional(template))
+        if value_at(chain, names) is None
+    )
+
+
+def describe_gap(chain: tuple[str, ...]) -> str:
+    """Completes a sentence that begins with what the key is of."""
+    name = ".".join(chain)
+    return f"reads {name}, which is null; where it may be, write `{name} | default(...)`"
 
 
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:

@@ -668,4 +668,8 @@ workflow: [{step: start, tool: {kind: noop}}]
     assert found.key is not None
     assert (found.key.value, shape.as_json(found)["key"]) == ("7-oslo", "7-oslo")
     assert [(one.name, one.used_by, one.given) for one in found.variables] == [("SHOP", ("key",), True)]
+    gap = ahead(body, env={"SHOP": "oslo"})
+    (error,) = shape.as_json(gap)["errors"]
+    assert (gap.key.value if gap.key else 0, error["step"]) == (None, None)
+    assert error["message"].startswith("it reads order.id, which is null")
     assert shape.as_json(ahead("workflow: [{step: start, tool: {kind: noop}}]"))["key"] is None
