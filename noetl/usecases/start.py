@@ -103,7 +103,7 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
     with catalog.keeping_nets(rt) as tx:
         playbooks = PlaybookFinder(rt, tx, now)
         found = [playbooks.find(*asked) for asked in zip(requests, ids, strict=True)]
-        owners = _claim_keys(tx, zip(requests, ids, found, strict=True), now)
+        owners = _claim_idempotency_keys(tx, zip(requests, ids, found, strict=True), now)
         recording = _Recording(rt, tx, now, owners)
         recording.claim_business_keys(zip(requests, ids, found, strict=True))
         for asked in zip(ids, requests, found, strict=True):
@@ -119,7 +119,7 @@ def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
     return sorted(ids, key=int)
 
 
-def _claim_keys(
+def _claim_idempotency_keys(
     tx: Transaction, requests: Iterable[tuple[StartRequest, str, FoundPlaybook | NoetlError]], now: datetime
 ) -> Mapping[str, KeyOwner]:
     """Whose each idempotency key is. Of requests with the same key the first one may get it.
