@@ -38,6 +38,7 @@ class Problem(BaseModel):
     problems: list[JsonObject] = Field([], description="all faults, where there may be several")
     errors: list[JsonObject] = Field([], description="`{path, message}` of each input that cannot be used")
     nearest: str | None = None
+    execution_id: str | None = Field(None, description="the open execution that has the business key")
 
 
 class Links(WireModel):
@@ -74,6 +75,9 @@ class ExecutionView(WireModel):
 
 
 class Accepted(ExecutionView):
+    existing: bool = Field(
+        description="it was there before the request came, under its idempotency key or business key"
+    )
     warnings: list[WarningView] = Field(
         description="of the playbook, and keys of the payload that nothing reads"
     )
@@ -93,6 +97,7 @@ class BatchAnswer(WireModel):
 
     status: int = Field(description="202, or that of the problem")
     execution_id: str | None = None
+    existing: bool | None = Field(None, description="as that of one start")
     warnings: list[WarningView] | None = Field(None, description="as those of one start")
     links: Links | None = None
     problem: Problem | None = None
@@ -166,6 +171,7 @@ class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
+    key: str | None = Field(description="its business key")
     events: int
     created_at: str
     updated_at: str

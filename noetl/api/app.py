@@ -28,6 +28,7 @@ from noetl.api import (
 from noetl.api.answers import Problem
 from noetl.api.context import KEY, ApiContext
 from noetl.api.limits import WaitingPlaces
+from noetl.api.segments import KeptSegments
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
@@ -56,6 +57,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
         static_folder=None,
     )
     app.request_class = StrictRequest
+    app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.

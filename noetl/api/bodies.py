@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
-from noetl.api.requests import MAX_VERSION, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
+from noetl.api.requests import (
+    MAX_VERSION,
+    BusinessKey,
+    ConflictPolicy,
+    IdempotencyKey,
+    PlaybookPath,
+    PlaybookVersion,
+    Reason,
+)
 from noetl.facts.nearest import did_you_mean
 
 #: Executions that one request may start.
@@ -50,6 +58,8 @@ class StartBody(Body):
         description="where relative names of files start, on a server that runs for this machine's user "
         "alone",
     )
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
     @model_validator(mode="after")
     def _one_source(self) -> StartBody:
@@ -68,6 +78,8 @@ class BatchItem(Body):
     payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
     overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
     idempotency_key: IdempotencyKey | None = None
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
 
 class BatchBody(Body):
@@ -82,6 +94,8 @@ class WorkflowBody(Body):
     version: PlaybookVersion | None = None
     payload: JsonObject | None = None
     input: JsonObject | None = None
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> WorkflowBody:

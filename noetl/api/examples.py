@@ -53,7 +53,13 @@ _LINKS: Final = {
     **{part: f"{_HERE}/{part}" for part in ("events", "logs", "state", "result", "graph")},
     "children": f"/api/executions?parent={_ID}",
 }
-_ACCEPTED: Final = {"execution_id": _ID, "status": "pending", "warnings": [], "links": _LINKS}
+_ACCEPTED: Final = {
+    "execution_id": _ID,
+    "status": "pending",
+    "existing": False,
+    "warnings": [],
+    "links": _LINKS,
+}
 _RESULT: Final = {"execution_id": _ID, "status": "completed", "result": {"double": 42}, "error": None}
 _STANDS: Final = {"execution_id": _ID, "status": "running", "version": 8}
 _SUMMARY: Final = {
@@ -61,6 +67,7 @@ _SUMMARY: Final = {
     "parent_id": None,
     "source_id": None,
     "descent": None,
+    "key": "order-7",
     "path": _PATH,
     "version": 1,
     "status": "completed",
@@ -316,12 +323,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "GET /api/executions": _json({"executions": [_SUMMARY], "next": None}),
-    "POST /api/executions": _json(_ACCEPTED, _START),
+    "POST /api/executions": _json(_ACCEPTED, {**_START, "key": "order-7"}),
     "POST /api/executions/batch": _json(
         {
             "accepted": 1,
             "refused": 0,
-            "executions": [{"status": 202, "execution_id": _ID, "warnings": [], "links": _LINKS}],
+            "executions": [
+                {"status": 202, "execution_id": _ID, "existing": False, "warnings": [], "links": _LINKS}
+            ],
         },
         {"executions": [{**_START, "idempotency_key": "order-7"}]},
     ),

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -50,16 +51,25 @@ for command in (logs, *_STEERING, explain_command, diff, replay, export, import_
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
 @click.option("--parent", metavar="ID", help="Only those that this execution called.")
 @click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
+@click.option("--key", metavar="KEY", help="Only those with this business key.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
 )
 @as_json_option
 def list_(
-    status: str | None, path: str | None, parent: str | None, source: str | None, limit: int, as_json: bool
+    status: str | None,
+    path: str | None,
+    parent: str | None,
+    source: str | None,
+    key: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Newest first."""
     with open_runtime() as rt:
-        rows = inspect.executions(rt, status=status, path=path, parent=parent, source=source, limit=limit)
+        rows = inspect.executions(
+            rt, status=status, path=path, parent=parent, source=source, key=key, limit=limit
+        )
     if as_json:
         json_out(
             [
@@ -68,6 +78,7 @@ def list_(
                     "parent_id": row.parent_id,
                     "source_id": row.source_id,
                     "descent": row.descent,
+                    "key": row.key,
                     "path": row.path,
                     "version": row.playbook_version,
                     "status": row.status,
@@ -82,11 +93,13 @@ def list_(
             ]
         )
         return
+    keyed = any(row.key is not None for row in rows)
     table(
-        ("execution", "status", "playbook", "started", "error"),
+        ("execution", *(["key"] if keyed else []), "status", "playbook", "started", "error"),
         [
             (
                 row.execution_id,
+                *([row.key or ""] if keyed else []),
                 _status(row.status, row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
@@ -112,6 +125,8 @@ def _show_head(report: inspect.Report) -> None:
     """Where it stands, and what it came from."""
     row = report.row
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    if row.key is not None:
+        click.echo(f"key {row.key}")
     if row.parent_id:
         click.echo(f"called by {row.parent_id}")
     if row.source_id:
@@ -125,7 +140,7 @@ def _show_head(report: inspect.Report) -> None:
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
-@click.argument("execution_id")
+@execution_argument()
 @as_json_option
 def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, called executions, result and error."""
@@ -178,7 +193,7 @@ def _short(value: Json, width: int = 60) -> str:
 
 
 @execution.command(epilog="Example: noetl execution events 1234567890123 --type step.failed")
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--after", metavar="VERSION", type=click.IntRange(min=0), default=0, help="Behind this version."
 )

@@ -14,6 +14,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli import run as run_command
+from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
 from noetl.cli.console import (
     Assigned,
@@ -50,7 +51,7 @@ _UNBOUNDED: Final = 1 << 20
     short_help="Run an ended execution again, from what failed on.",
     epilog="Example: noetl execution retry 1234567890123 --playbook fixed.yaml --dry-run",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--from",
     "from_step",
@@ -152,7 +153,7 @@ def is_asked() -> bool:
     short_help="Go on from an earlier moment, as another execution.",
     epilog="Example: noetl execution fork 1234567890123 --before load --set limit=10",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--at", metavar="N", type=click.IntRange(min=0), help="From this version of the log on.")
 @click.option("--before", metavar="STEP[#K]", default="", help="From before this step ran (last).")
 @click.option("--set", "pairs", multiple=True, metavar="A.B=V", help="A ctx value there, typed as YAML.")

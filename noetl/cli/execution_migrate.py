@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
 from noetl.cli.console import as_json_option, directories_of, json_out, read_text
 from noetl.cli.execution_again import is_asked, run_there, show_runs, version_of
@@ -24,7 +25,7 @@ from noetl.usecases.runtime import Runtime
     short_help="Let open executions that wait go on under another version.",
     epilog="Example: noetl execution migrate 1234567890123 --playbook fixed.yaml --dry-run",
 )
-@click.argument("execution_ids", nargs=-1, required=True, metavar="EXECUTION_IDS...")
+@execution_argument("execution_ids", nargs=-1, required=True, metavar="EXECUTION_IDS...")
 @click.option("--playbook", "file", type=click.Path(path_type=Path), help="To this text of the playbook.")
 @click.option("--version", metavar="N|latest", help="To this version; else to the newest.")
 @click.option("--dry-run", is_flag=True, help="Print what would stand and what would run; change nothing.")

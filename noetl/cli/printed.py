@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step, progress_for
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
@@ -178,7 +179,7 @@ def show_last_lines(report: JsonMap) -> None:
 
 
 @click.command(epilog="Example: noetl execution logs 1234567890123 --step load --iteration 3 -f")
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--step", metavar="NAME", help="Only what this step printed.")
 @click.option("--iteration", metavar="N", type=click.IntRange(min=0), help="Only this iteration, from 0.")
 @click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only this attempt, from 1.")

@@ -23,6 +23,7 @@ from noetl.cli.printed import ShownProgress
 from noetl.cli.services import queues_of
 from noetl.client import Client
 from noetl.dsl import compile_playbook
+from noetl.facts.business_key import OnConflict
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.net.model import Net
@@ -107,6 +108,8 @@ def run_remote(
     assigned: Sequence[Assigned],
     shown: ShownProgress,
     *,
+    key: str | None,
+    on_conflict: OnConflict | None,
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
@@ -123,7 +126,16 @@ def run_remote(
             warn_of_playbook(registered.warnings, warn_as)
         compiled = compile_playbook(content, file="", kinds=installed_kinds())
         overrides = overrides_of(assigned, compiled.inputs)
-        started = client.start(registered.path, payload, version=registered.version, overrides=overrides)
+        started = client.start(
+            registered.path,
+            payload,
+            version=registered.version,
+            overrides=overrides,
+            key=key,
+            on_conflict=on_conflict,
+        )
+        if started.existing:
+            warn(f"execution {started.execution_id} was there before, and Ctrl-C here cancels it.")
         if compiled.net is not None:
             # Otherwise the server took it because it has tools that are not installed here.
             _warn_of_waiting(client, compiled.net)

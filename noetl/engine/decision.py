@@ -58,7 +58,8 @@ _OUTSIDE = ("waiting", "paused")
 @dataclass(frozen=True, slots=True)
 class Notification:
     """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child
-    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
+    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more, or
+    that another one has its business key now (`context.reason`).
 
     `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
     """

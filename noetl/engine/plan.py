@@ -99,7 +99,8 @@ class Plan:
     @cached_property
     def names_read(self) -> frozenset[Path]:
         """The chains that any template of the playbook reads, as they are written."""
-        return _names([self.net.workload, self.net.ctx, self.net.keychain]).union(
+        key = None if self.net.key is None else self.net.key.value
+        return _names([self.net.workload, self.net.ctx, self.net.keychain, key]).union(
             _names_of_retry(self.net),
             *map(_names_around, self.net.transitions),
             *(_names_of_task(task) for step in self.net.transitions for task in step.calls),

@@ -26,6 +26,8 @@ def to_json(net: Net) -> dict[str, Json]:
     # Nets that do not say what earlier versions did not know have the digests that they had there.
     if not net.inputs:
         del body["inputs"]
+    if net.key is None:
+        del body["key"]
     if net.retry is None:
         del body["retry"]
     for task in _tasks_of(body):

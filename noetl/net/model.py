@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
+from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
 from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
@@ -223,6 +224,16 @@ class RetryPolicy:
     allow_effects: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KeyTemplate:
+    """What the business key of an execution is made from when it starts, and what becomes of a
+    start whose key an open execution has. `value` sees what values of the workload see, and
+    those."""
+
+    value: str
+    on_conflict: OnConflict = "reject"
+
+
 @dataclass(frozen=True)
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
@@ -230,7 +241,8 @@ class Net:
     `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx`
     holds those that variables of the execution begin with, which see the workload besides. `inputs`
     are the keys of the workload that are declared, in the order in which they are shown; with none
-    any key may be given. `file` is how the source is named in problems and errors.
+    any key may be given. `key` is what executions get a business key from. `file` is how the source
+    is named in problems and errors.
     """
 
     #: For all classes of a net: what a stored one says and these do not know is an error, not
@@ -252,6 +264,7 @@ class Net:
     ctx: Mapping[str, Template] = field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
     retry: RetryPolicy | None = None
+    key: KeyTemplate | None = None
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

@@ -94,6 +94,7 @@ _filters: Final = {
     "path": _c.path == bindparam("path"),
     "parent": _c.parent_id == bindparam("parent"),
     "source": _c.source_id == bindparam("source"),
+    "key": _c.key == bindparam("key"),
     "before": _c.execution_id < bindparam("before"),
 }
 
@@ -140,12 +141,13 @@ class SqlExecutions(SqlTable):
         path: str | None = None,
         parent: str | None = None,
         source: str | None = None,
+        key: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
         others = {"parent": parent, "source": source, "before": before}
         ids = {name: None if one is None else codec.number(one) for name, one in others.items()}
-        given = {"status": status, "path": path, **ids}
+        given = {"status": status, "path": path, "key": key, **ids}
         asked = {name: value for name, value in given.items() if value is not None}
         page = self._session.read(_page(tuple(asked)), {**asked, "limit": limit})
         return [row(found) for found in page]

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0010"
+HEAD: Final = "0011"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -105,12 +105,15 @@ execution = Table(
     Column("descent", Text),
     #: Of a specimen: when it came from another database.
     Column("imported_at", Instant),
+    #: Its business key.
+    Column("key", Text),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
     partial("ix_execution_owing", "shard", "execution_id", where="head_version > decided_version"),
     partial("ix_execution_parent_id", "parent_id", "execution_id", where="parent_id IS NOT NULL"),
     partial("ix_execution_source_id", "source_id", "execution_id", where="source_id IS NOT NULL"),
+    partial("ix_execution_key", "key", "execution_id", where="key IS NOT NULL"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 
@@ -285,6 +288,16 @@ idempotency = Table(
     Column("execution_id", Id, nullable=False),
     Column("created_at", Instant, nullable=False),
     PrimaryKeyConstraint("key"),
+)
+
+#: Which execution a key means: no foreign key either, for the same reason.
+business_key = Table(
+    "business_key",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    PrimaryKeyConstraint("key", "path"),
 )
 
 dead_letter = Table(

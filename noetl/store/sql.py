@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from sqlalchemy import func, select
 
+from noetl.store.business_keys import SqlBusinessKeys
 from noetl.store.cached import SqlCachedResults
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
@@ -40,6 +41,7 @@ _now = select(func.clock_timestamp())
 def open_tables(session: Session, shard: str) -> Transaction:
     """A transaction whose tables share one session."""
     return Transaction(
+        business_keys=SqlBusinessKeys(session, shard),
         executions=SqlExecutions(session, shard),
         events=SqlEvents(session, shard),
         commands=SqlCommands(session, shard),

@@ -24,18 +24,26 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
     Of what has failed and is to be retried by itself the retry is called off. Asking twice is fine.
     Raises NotFound, and Conflict after the end.
     """
-    grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
-    deadline = rt.clock() + timedelta(seconds=grace)
     with rt.store.begin() as tx:
         row = _lock_open(tx, execution_id)
         if row.waits_for_retry:
             call_off(tx, row, reason, rt.clock())
-        elif not tx.events.recorded(execution_id, "cancel"):
-            fact = CancelRequested(deadline.isoformat(), reason)
-            _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
-            tx.executions.set_halt(execution_id, "cancel")
-            tx.loops.close_all(execution_id)
+        else:
+            ask_to_cancel(rt, tx, row, reason, grace_s)
     wake(rt)
+
+
+def ask_to_cancel(
+    rt: Runtime, tx: Transaction, row: ExecutionRow, reason: str, grace_s: float | None = None
+) -> None:
+    """The same in a transaction that has locked the execution, which has not ended."""
+    if tx.events.recorded(row.execution_id, "cancel"):
+        return
+    grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
+    fact = CancelRequested((rt.clock() + timedelta(seconds=grace)).isoformat(), reason)
+    _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
+    tx.executions.set_halt(row.execution_id, "cancel")
+    tx.loops.close_all(row.execution_id)
 
 
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:

@@ -3,23 +3,26 @@ plan of what a turn would decide."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
+from typing import TypeAlias
 
 from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.plan import Plan
-from noetl.errors import BadRequest, ConfigError, NotFound, PlaybookInvalid, TemplateError
+from noetl.errors import BadRequest, NotFound, PlaybookInvalid, TemplateError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.facts.secret import Keychain
 from noetl.usecases import catalog
-from noetl.usecases.called import admit_call
-from noetl.usecases.input_secrets import seal_given
+from noetl.usecases.called import foresee_call
 from noetl.usecases.large_values import keep_pages
 from noetl.usecases.ports import Transaction
 from noetl.usecases.runtime import Runtime
+
+#: How a playbook of that path takes a call, as `Playbook.take_call` says.
+TakeCall: TypeAlias = Callable[[Plan, str, JsonMap, str], str | ErrorInfo | None]
 
 
 def inputs_of(
@@ -38,14 +41,16 @@ def inputs_of(
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
         max_generations=rt.limits.max_generations,
-        playbook=lambda path, version: _find_playbook(rt, tx, path, version),
+        playbook=lambda path, version: find_playbook(rt, tx, path, version, partial(foresee_call, rt, now)),
         max_depth=rt.limits.max_depth,
         most_copies=rt.limits.turn_copies,
         keychain=Keychain(plan.net.keychain, execution_id, rt.seal),
     )
 
 
-def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
+def find_playbook(
+    rt: Runtime, tx: Transaction, path: str, version: int | None, take_call: TakeCall
+) -> Playbook | ErrorInfo:
     """The playbook that a task calls: from the catalog, else from the library."""
     try:
         row = catalog.find_to_call(rt, tx, path, version)
@@ -53,16 +58,7 @@ def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None)
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
     plan = rt.plan(tx, digest)
-    return Playbook(row.path, row.version, digest, plan.net.steps, partial(_find_fault, rt, plan))
-
-
-def _find_fault(rt: Runtime, plan: Plan, payload: JsonMap) -> ErrorInfo | None:
-    """Why the playbook does not take `payload`."""
-    try:
-        seal_given(rt, plan.net, admit_call(rt, plan, payload), "")
-    except (BadRequest, ConfigError, NotFound) as error:
-        return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    return None
+    return Playbook(row.path, row.version, digest, plan.net.steps, partial(take_call, plan, row.path))
 
 
 def _load(rt: Runtime, reference: Mapping[str, Json]) -> Json:

@@ -105,7 +105,8 @@ class _Forking:
         self._take_credentials(row, new_id)
         first = events[0].fact
         assert isinstance(first, e.Requested), "every log begins with it"
-        begin = replace(first, parent=parent, retry=None)
+        # Its source may be open, and has the key.
+        begin = replace(first, parent=parent, retry=None, key=None)
         made = replace(row_of(new_id, begin, self.now), source_id=row.execution_id, descent="fork")
         self.tx.executions.create(made)
         drafts = [_copy(event, state, begin if event.version == 1 else None) for event in events]

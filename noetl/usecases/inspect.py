@@ -64,18 +64,19 @@ def executions(
     path: str | None = None,
     parent: str | None = None,
     source: str | None = None,
+    key: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `before` the id to page on from. Raises BadRequest where an id is
-    none."""
+    again or are forks of, `key` their business key, `before` the id to page on from. Raises
+    BadRequest where an id is none."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
     with rt.store.read() as tx:
         return tx.executions.find(
-            status=status, path=path, parent=parent, source=source, before=before, limit=limit
+            status=status, path=path, parent=parent, source=source, key=key, before=before, limit=limit
         )
 
 
@@ -180,6 +181,7 @@ class Report:
             "parent_id": self.row.parent_id,
             "source_id": self.row.source_id,
             "descent": self.row.descent,
+            "key": self.row.key,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,

@@ -32,7 +32,15 @@ from noetl.net.model import Net
 from noetl.usecases import moment
 from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
-from noetl.usecases.retry import NEWEST, PlannedRetry, RetryRequest, begin, check_confirmed, plan_taking
+from noetl.usecases.retry import (
+    NEWEST,
+    PlannedRetry,
+    RetryRequest,
+    begin,
+    check_confirmed,
+    plan_taking,
+    take_key,
+)
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import draw_ids
 from noetl.usecases.turn.writing import Turn, write_turn
@@ -93,6 +101,7 @@ def migrate(rt: Runtime, request: MigrateRequest) -> ExecutionRow:
             )
         check_confirmed(planned.again, confirmed=request.confirmed)
         _end(rt, tx, row, state, new_id, now)
+        take_key(rt, tx, planned.again, new_id)
         made = begin(tx, planned.again, new_id, "client", now)
         if state.pause_requested:
             made = _pause(tx, made, now)

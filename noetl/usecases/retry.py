@@ -22,10 +22,11 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
 from noetl.usecases import catalog, moment
+from noetl.usecases.business_keys import take_free
 from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.lineage import call_off, find_source
-from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, NamedKey, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
 from noetl.usecases.wakes import wake
@@ -93,8 +94,8 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     """Starts the execution that runs the other one again.
 
     Raises NotFound for what is not there; Conflict where the other has not ended, is being retried
-    already, or effects would have to be confirmed; BadRequest where the request fits neither the
-    playbook nor what has run.
+    already, effects would have to be confirmed, or an open one has its business key; BadRequest
+    where the request fits neither the playbook nor what has run.
     """
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
@@ -105,6 +106,7 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
         _check_alone(tx, request.execution_id)
         if source is not None:
             call_off(tx, source, f"execution {new_id} retries it", now)
+        take_key(rt, tx, planned, new_id)
         row = begin(tx, planned, new_id, "client", now)
     wake(rt)
     return row
@@ -114,7 +116,17 @@ def plan_next(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) 
     """The next attempt, that the policy of a playbook asks for. Raises what `retry` raises but for
     what has to be confirmed."""
     _check_alone(tx, request.execution_id)
-    return plan_within(rt, tx, request, new_id)
+    planned = plan_within(rt, tx, request, new_id)
+    if new_id != UNDRAWN:
+        take_key(rt, tx, planned, new_id)
+    return planned
+
+
+def take_key(rt: Runtime, tx: Transaction, planned: PlannedRetry, new_id: str) -> None:
+    """Gives the execution of that id the business key of the other one, which has ended. Raises
+    KeyTaken where another open one has it."""
+    if planned.request.key is not None:
+        take_free(rt, tx, NamedKey(planned.request.path, planned.request.key), new_id)
 
 
 def begin(tx: Transaction, planned: PlannedRetry, new_id: str, source: Source, now: datetime) -> ExecutionRow:

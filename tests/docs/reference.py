@@ -17,6 +17,7 @@ from noetl.dsl.read.source import read
 REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Document": (parts.Document,),
     "Inputs": (parts.InputDeclaration,),
+    "Key": (parts.BusinessKey,),
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),

@@ -545,6 +545,23 @@ def called_off_before_its_retry() -> Simulation:
     return sim
 
 
+KEYED = f"""{HEAD}
+key: "of-{{{{ n }}}}"
+workload: {{n: 7}}
+workflow:
+  - step: each
+    loop: {{in: [1, 1, 2], iterator: n, spec: {{mode: parallel, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool: {{kind: playbook, path: tests/kid, input: {{n: "{{{{ n }}}}"}}}}
+"""
+
+
+def called_with_keys() -> Simulation:
+    """Of two calls with one key the second one fails."""
+    sim = Simulation(KEYED)
+    catalog.register(sim.rt, KID.replace("workload:", 'key: "kid-{{ n }}"\nworkload:'))
+    return settled(sim, sim.start())
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -580,6 +597,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         retried_by_itself,
         retried_for_the_last_time,
         called_off_before_its_retry,
+        called_with_keys,
     )
 }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
+from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission, execution_retry
@@ -48,6 +49,7 @@ def compile_document(context: Context) -> Net | None:
         for key, value in values.items():
             context.use((root, key), value, None)
     inputs, workload = compile_inputs(context)
+    business_key = compile_key(context)
     if not transitions:
         return None
     again = (spec.policy or Policy()).retry
@@ -70,6 +72,7 @@ def compile_document(context: Context) -> Net | None:
         ctx=ctx,
         inputs=inputs,
         retry=None if again is None else execution_retry(context, again, _RETRY),
+        key=business_key,
     )
 
 

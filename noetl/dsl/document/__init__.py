@@ -32,7 +32,17 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Cursor, Document, Executor, Loop, Metadata, NamedTask, Requires, Step
+from noetl.dsl.document.root import (
+    BusinessKey,
+    Cursor,
+    Document,
+    Executor,
+    Loop,
+    Metadata,
+    NamedTask,
+    Requires,
+    Step,
+)
 from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
@@ -58,6 +68,7 @@ __all__ = [
     "Allow",
     "Arc",
     "Assert",
+    "BusinessKey",
     "CacheSpec",
     "CallSpec",
     "ClaimSpec",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
@@ -40,6 +41,7 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "BusinessKeys",
     "CachedResults",
     "CachedRow",
     "CallLock",
@@ -65,6 +67,7 @@ __all__ = [
     "LoopRow",
     "Loops",
     "Mark",
+    "NamedKey",
     "Nets",
     "PlaybookFile",
     "PlaybookRow",

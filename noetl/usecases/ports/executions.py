@@ -55,6 +55,8 @@ class ExecutionRow:
     descent: Descent | None = None
     #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
     imported_at: datetime | None = None
+    #: Its business key.
+    key: str | None = None
 
     @property
     def waits_for_retry(self) -> bool:
@@ -92,11 +94,13 @@ class Executions(Protocol):
         path: str | None = None,
         parent: str | None = None,
         source: str | None = None,
+        key: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
         """Newest first; `parent` is the execution that called them, `source` the one that they run
-        again or are forks of, `before` an id to page on from (exclusive)."""
+        again or are forks of, `key` their business key, `before` an id to page on from
+        (exclusive)."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from noetl.usecases.ports.business_keys import BusinessKeys
 from noetl.usecases.ports.cached import CachedResults
 from noetl.usecases.ports.commands import Commands
 from noetl.usecases.ports.credentials import Credentials
@@ -31,6 +32,7 @@ class Transaction:
     whose answers are not needed may travel together.
     """
 
+    business_keys: BusinessKeys
     executions: Executions
     events: Events
     commands: Commands

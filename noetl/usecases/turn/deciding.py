@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from noetl.engine.decide import decide, fail
-from noetl.engine.decision import Decision
+from noetl.engine.decision import Decision, Notification
 from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
@@ -21,8 +21,9 @@ from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases import snapshots
+from noetl.usecases.called import TurnCalls
 from noetl.usecases.credential_types import TYPES
-from noetl.usecases.decision_inputs import inputs_of
+from noetl.usecases.decision_inputs import find_playbook, inputs_of
 from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.retry import PlannedRetry
@@ -38,10 +39,11 @@ def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now
     what they record comes before or behind one another in it."""
     tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
+    calls = TurnCalls(rt, tx, now)
     turns: list[Turn] = []
     drafted = 0
     for row in rows:
-        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), now, name, drafted))
+        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), calls, name, drafted))
         drafted += len(turns[-1].decision.drafts)
     return turns
 
@@ -51,13 +53,13 @@ def _turn(
     tx: Transaction,
     row: ExecutionRow,
     tail: Sequence[Event],
-    now: datetime,
+    calls: TurnCalls,
     name: str,
     drafted: int,
 ) -> Turn:
     """`tail` is what follows the decided version, under the lock; `drafted` the events that others
     of the turn of that name have drafted."""
-    plan = rt.plan(tx, row.digest)
+    plan, now = rt.plan(tx, row.digest), calls.now
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
@@ -66,6 +68,8 @@ def _turn(
         return Turn(row, before, Decision((), before), caught_up=False)
     kept: list[CredentialRow] = []
     retries: list[PlannedRetry] = []
+    give_way: list[Notification] = []
+    take_call = partial(calls.take, row.execution_id, give_way)
     inputs = replace(
         _inputs(rt, tx, plan, before, now),
         status=row.status,
@@ -73,9 +77,11 @@ def _turn(
         place=drafted - before.version,
         keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
         prepare_retry=partial(find_obstacle, rt, tx, before, retries),
+        playbook=lambda path, version: find_playbook(rt, tx, path, version, take_call),
     )
     try:
         decision = decide(plan, before, inputs)
+        decision = replace(decision, notifications=(*decision.notifications, *give_way))
         commands = command_rows(plan, decision, rt.kinds, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.

@@ -149,7 +149,13 @@ def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now
     plan = rt.plan(tx, fact.digest)
     given = keep_given(rt, tx, plan.net, admit_call(rt, plan, call.payload), fact.child_id)
     request = Requested(
-        fact.path, fact.playbook_version, fact.digest, given.payload, parent=parent, retry=fact.retry
+        fact.path,
+        fact.playbook_version,
+        fact.digest,
+        given.payload,
+        parent=parent,
+        retry=fact.retry,
+        key=fact.key,
     )
     create_execution(tx, fact.child_id, request, "server", now)
 
@@ -196,8 +202,9 @@ def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) ->
 def _notification_row(decision: Decision, one: Notification, now: datetime) -> CommandRow:
     """A command like any other, so that it survives the process that was to send it."""
     purpose, execution_id = PURPOSES[one.purpose], decision.after.execution_id
-    # A child may wait and go on again and again.
-    again = f"/{decision.after.version}" if one.purpose == "waits" else ""
+    # A child may wait and go on again and again; and whom a call makes give way may be a child
+    # that was given up before.
+    again = f"/{decision.after.version}" if one.purpose == "waits" or "reason" in one.context else ""
     return CommandRow(
         command_id=f"{execution_id}/{purpose.name}/{one.to}{again}",
         execution_id=execution_id,
