@@ -9,6 +9,7 @@ still until it is moved, and messages that wait in a list until they are deliver
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -221,7 +222,8 @@ class Simulation:
         self.mailbox = Mailbox()
         self.tools = ScriptedTools({**default_tools(), **(tools or {})})
         opened = store or open_store("memory://")
-        self._entropy = 0
+        #: Threads that start executions at once draw from it as well.
+        self._drawn = itertools.count(1)
         self.rt = Runtime(
             store=wrap(opened) if wrap else opened,
             dispatcher=self.mailbox,
@@ -242,8 +244,7 @@ class Simulation:
         self.path = catalog.register(self.rt, playbook, "test.yaml").path
 
     def _draw(self) -> int:
-        self._entropy += 1
-        return self._entropy
+        return next(self._drawn)
 
     def start(self, payload: JsonMap | None = None, **overrides: Json) -> str:
         """Requests an execution and returns its id; nothing has run yet."""
