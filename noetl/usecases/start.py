@@ -106,9 +106,17 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
         owners = _claim_idempotency_keys(tx, zip(requests, ids, found, strict=True), now)
         recording = _Recording(rt, tx, now, owners)
         recording.claim_business_keys(zip(requests, ids, found, strict=True))
-        for asked in zip(ids, requests, found, strict=True):
+        # In the order of the keys: who cancels the executions that have them locks those, and two
+        # batches with the same keys must not wait for one another.
+        for asked in sorted(zip(ids, requests, found, strict=True), key=lambda one: _key_of(one[2])):
             recording.record(*asked)
         return [recording.answers[new_id] for new_id in ids]
+
+
+def _key_of(found: FoundPlaybook | NoetlError) -> tuple[str, str]:
+    if isinstance(found, NoetlError) or found.key is None:
+        return "", ""
+    return found.key.name.path, found.key.name.key
 
 
 def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
