@@ -61,6 +61,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "ctx",
         "steps",
         "error",
+        "retry",
         "errors_passed_over",
         "warnings",
         "events",
