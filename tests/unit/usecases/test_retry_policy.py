@@ -339,6 +339,28 @@ def _do(sim: Simulation, word: str, number: int) -> None:
             sim.pass_time(number * 7)
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_defect_in_the_plan_leaves_the_failure_and_stops_nobody(
+    later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    play = Stubborn("{delay: 60}")
+    if later:
+        first = play.begin(b=1)
+    monkeypatch.setattr(retry, "plan_next", defect)
+    if not later:
+        first = play.begin(b=1)
+    play.pass_time(60)
+    following = play.next(first)
+    assert following.standing == "declined"
+    assert "could not" in following.reason
+    assert following.reason.endswith("a defect")
+    assert play.row(first).next_wake_at is None
+    assert play.row(play.begin()).status == "completed"
+
+
 def test_a_secret_that_was_given_is_there_in_every_attempt() -> None:
     play = Stubborn(
         "{attempts: 3}",
