@@ -14,7 +14,7 @@ from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import Conflict
 from noetl.facts.json import Json
-from noetl.usecases import control, inspect, waiting
+from noetl.usecases import control, history, inspect, waiting
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 
@@ -29,7 +29,9 @@ CANCEL_S = 10.0
 @execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
 def cancel(execution_id: str, reason: str) -> None:
-    """End an execution: nothing new starts, running work is asked to stop."""
+    """End an execution: nothing new starts, running work is asked to stop.
+
+    Of one that has failed and is going to be retried by itself the retry is called off."""
     with open_runtime() as rt:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)
@@ -39,7 +41,9 @@ def cancel(execution_id: str, reason: str) -> None:
         # The process of its `noetl run` has gone: the turns that are left are taken here.
         run_command.resume_here(execution_id, row.shard, quiet=True)
     with open_runtime() as rt:
-        _report(rt, execution_id, "cancel requested")
+        following = history.next_attempt(rt, execution_id) or {}
+        is_called_off = following.get("standing") == "cancelled"
+        _report(rt, execution_id, "its retry is called off" if is_called_off else "cancel requested")
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")

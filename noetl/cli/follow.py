@@ -177,24 +177,33 @@ Followed = TypeVar("Followed", bound=FollowedExecution)
 
 
 def follow_attempts(
-    source: Followed, follow_one: Callable[[Followed], None], *, wait_s: float, quiet: bool
+    source: Followed,
+    follow_one: Callable[[Followed], None],
+    *,
+    wait_s: float,
+    quiet: bool,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Followed:
     """Follows an execution with `follow_one`, and then those that retry it because the policy of
-    its playbook says so. Returns the last one."""
+    its playbook says so. Returns the last one. Calls `meanwhile` while it waits for an attempt to
+    begin, every `wait_s` seconds."""
     while True:
         follow_one(source)
-        following = await_next_attempt(source, wait_s=wait_s, quiet=quiet)
+        following = _await_next_attempt(source, meanwhile, wait_s, quiet=quiet)
         if following is None:
             return source
         source = source.another(following)
 
 
-def await_next_attempt(source: FollowedExecution, *, wait_s: float, quiet: bool) -> str | None:
-    """The execution that retries `source` by itself, once it has begun; None where none does. Asks
-    every `wait_s` seconds. Ctrl-C calls it off; a second one leaves."""
+def _await_next_attempt(
+    source: FollowedExecution, meanwhile: Callable[[], None], wait_s: float, *, quiet: bool
+) -> str | None:
+    """The execution that retries `source` by itself, once it has begun; None where none does.
+    Ctrl-C calls it off; a second one leaves."""
     said, interrupted = "", False
     while True:
         try:
+            meanwhile()
             found = source.next_attempt()
             if found is None or found["standing"] not in ("scheduled", "started"):
                 return None

@@ -17,7 +17,7 @@ import click
 from noetl import bootstrap
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.console import Assigned, directories_of, overrides_of
-from noetl.cli.follow import follow, progress_for
+from noetl.cli.follow import RETRY_LOOK_S, follow, follow_attempts, progress_for
 from noetl.cli.process import handle_signals
 from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
@@ -125,9 +125,16 @@ class Stack:
                 directories=[str(one) for one in directories],
             )
             there = RemoteExecution(client, started.execution_id)
+            return self._follow_attempts(there, quiet=quiet).report()
+
+    def _follow_attempts(self, there: RemoteExecution, *, quiet: bool) -> RemoteExecution:
+        tend = self.supervisor.tend
+
+        def follow_one(one: RemoteExecution) -> None:
             with progress_for(sys.stderr, quiet=quiet) as progress:
-                follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
-            return there.report()
+                follow(one, progress, wait=True, wait_s=POLL_S, meanwhile=tend)
+
+        return follow_attempts(there, follow_one, wait_s=RETRY_LOOK_S, quiet=quiet, meanwhile=tend)
 
 
 def _find_inputs(text: str) -> tuple[Input, ...]:

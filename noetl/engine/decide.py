@@ -19,7 +19,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
-from noetl.engine.retries import start_retry
+from noetl.engine.retries import decline, start_retry
 from noetl.engine.state import Run, State
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.workload import render_ctx, render_workload
@@ -44,9 +44,11 @@ def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
 
 
 def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision:
-    """Ends an execution for which nothing can be decided."""
+    """Ends an execution for which nothing can be decided; of one that has ended, the wait for its
+    next attempt."""
     fold = Fold(plan, state, inputs)
-    fold.add([Draft(e.Processed("failed", None, error), dedup_key="processed")])
+    ended = Draft(e.Processed("failed", None, error), dedup_key="processed")
+    fold.add([decline(state, error.message) if state.ended else ended])
     return fold.decision()
 
 

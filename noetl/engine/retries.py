@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
@@ -27,7 +27,9 @@ from noetl.net.attempts import grow_delay, read_attempts
 from noetl.net.model import RetryPolicy
 
 #: Where messages say that the policy stands.
-_PLACE = "executor.spec.policy.retry"
+_PLACE: Final = "executor.spec.policy.retry"
+#: The key of what becomes of a retry that was scheduled: one thing.
+DUE: Final = "retry:due"
 
 # --- folding --------------------------------------------------------------------------------------
 
@@ -127,7 +129,10 @@ def start_retry(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return []
     new_id = child_id(inputs.now, inputs.turn, inputs.place + state.version)
     if obstacle := inputs.prepare_retry(new_id):
-        fact: e.Fact = e.RetryDeclined(state.attempt, obstacle)
-    else:
-        fact = e.RetryStarted(new_id, following.attempt)
-    return [Draft(fact, dedup_key="retry:due")]
+        return [decline(state, obstacle)]
+    return [Draft(e.RetryStarted(new_id, following.attempt), dedup_key=DUE)]
+
+
+def decline(state: State, reason: str) -> Draft:
+    """No attempt follows, for that `reason`: a clause."""
+    return Draft(e.RetryDeclined(state.attempt, reason.rstrip(".")), dedup_key=DUE)

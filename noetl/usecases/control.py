@@ -147,8 +147,16 @@ def _lock_open(tx: Transaction, execution_id: str) -> ExecutionRow:
         raise NotFound(f"There is no execution {execution_id!r}.")
     moment.refuse_specimen(row)
     if row.status in ENDED and not row.waits_for_retry:
-        raise Conflict(f"Execution {execution_id} has ended ({row.status}).")
+        raise Conflict(f"Execution {execution_id} has ended ({row.status}){_find_heir(tx, row)}.")
     return row
+
+
+def _find_heir(tx: Transaction, row: ExecutionRow) -> str:
+    """The execution that retries it by itself, as a message goes on with it."""
+    following = moment.look(tx, row).state().next_attempt
+    if following is None or following.execution_id is None:
+        return ""
+    return f", and execution {following.execution_id} retries it"
 
 
 def _append(rt: Runtime, tx: Transaction, row: ExecutionRow, draft: Draft) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from noetl.engine.retries import retry_due
+from noetl.engine.retries import DUE, retry_due
 from noetl.engine.source import SourceLog
 from noetl.facts.events import Draft, RetryCancelled
 from noetl.facts.lineage import RetryOf
@@ -32,7 +32,7 @@ def call_off(tx: Transaction, row: ExecutionRow, reason: str, now: datetime) -> 
     """Calls off the next attempt of an execution whose row is locked. Whether one was scheduled."""
     if not row.waits_for_retry or retry_due(moment.look(tx, row).state()) is None:
         return False
-    draft = Draft(RetryCancelled(reason), source="client", dedup_key="retry:due")
+    draft = Draft(RetryCancelled(reason), source="client", dedup_key=DUE)
     tx.events.append(row.execution_id, row.head_version, [draft], now)
     # At once: the process that would take the turn may be on its way out.
     tx.executions.save_turn(

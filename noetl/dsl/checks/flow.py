@@ -180,6 +180,13 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
                     "attempts: 1 counts the first try: nothing is tried again",
                     "write attempts: 2 or more, or do: fail",
                 )
+    if subject.net is not None and subject.net.retry is not None and subject.net.retry.attempts == 1:
+        yield Finding(
+            Code.RETRY_ONCE,
+            ("executor", "spec", "policy", "retry", "attempts"),
+            "attempts: 1 counts the first execution: nothing is retried",
+            "write attempts: 2 or more, or leave retry out",
+        )
 
 
 def check_jumps(subject: Subject) -> Iterator[Finding]:

@@ -11,13 +11,12 @@ from functools import partial
 
 from noetl.engine.decision import Decision
 from noetl.engine.evolve import evolve
-from noetl.engine.retries import ask_policy, is_to_be_asked
+from noetl.engine.retries import ask_policy, decline, is_to_be_asked
 from noetl.engine.state import State
 from noetl.errors import (
     BadRequest,
     ConfigError,
     Conflict,
-    NoetlError,
     NotFound,
     PlaybookInvalid,
     Unavailable,
@@ -41,15 +40,8 @@ def find_obstacle(
     then `planned` has the plan of the retry of that id."""
     try:
         found = retry.plan_next(rt, tx, RetryRequest(state.execution_id, attempt=state.attempt + 1), new_id)
-    except Unavailable:
-        raise
     except (BadRequest, ConfigError, Conflict, NotFound, PlaybookInvalid) as error:
-        return _clause(error)
-    except Exception as error:
-        # A defect must leave the failure of this execution as it is, and not stop the scheduler
-        # that serves all the others.
-        log.exception("Planning the retry of execution %s failed", state.execution_id)
-        return f"NoETL could not plan the retry: {error}"
+        return error.message.rstrip(".")
     repeats = retry.name_repeats(found.plan)
     policy = rt.plan(tx, found.request.digest).net.retry
     if repeats and not (policy is not None and policy.allow_effects):
@@ -59,10 +51,6 @@ def find_obstacle(
         )
     planned.append(found)
     return ""
-
-
-def _clause(error: NoetlError) -> str:
-    return error.message.rstrip(".")
 
 
 def ask_policies(rt: Runtime, tx: Transaction, turns: Sequence[Turn], now: datetime) -> list[Turn]:
@@ -79,7 +67,15 @@ def _ask(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> Turn:
     # What this transaction may still take back is kept for nobody.
     aside = replace(rt, sources=Cache(1))
     inputs = inputs_of(rt, tx, plan, state.execution_id, now, Retention(state.execution_id))
-    draft = ask_policy(plan, state, inputs, partial(find_obstacle, aside, tx, state, [], UNDRAWN))
+    try:
+        draft = ask_policy(plan, state, inputs, partial(find_obstacle, aside, tx, state, [], UNDRAWN))
+    except Unavailable:
+        raise
+    except Exception as error:
+        # A defect must leave the failure as it is, and not stop the scheduler that serves all the
+        # others.
+        log.exception("Planning the retry of execution %s failed", state.execution_id)
+        draft = decline(state, f"NoETL could not plan the retry: {error}")
     row = replace(turn.row, decided_version=state.version)
     behind = Turn(row, state, Decision((draft,), evolve(state, draft)))
     write_turn(rt, tx, behind, now)

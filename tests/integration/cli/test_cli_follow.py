@@ -4,14 +4,14 @@ twice."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from noetl.cli.follow import REASON, EventBatch, follow
+from noetl.cli.follow import REASON, EventBatch, follow, follow_attempts
 from noetl.cli.progress import PlainProgress, ProgressView
 from noetl.errors import Conflict
 from noetl.store.running import RunningStack, find, hold_home, write_note
@@ -79,6 +79,66 @@ def test_an_execution_that_ended_before_it_could_be_cancelled_is_no_failure(
     source = Told(KeyboardInterrupt(), at("completed", idle=True), refuses=True)
     followed(source)
     assert "Execution 1 has ended (completed)." in capsys.readouterr().err
+
+
+class Failed:
+    """What has failed, and what is said of its next attempt, one answer after another."""
+
+    def __init__(self, *answers: Mapping[str, Any] | BaseException | None, execution_id: str = "1") -> None:
+        self._answers = iter(answers)
+        self.execution_id = execution_id
+        self.reasons: list[str] = []
+
+    def next_attempt(self) -> Mapping[str, Any] | None:
+        answer = next(self._answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def another(self, execution_id: str) -> Failed:
+        return Failed(None, execution_id=execution_id)
+
+    def cancel(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+SCHEDULED = {"standing": "scheduled", "text": "It will be.", "execution_id": None}
+STARTED = {"standing": "started", "text": "It is.", "execution_id": "2"}
+
+
+def attempted(source: Failed, *, quiet: bool = False) -> tuple[list[str], int]:
+    """Who was followed, in order, and how often something was done meanwhile."""
+    seen: list[str] = []
+    tended: list[None] = []
+    follow_attempts(
+        source,  # type: ignore[type-var]
+        lambda one: seen.append(one.execution_id),
+        wait_s=0.0,
+        quiet=quiet,
+        meanwhile=lambda: tended.append(None),
+    )
+    return seen, len(tended)
+
+
+def test_the_next_attempt_is_waited_for_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert attempted(Failed(SCHEDULED, SCHEDULED, STARTED)) == (["1", "2"], 4)
+    assert capsys.readouterr().err == "1 failed. It will be.\n1 failed. It is.\n"
+
+
+def test_what_is_not_retried_is_the_last_one(capsys: pytest.CaptureFixture[str]) -> None:
+    declined = {"standing": "declined", "text": "It is not.", "execution_id": None}
+    for answer in (None, declined, {**declined, "standing": "cancelled"}):
+        assert attempted(Failed(answer)) == (["1"], 1)
+    assert attempted(Failed(SCHEDULED, declined), quiet=True)[0] == ["1"]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_between_attempts_calls_off_the_next_one_and_a_second_leaves() -> None:
+    source = Failed(KeyboardInterrupt(), {**SCHEDULED, "standing": "cancelled"})
+    assert attempted(source)[0] == ["1"]
+    assert source.reasons == [REASON]
+    with pytest.raises(KeyboardInterrupt):
+        attempted(Failed(KeyboardInterrupt(), SCHEDULED, KeyboardInterrupt()))
 
 
 @pytest.fixture

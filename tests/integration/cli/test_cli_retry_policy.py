@@ -54,6 +54,8 @@ def test_run_follows_every_attempt_and_ends_as_the_last_one(cli: Cli) -> None:
     assert Path("started").read_text() == "x"
     assert Path("tries").read_text() == "xxx"
     assert re.search(r"failed\. It will be retried at \S+ as attempt 2 of 3\.", ended.err)
+    first = ended.err.partition(" failed.")[0].splitlines()[-1]
+    assert "and execution" in cli("execution", "cancel", first).err
     (last,) = re.findall(r"It is retried by execution (\d+), as attempt 3 of 3\.", ended.err)
     assert f"completed {last}" in ended.err
 
@@ -85,7 +87,7 @@ def test_cancel_calls_off_what_waits_and_the_run_ends(cli: Cli, program: Program
     assert "It will be retried at" in shown
     assert "It will be retried at" in cli("execution", "explain", first).out
     cancelled = cli("execution", "cancel", first, "--reason", "not today")
-    assert cancelled.code == 0, cancelled.err
+    assert (cancelled.code, cancelled.out) == (0, f"{first}: its retry is called off (now failed).\n")
     _, err = run.communicate(timeout=30)
     assert run.returncode == 1
     assert "Its retry, attempt 2 of 3, was called off (not today)." in err
@@ -119,6 +121,7 @@ def test_a_run_that_was_killed_between_attempts_goes_on_with_resume(cli: Cli, pr
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
+        ("{attempts: 1}", "attempts: 1 counts the first execution: nothing is retried"),
         ("{attempts: 0}", "all executions are counted: a whole number from 1, or a template"),
         ("{delay: soon}", "'soon' is not a duration"),
         ("{attempst: 2}", "did you mean 'attempts'?"),

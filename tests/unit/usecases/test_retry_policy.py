@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from noetl.errors import Conflict
 from noetl.facts import events as e
@@ -279,3 +281,94 @@ def test_a_lost_message_delays_the_retry_until_somebody_sweeps() -> None:
     play.pass_time(1)
     play.pass_time(61)
     assert play.statuses(first) == ["failed", "completed"]
+
+
+LOOPED = """
+- step: start
+  loop: {in: [a, b, c], iterator: url, spec: {mode: parallel, max_in_flight: 2}}
+  tool: {kind: http, url: "{{ url }}"}
+  next: [left, right]
+- step: left
+  tool: {kind: http, url: l}
+  set: {ctx.seen: "{{ result.url }}"}
+  next: end
+- step: right
+  tool: {kind: http, url: r}
+  next: end
+- step: end
+  spec: {join: all}
+  tool: {kind: http, url: e}
+"""
+
+
+@hypothesis.given(
+    broken=st.dictionaries(st.sampled_from("abclre"), st.integers(0, 3)),
+    chaos=st.lists(st.tuples(st.sampled_from(["deliver", "drop", "double", "wait"]), st.integers(0, 9))),
+)
+def test_whatever_becomes_of_messages_attempts_follow_one_another_until_all_goes_well(
+    broken: dict[str, int], chaos: list[tuple[str, int]]
+) -> None:
+    play = Stubborn("{attempts: 99, delay: 10}", LOOPED)
+    play.broken = dict(broken)
+    first = play.sim.start()
+    for word, number in chaos:
+        _do(play.sim, word, number)
+    for _ in range(40):
+        play.pass_time(120)
+    attempts = play.attempts(first)
+    assert [row.status for row in attempts[:-1]] == ["failed"] * (len(attempts) - 1)
+    last = play.sim.report(attempts[-1].execution_id)
+    assert (last.row.status, last.ctx, last.result) == ("completed", {"seen": "l"}, {"url": "e"})
+    # Nothing was begun beside that line.
+    assert len(inspect.executions(play.sim.rt, limit=1000)) == len(attempts)
+    if not chaos:
+        assert play.calls == {url: 1 + broken.get(url, 0) for url in "abclre"}
+
+
+def _do(sim: Simulation, word: str, number: int) -> None:
+    messages = sim.mailbox.messages
+    index = number % len(messages) if messages else 0
+    match word:
+        case "deliver" if messages:
+            sim.deliver(index)
+        case "drop" if messages:
+            messages.pop(index)
+        case "double" if messages:
+            messages.append(messages[index])
+        case _:
+            sim.pass_time(number * 7)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_defect_in_the_plan_leaves_the_failure_and_stops_nobody(
+    later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    play = Stubborn("{delay: 60}")
+    if later:
+        first = play.begin(b=1)
+    monkeypatch.setattr(retry, "plan_next", defect)
+    if not later:
+        first = play.begin(b=1)
+    play.pass_time(60)
+    following = play.next(first)
+    assert following.standing == "declined"
+    assert "could not" in following.reason
+    assert following.reason.endswith("a defect")
+    assert play.row(first).next_wake_at is None
+    assert play.row(play.begin()).status == "completed"
+
+
+def test_a_secret_that_was_given_is_there_in_every_attempt() -> None:
+    play = Stubborn(
+        "{attempts: 3}",
+        '- step: start\n  tool: {kind: http, url: a, headers: {x: "{{ workload.token }}"}}\n',
+        root="inputs: {token: {type: string, secret: true, required: true}}",
+    )
+    first = play.begin({"token": "s3cret"}, a=1)
+    assert play.statuses(first) == ["failed", "completed"]
+    given = [play.sim.events(row.execution_id)[0].fact.payload["token"] for row in play.attempts(first)]  # type: ignore[union-attr]
+    assert given[0] == given[1]
+    assert given[0]["kind"] == "secret_ref"
