@@ -49,6 +49,8 @@ class RetryRequest:
     path: str | None = None
     directories: tuple[str, ...] = ()
     confirmed: bool = False
+    #: The operation that asks for it, of many at once.
+    operation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +96,25 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     already, or effects would have to be confirmed; BadRequest where the request fits neither the
     playbook nor what has run.
     """
-    now = rt.clock()
-    new_id = draw_ids(rt, now, 1)[0]
     with rt.store.begin() as tx:
-        planned = _plan(rt, tx, request, new_id)
-        _check_confirmed(planned, confirmed=request.confirmed)
-        tx.executions.lock(request.execution_id)
-        _check_alone(tx, request.execution_id)
-        for secret in planned.kept:
-            tx.credentials.save(secret)
-        row = create_execution(tx, new_id, planned.request, "client", now)
+        row = write_retry(rt, tx, request)
     wake(rt)
     return row
+
+
+def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> ExecutionRow:
+    """The same within a transaction; who commits it wakes the scheduler."""
+    now = rt.clock()
+    new_id = draw_ids(rt, now, 1)[0]
+    planned = _plan(rt, tx, request, new_id)
+    _check_confirmed(planned, confirmed=request.confirmed)
+    if request.operation_id is not None:
+        _check_begins(planned)
+    tx.executions.lock(request.execution_id)
+    _check_alone(tx, request.execution_id)
+    for secret in planned.kept:
+        tx.credentials.save(secret)
+    return create_execution(tx, new_id, planned.request, "client", now, request.operation_id)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:
@@ -127,6 +136,13 @@ def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
             f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
             f"{named}{more}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
+
+
+def _check_begins(planned: PlannedRetry) -> None:
+    """Of many at once none is started that is known to come to nothing."""
+    error = planned.plan.error
+    if error is not None:
+        raise Conflict(f"The retry would end before its first step: {error.message}")
 
 
 def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from noetl.usecases.ports.commands import CommandRow, Commands
+from noetl.usecases.ports.conditions import Condition
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.dispatcher import Dispatcher
@@ -27,6 +28,14 @@ from noetl.usecases.ports.library import Library, PlaybookFile
 from noetl.usecases.ports.logs import Logs
 from noetl.usecases.ports.loops import LoopRow, Loops
 from noetl.usecases.ports.nets import Nets
+from noetl.usecases.ports.operations import (
+    ItemState,
+    OperationItem,
+    OperationKind,
+    OperationRow,
+    Operations,
+    OperationStatus,
+)
 from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
 from noetl.usecases.ports.results import Results
 from noetl.usecases.ports.snapshots import Snapshot, Snapshots
@@ -41,6 +50,7 @@ __all__ = [
     "Clock",
     "CommandRow",
     "Commands",
+    "Condition",
     "CredentialRow",
     "CredentialScope",
     "Credentials",
@@ -52,6 +62,7 @@ __all__ = [
     "ExecutionStatus",
     "Executions",
     "IdempotencyKeys",
+    "ItemState",
     "KeyOwner",
     "Library",
     "Logs",
@@ -59,6 +70,11 @@ __all__ = [
     "Loops",
     "Mark",
     "Nets",
+    "OperationItem",
+    "OperationKind",
+    "OperationRow",
+    "OperationStatus",
+    "Operations",
     "PlaybookFile",
     "PlaybookRow",
     "Playbooks",
