@@ -153,6 +153,7 @@ class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, or is a fork of")
     descent: Literal["retry", "fork"] | None = Field(description="which of both it is")
+    operation_id: str | None = Field(description="the operation that began it, of many at once")
     events: int
     created_at: str
     updated_at: str

@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
-from noetl.api.requests import MAX_VERSION, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
+from noetl.api.requests import MAX_VERSION, WHERE, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
 from noetl.facts.nearest import did_you_mean
+from noetl.usecases.ports import OperationKind
+from noetl.usecases.where import LONGEST
 
 #: Executions that one request may start.
 MAX_BATCH: Final = 1000
@@ -130,6 +132,18 @@ class RetryBody(Body):
         if self.playbook is not None and self.version is not None:
             raise ValueError("the text of a `playbook` is its own version")
         return self
+
+
+class OperationBody(RetryBody):
+    """What is done to many executions. All but the first keys say how each of them is run again, as
+    for one."""
+
+    model_config = ConfigDict(openapi_extra={"required": True})  # type: ignore[typeddict-unknown-key]
+
+    kind: OperationKind = "retry"
+    where: str = Field(min_length=1, max_length=LONGEST, description=WHERE)
+    concurrency: int = Field(10, ge=1, le=100, description="how many are under way at once, at most")
+    limit: int = Field(1000, ge=1, le=10_000, description="how many at most, the newest ones")
 
 
 class ForkBody(Body):

@@ -63,6 +63,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "parent_id": row.parent_id,
         "source_id": row.source_id,
         "descent": row.descent,
+        "operation_id": row.operation_id,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -90,6 +91,7 @@ def executions(query: ExecutionsQuery) -> dict[str, Json]:
         path=query.path,
         parent=query.parent,
         source=query.source,
+        where=query.where,
         before=query.before,
         limit=query.limit + 1,
     )

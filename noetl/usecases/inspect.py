@@ -23,6 +23,7 @@ from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.where import parse_where
 
 #: Children that are shown with the execution that called them.
 SHOWN_CHILDREN = 50
@@ -63,18 +64,26 @@ def executions(
     path: str | None = None,
     parent: str | None = None,
     source: str | None = None,
+    where: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `before` the id to page on from. Raises BadRequest where an id is
-    none."""
+    again or are forks of, `where` a filter, `before` the id to page on from. Raises BadRequest
+    where an id is none, or the filter cannot be used."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
+    condition = None if where is None else parse_where(where, rt.clock())
     with rt.store.read() as tx:
         return tx.executions.find(
-            status=status, path=path, parent=parent, source=source, before=before, limit=limit
+            status=status,
+            path=path,
+            parent=parent,
+            source=source,
+            where=condition,
+            before=before,
+            limit=limit,
         )
 
 
@@ -178,6 +187,7 @@ class Report:
             "parent_id": self.row.parent_id,
             "source_id": self.row.source_id,
             "descent": self.row.descent,
+            "operation_id": self.row.operation_id,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,

@@ -150,10 +150,8 @@ def test_an_operation_that_has_ended_is_not_unfinished(store: Store) -> None:
         assert tx.operations.get("7") == ended
 
 
-@pytest.mark.parametrize("change", ["item", "status"])
-def test_what_is_not_there_is_not_changed(store: Store, change: str) -> None:
-    with pytest.raises(NotFound), store.begin() as tx:
-        if change == "item":
-            tx.operations.save_item("7", OperationItem(0, "1", "refused"))
-        else:
-            tx.operations.save_status(OPERATION)
+def test_what_is_not_there_is_not_changed(store: Store) -> None:
+    with pytest.raises(NotFound, match="Operation 7 does not exist"), store.begin() as tx:
+        tx.operations.save_item("7", OperationItem(0, "1", "refused"))
+    with pytest.raises(NotFound, match="Operation 7 does not exist"), store.begin() as tx:
+        tx.operations.save_status(OPERATION)

@@ -24,6 +24,12 @@ class Chosen:
     retried: int
     more: bool
 
+    @property
+    def is_local(self) -> bool:
+        """Whether all of them ran in processes of their own (`noetl run`), and none with a
+        stack."""
+        return bool(self.rows) and all(row.shard for row in self.rows)
+
 
 def scan(tx: Transaction, where: Condition) -> Iterator[list[ExecutionRow]]:
     """Pages of those that the condition means, newest first. Not the imported ones, and those that

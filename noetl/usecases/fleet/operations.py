@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Final, get_args
 
 from noetl.errors import BadRequest, Conflict, NotFound
+from noetl.facts.failures import shape_of
 from noetl.facts.json import Json, JsonMap
-from noetl.usecases import moment
-from noetl.usecases.fleet.choosing import Chosen
+from noetl.usecases import control, moment
+from noetl.usecases.fleet.choosing import PAGE, Chosen
 from noetl.usecases.fleet.planning import FleetPlan, FleetRequest, choose_for, plan_chosen
-from noetl.usecases.ports import ItemState, OperationItem, OperationRow, Transaction
+from noetl.usecases.ports import ItemState, OperationItem, OperationRow, OperationStatus, Transaction
 from noetl.usecases.retry import RetryRequest
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import draw_ids
@@ -144,6 +148,16 @@ def _there(row: OperationRow | None, operation_id: str) -> OperationRow:
     return row
 
 
+def refusals(rt: Runtime, operation_id: str) -> Counter[str]:
+    """Why items were refused, without what varies, and how many of them. Raises NotFound."""
+    found: Counter[str] = Counter()
+    after = -1
+    while page := items(rt, operation_id, state="refused", after=after, limit=PAGE):
+        found.update(shape_of(item.reason) for item in page)
+        after = page[-1].position
+    return found
+
+
 # --- steering -------------------------------------------------------------------------------------
 
 
@@ -159,4 +173,23 @@ def cancel(rt: Runtime, operation_id: str, reason: str = "") -> Operation:
         tx.operations.drop_pending(operation_id)
         row = replace(row, status="cancelling", reason=reason, updated_at=now)
         tx.operations.save_status(row)
-        return _with_counts(tx, row)
+        return settle(tx, row, now)
+
+
+def settle(tx: Transaction, row: OperationRow, now: datetime) -> Operation:
+    """Records what it had begun and has ended, and at last itself. Needs the lock."""
+    tx.operations.record_ends(row.operation_id)
+    found = _with_counts(tx, row)
+    if not found.counts.keys() & {"pending", "started"}:
+        status: OperationStatus = "cancelled" if row.status == "cancelling" else "completed"
+        found = replace(found, row=replace(row, status=status, updated_at=now, ended_at=now))
+        tx.operations.save_status(found.row)
+    return found
+
+
+def adopt(rt: Runtime, operation_id: str) -> None:
+    """Goes on with what it had begun in a process that has gone: what that had sent went with its
+    memory."""
+    for item in items(rt, operation_id, state="started", limit=PAGE):
+        with suppress(Conflict):  # it has ended
+            control.adopt(rt, str(item.begun_id))

@@ -82,12 +82,10 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """All groups, the largest first. `retried` executions are left out because they were run again
-    already; `more`: there are others behind the limit."""
+    """All groups, the largest first, of what was chosen."""
 
     groups: tuple[PlannedGroup, ...]
-    retried: int
-    more: bool
+    chosen: Chosen
 
     @property
     def executions(self) -> int:
@@ -109,8 +107,8 @@ class FleetPlan:
             "executions": self.executions,
             "retries": self.retries,
             "confirm": self.confirm,
-            "retried": self.retried,
-            "more": self.more,
+            "retried": self.chosen.retried,
+            "more": self.chosen.more,
             "groups": [group.as_json() for group in self.groups],
         }
 
@@ -140,7 +138,7 @@ def plan_chosen(rt: Runtime, request: FleetRequest, chosen: Chosen) -> FleetPlan
         group.sample = "" if row.error is None else str(row.error.get("message") or "")
         group.add(row, _plan_one(rt, replace(request.how, execution_id=row.execution_id)))
     largest = sorted(groups.values(), key=lambda group: (-group.executions, group.failure.fingerprint))
-    return FleetPlan(tuple(largest), chosen.retried, chosen.more)
+    return FleetPlan(tuple(largest), chosen)
 
 
 def playbooks_of(rt: Runtime, how: RetryRequest, chosen: Chosen) -> list[PlaybookRow]:
@@ -163,8 +161,8 @@ def _plan_one(rt: Runtime, wanted: RetryRequest) -> PlannedRetry | str:
         raise
     except NoetlError as error:
         return error.message
-    error = planned.plan.error
-    return planned if error is None else f"The retry would end before its first step: {error.message}"
+    failure = planned.plan.error
+    return planned if failure is None else f"The retry would end before its first step: {failure.message}"
 
 
 def _refuse_secrets(rt: Runtime, how: RetryRequest, chosen: Chosen) -> None:

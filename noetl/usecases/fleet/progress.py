@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from noetl.errors import Conflict, NoetlError, Unavailable
-from noetl.usecases.fleet.operations import request_for
-from noetl.usecases.ports import OperationItem, OperationRow, OperationStatus, Transaction
+from noetl.usecases.fleet.operations import request_for, settle
+from noetl.usecases.ports import OperationItem, OperationRow, Transaction
 from noetl.usecases.retry import write_retry
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
@@ -48,19 +48,13 @@ def _carry_on(rt: Runtime, operation_id: str) -> int:
 
 
 def _settle(rt: Runtime, operation_id: str) -> bool:
-    """Records what has ended, at last the operation itself. Whether there is something to begin."""
+    """Records what has ended. Whether there is something to begin."""
     with rt.store.begin() as tx:
         row = tx.operations.lock(operation_id)
         if row is None or row.ended_at is not None:
             return False
-        tx.operations.record_ends(operation_id)
-        counts = tx.operations.counts([operation_id])[operation_id]
-        pending, started = counts.get("pending", 0), counts.get("started", 0)
-        if not pending and not started:
-            now = rt.clock()
-            status: OperationStatus = "cancelled" if row.status == "cancelling" else "completed"
-            tx.operations.save_status(replace(row, status=status, updated_at=now, ended_at=now))
-        return pending > 0 and started < row.concurrency
+        counts = settle(tx, row, rt.clock()).counts
+    return counts.get("pending", 0) > 0 and counts.get("started", 0) < row.concurrency
 
 
 def _begin_next(rt: Runtime, operation_id: str) -> _Step:
