@@ -409,6 +409,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         {**_OPERATION, "status": "cancelling", "reason": "not needed any more"},
         {"reason": "not needed any more"},
     ),
+    "POST /api/operations/{operation_id}/pause": _json(
+        {**_OPERATION, "status": "paused", "reason": "the warehouse is being moved"},
+        {"reason": "the warehouse is being moved"},
+    ),
+    "POST /api/operations/{operation_id}/resume": _json(_OPERATION),
     "GET /api/vars/{execution_id}": _json({"execution_id": _ID, "version": 8, "vars": {"approved": True}}),
     "GET /api/vars/{execution_id}/{name}": _json({"execution_id": _ID, "name": "approved", "value": True}),
     "PUT /api/vars/{execution_id}/{name}": _json(_STANDS, {"value": True}),

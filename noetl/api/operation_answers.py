@@ -63,11 +63,11 @@ class OperationPlan(WireModel):
 class OperationView(WireModel):
     operation_id: str
     kind: OperationKind
-    status: OperationStatus = Field(description="`cancelling`: what it has begun goes on to its end")
+    status: OperationStatus = Field(description="`paused`, `cancelling`: it begins nothing more")
     where: str
     how: JsonObject = Field(description="what is done to each execution")
     concurrency: int
-    reason: str = Field(description="why it was cancelled")
+    reason: str = Field(description="why it was paused or cancelled")
     created_at: str
     updated_at: str
     ended_at: str | None

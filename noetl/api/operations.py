@@ -94,3 +94,18 @@ def cancel(path: OperationPath, body: ReasonBody) -> tuple[dict[str, Json], int]
     It begins nothing more; what it has begun goes on.
     """
     return operations.cancel(services().rt, path.operation_id, body.reason).as_json(), 202
+
+
+@api.post("/<operation_id>/pause", responses={202: OperationView}, operation_id="operation_pause")
+def pause(path: OperationPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
+    """Pause an operation
+
+    It begins nothing more until it is resumed; what it has begun goes on.
+    """
+    return operations.pause(services().rt, path.operation_id, body.reason).as_json(), 202
+
+
+@api.post("/<operation_id>/resume", responses={202: OperationView}, operation_id="operation_resume")
+def resume(path: OperationPath) -> tuple[dict[str, Json], int]:
+    """Resume an operation that was paused"""
+    return operations.resume(services().rt, path.operation_id).as_json(), 202

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
@@ -14,7 +15,7 @@ import click
 from noetl.cli.complaints import INTERRUPTED, word
 from noetl.cli.console import Assigned, json_out, overrides_of
 from noetl.cli.process import open_runtime, run_here
-from noetl.errors import BadRequest
+from noetl.errors import BadRequest, Conflict
 from noetl.facts.json import JsonMap
 from noetl.forecast.again import Verdict
 from noetl.usecases import catalog
@@ -139,36 +140,48 @@ def counts_text(counts: Mapping[str, int], order: Sequence[str]) -> str:
 
 
 def follow_here(rt: Runtime, operation_id: str, manner: Manner) -> int:
-    """Shows how an operation of this process goes on until it ends. Ctrl-C leaves it, to be
-    resumed. The exit code."""
+    """Shows how an operation of this process goes on until it ends. Ctrl-C pauses it; a second one
+    leaves at once. The exit code."""
+    go_on = f"go on: noetl operation resume {operation_id}"
     try:
-        ended = _watch(rt, operation_id, quiet=manner.quiet or manner.as_json)
+        found = _watch(rt, operation_id, quiet=manner.quiet or manner.as_json)
     except KeyboardInterrupt:
-        click.echo(f"It is left where it is; go on: noetl operation resume {operation_id}", err=True)
+        click.echo(f"It is left as it is; {go_on}", err=True)
         return INTERRUPTED
     if manner.as_json:
-        json_out(ended.as_json())
+        json_out(found.as_json())
     else:
-        show_operation(rt, ended)
-    return exit_code(ended)
-
-
-def exit_code(operation: Operation) -> int:
-    """1 where an execution failed or was refused."""
-    return 0 if operation.counts.keys() <= _WELL else 1
+        show_operation(rt, found)
+    if found.row.ended_at is None:
+        click.echo(f"It is paused; {go_on}", err=True)
+        return INTERRUPTED
+    return 0 if found.counts.keys() <= _WELL else 1
 
 
 def _watch(rt: Runtime, operation_id: str, *, quiet: bool) -> Operation:
-    shown = ""
+    """Until it has ended, or is paused and nothing of it runs."""
+    shown, interrupted = "", False
     while True:
-        found = operations.operation(rt, operation_id)
-        line = f"{operation_id}: {states_text(found.counts)}"
-        if found.row.ended_at is not None:
-            return found
-        if line != shown and not quiet:
-            click.echo(line, err=True)
-        shown = line
-        time.sleep(POLL_S)
+        try:
+            found = operations.operation(rt, operation_id)
+            row, line = found.row, f"{operation_id}: {states_text(found.counts)}"
+            if row.ended_at is not None or (row.status == "paused" and not found.counts.get("started")):
+                return found
+            if line != shown and not quiet:
+                click.echo(line, err=True)
+            shown = line
+            time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _pause(rt, operation_id)
+
+
+def _pause(rt: Runtime, operation_id: str) -> None:
+    click.echo("What runs is waited for; press Ctrl-C again to leave at once.", err=True)
+    with suppress(Conflict):  # it ended in this very moment
+        operations.pause(rt, operation_id, "interrupted from the keyboard")
 
 
 def states_text(counts: Mapping[ItemState, int]) -> str:
@@ -184,7 +197,7 @@ def show_operation(rt: Runtime, operation: Operation) -> None:
     for name, value in _settings(row.how).items():
         click.echo(f"{name}: {value}")
     if row.reason:
-        click.echo(f"cancelled: {row.reason}")
+        click.echo(f"why: {row.reason}")
     if operation.counts.get("refused"):
         for reason, count in operations.refusals(rt, row.operation_id).most_common():
             click.echo(f"{count} refused: {reason}")

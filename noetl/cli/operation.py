@@ -12,10 +12,10 @@ from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.fleet import Manner, follow_here, show_operation, states_text
 from noetl.cli.process import open_runtime, run_here
 from noetl.config import Settings
-from noetl.errors import Conflict
 from noetl.facts.json import JsonMap
 from noetl.usecases.fleet import operations
-from noetl.usecases.ports import ItemState, OperationItem, OperationRow
+from noetl.usecases.fleet.operations import Operation
+from noetl.usecases.ports import ItemState, OperationItem
 
 
 @click.group(epilog="Example: noetl operation list")
@@ -104,15 +104,24 @@ def _as_json(item: OperationItem) -> JsonMap:
 def cancel(operation_id: str, reason: str, as_json: bool) -> None:
     """Begin nothing more; what it has begun goes on to its end."""
     with open_runtime() as rt:
-        found = operations.cancel(rt, operation_id, reason)
-    if as_json:
-        json_out(found.as_json())
-        return
-    click.echo(f"{operation_id}: {found.row.status} ({states_text(found.counts)}).")
+        _report(operations.cancel(rt, operation_id, reason), as_json=as_json)
 
 
 @operation.command(
-    short_help="Go on with one whose process has gone.",
+    short_help="Begin nothing more until it is resumed.",
+    epilog="Example: noetl operation pause 1234567890123",
+)
+@click.argument("operation_id")
+@click.option("--reason", default="", help="Kept with it.")
+@as_json_option
+def pause(operation_id: str, reason: str, as_json: bool) -> None:
+    """Begin nothing more until `resume`; what it has begun goes on to its end."""
+    with open_runtime() as rt:
+        _report(operations.pause(rt, operation_id, reason), as_json=as_json)
+
+
+@operation.command(
+    short_help="Go on after `pause`, or with one whose process has gone.",
     epilog="Example: noetl operation resume 1234567890123",
 )
 @click.argument("operation_id")
@@ -120,28 +129,22 @@ def cancel(operation_id: str, reason: str, as_json: bool) -> None:
 @as_json_option
 @click.pass_context
 def resume(ctx: click.Context, operation_id: str, quiet: bool, as_json: bool) -> None:
-    """Go on, in this process, with an operation on executions of `noetl run` whose own process has
-    gone. With a stack, its sweeper carries operations on by itself."""
+    """Go on after `pause`. What is done to executions of `noetl run` goes on in this process, where
+    its own has gone; with a stack, the sweeper carries operations on."""
     with open_runtime() as rt:
-        row = operations.operation(rt, operation_id).row
-    _check_resumable(row)
+        found = operations.resume(rt, operation_id)
+    row = found.row
+    if not row.shard or bootstrap.is_at_work(Settings.from_env(), row.shard):
+        _report(found, as_json=as_json)
+        return
     places = row.how["directories"]
     with run_here(Path(places[0]) if places else None, row.shard) as rt:
         operations.adopt(rt, operation_id)
         ctx.exit(follow_here(rt, operation_id, Manner(dry_run=False, quiet=quiet, as_json=as_json)))
 
 
-def _check_resumable(row: OperationRow) -> None:
-    name = row.operation_id
-    if row.ended_at is not None:
-        raise Conflict(f"Operation {name} is {row.status}: there is nothing to go on with.")
-    if not row.shard:
-        raise Conflict(
-            f"Operation {name} belongs to the stack, whose sweeper carries it on: start it (noetl up), or "
-            f"look how far it is (noetl operation show {name})."
-        )
-    if bootstrap.is_at_work(Settings.from_env(), row.shard):
-        raise Conflict(
-            f"Operation {name} is carried on by another process of this machine: noetl operation show {name} "
-            "says how far it is."
-        )
+def _report(found: Operation, *, as_json: bool) -> None:
+    if as_json:
+        json_out(found.as_json())
+        return
+    click.echo(f"{found.row.operation_id}: {found.row.status} ({states_text(found.counts)}).")

@@ -17,15 +17,16 @@ LONGEST: Final = 300
 DIGITS: Final = 12
 
 #: What varies, by the word that takes its place. A quote inside of a word is an apostrophe, and a
-#: number behind a letter part of a name (`utf8`).
+#: number behind a letter part of a name (`utf8`). UUIDs and hexadecimal digits are numbers too: some
+#: of them have no letters.
 _VARYING: Final = re.compile(
     r"""
       (?P<quoted>   (?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` )
-    | (?P<uuid>     \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b )
     | (?P<instant>  \b\d{4}-\d\d-\d\d(?:[T\ ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b )
     | (?P<path>     (?:\b[a-z][a-z0-9+.-]{0,20}:/ | (?<![\w/~.])[~.]{0,2}/)[^\s'"`<>(),;]*[^\s'"`<>(),;:.] )
-    | (?P<hex>      \b0x[0-9a-f]+\b | \b(?=[a-f]*\d)[0-9a-f]{8,}\b )
-    | (?P<number>   (?<![A-Za-z0-9])\d+(?:[.,:]\d+)* )
+    | (?P<number>   \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b
+                  | \b0x[0-9a-f]+\b | \b(?=[a-f]*\d)[0-9a-f]{8,}\b
+                  | (?<![A-Za-z0-9])\d+(?:[.,:]\d+)* )
     """,
     re.VERBOSE | re.IGNORECASE,
 )

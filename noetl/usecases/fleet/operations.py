@@ -1,4 +1,4 @@
-"""Operations: begun, looked at and cancelled. `noetl.usecases.fleet.progress` carries them on."""
+"""Operations: begun, looked at and steered. `noetl.usecases.fleet.progress` carries them on."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from noetl.usecases.start import draw_ids
 
 #: What an operation keeps of the request for each of its executions.
 _NOT_KEPT: Final = ("execution_id", "operation_id")
+
+#: Where an operation still begins something, or may.
+_STEERED: Final = ("running", "paused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +167,30 @@ def refusals(rt: Runtime, operation_id: str) -> Counter[str]:
 def cancel(rt: Runtime, operation_id: str, reason: str = "") -> Operation:
     """Begins nothing more; what it has begun goes on. Raises NotFound, and Conflict where it has
     ended."""
+    return _change(rt, operation_id, "cancelling", reason)
+
+
+def pause(rt: Runtime, operation_id: str, reason: str = "") -> Operation:
+    """Begins nothing more until it is resumed; what it has begun goes on. Raises NotFound, and
+    Conflict where it has ended, or is to."""
+    return _change(rt, operation_id, "paused", reason)
+
+
+def resume(rt: Runtime, operation_id: str) -> Operation:
+    """Lets one that was paused go on. Raises as `pause` does."""
+    return _change(rt, operation_id, "running", "")
+
+
+def _change(rt: Runtime, operation_id: str, status: OperationStatus, reason: str) -> Operation:
     operation(rt, operation_id)
     now = rt.clock()
     with rt.store.begin() as tx:
         row = _there(tx.operations.lock(operation_id), operation_id)
-        if row.ended_at is not None:
-            raise Conflict(f"Operation {operation_id} is {row.status}: there is nothing left to cancel.")
-        tx.operations.drop_pending(operation_id)
-        row = replace(row, status="cancelling", reason=reason, updated_at=now)
+        if row.status not in _STEERED:
+            raise Conflict(f"Operation {operation_id} is {row.status}: there is nothing left to steer.")
+        if status == "cancelling":
+            tx.operations.drop_pending(operation_id)
+        row = replace(row, status=status, reason=reason, updated_at=now)
         tx.operations.save_status(row)
         return settle(tx, row, now)
 

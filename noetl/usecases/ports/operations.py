@@ -10,8 +10,8 @@ from typing import Literal, Protocol, TypeAlias
 from noetl.facts.json import JsonMap
 
 OperationKind: TypeAlias = Literal["retry"]
-#: `cancelling`: nothing more is begun, and what was goes on to its end.
-OperationStatus: TypeAlias = Literal["running", "cancelling", "completed", "cancelled"]
+#: `paused`, `cancelling`: nothing more is begun, and what was goes on to its end.
+OperationStatus: TypeAlias = Literal["running", "paused", "cancelling", "completed", "cancelled"]
 #: `started` until what was begun has ended, then how that ended; `refused`: it could not be begun;
 #: `dropped`: the operation was cancelled before.
 ItemState: TypeAlias = Literal[
@@ -23,7 +23,7 @@ ItemState: TypeAlias = Literal[
 class OperationRow:
     """One operation. `chosen_by` is the condition that chose its executions, as it was written, and
     `how` what is done to each; at most `concurrency` are under way at once. `reason` is why it was
-    cancelled."""
+    paused or cancelled."""
 
     operation_id: str
     kind: OperationKind

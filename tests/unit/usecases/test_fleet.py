@@ -307,10 +307,27 @@ def test_a_cancelled_operation_begins_nothing_more_and_what_it_began_goes_on() -
     assert fleet.finish(operation) == {"completed": 1, "dropped": 3}
     found = fleet.look(operation).row
     assert (found.status, found.reason) == ("cancelled", "enough")
-    with pytest.raises(Conflict, match="nothing left to cancel"):
+    with pytest.raises(Conflict, match="nothing left to steer"):
         operations.cancel(fleet.rt, operation)
     # What was dropped is there for another one.
     assert fleet.finish(fleet.begin()) == {"completed": 3}
+
+
+def test_a_paused_operation_begins_nothing_until_it_is_resumed() -> None:
+    fleet = Fleet()
+    fleet.fail(3)
+    fleet.broken.clear()
+    operation = fleet.begin(concurrency=1)
+    assert fleet.sweep() == 1
+    paused = operations.pause(fleet.rt, operation, "lunch")
+    assert (paused.row.status, paused.row.reason) == ("paused", "lunch")
+    assert [fleet.sweep(), fleet.sweep()] == [0, 0]
+    assert fleet.look(operation).counts == {"completed": 1, "pending": 2}
+    assert operations.resume(fleet.rt, operation).row.status == "running"
+    assert fleet.finish(operation) == {"completed": 3}
+    for change in (operations.pause, operations.resume):
+        with pytest.raises(Conflict, match="is completed: there is nothing left to steer"):
+            change(fleet.rt, operation)
 
 
 def test_two_operations_on_the_same_executions_retry_each_once() -> None:
