@@ -17,8 +17,8 @@ LONGEST: Final = 300
 DIGITS: Final = 12
 
 #: What varies, by the word that takes its place. A quote inside of a word is an apostrophe, and a
-#: number behind a letter part of a name (`utf8`). UUIDs and hexadecimal digits are numbers too: some
-#: of them have no letters.
+#: number behind a letter part of a name (`utf8`). UUIDs and hexadecimal digits are numbers too:
+#: some have no letters.
 _VARYING: Final = re.compile(
     r"""
       (?P<quoted>   (?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,3 +147,10 @@ def test_every_field_can_be_asked_for() -> None:
         condition = parse_where(f"{name} = {known.get(name, values[field.kind])}", NOW)
         assert holds(condition, ROW) in (True, False)
         assert holds(parse_where(f"{name} is null", NOW), BARE) is (field.read(BARE) is None)
+
+
+def test_the_manual_has_every_field() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "executions.md").read_text()
+    words = {"text": "text", "number": "a number", "id": "an id", "instant": "an instant"}
+    for name, field in FIELDS.items():
+        assert f"| `{name}` | {words[field.kind]} | {field.about} |\n" in page
