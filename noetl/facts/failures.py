@@ -33,8 +33,8 @@ _VARYING: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A kind of failure. `shape` is its message, with `<number>` and the like where it varies."""
+class FailurePattern:
+    """What failures of one fault have in common. `shape` is its message, with `<number>` and the like where it varies."""
 
     kind: str
     type: str
@@ -44,14 +44,14 @@ class Failure:
 
     @property
     def fingerprint(self) -> str:
-        """12 hexadecimal digits that no other kind of failure has."""
+        """12 hexadecimal digits that no other one has."""
         return digest("\0".join((self.kind, self.type, self.step, self.task, self.shape)))[:DIGITS]
 
 
-def failure_of(error: JsonMap) -> Failure:
+def failure_of(error: JsonMap) -> FailurePattern:
     """What the `error` of an execution has in common with others."""
     kind, kind_of, step, task = (str(error.get(name) or "") for name in ("kind", "type", "step", "task"))
-    return Failure(kind, kind_of, step, task, shape_of(str(error.get("message") or "")))
+    return FailurePattern(kind, kind_of, step, task, shape_of(str(error.get("message") or "")))
 
 
 def shape_of(message: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from noetl.facts.failures import Failure, failure_of
+from noetl.facts.failures import FailurePattern, failure_of
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases.fields import names
 from noetl.usecases.fleet.choosing import scan
@@ -28,7 +28,7 @@ class FailureGroup:
     """Executions that failed of the same. `sample` is the message of the newest one, `newest` are
     ids and `paths` playbooks of some; `retried` counts those that were run again already."""
 
-    failure: Failure
+    failure: FailurePattern
     sample: str
     last_at: datetime
     first_at: datetime
@@ -80,7 +80,7 @@ class Failures:
         }
 
 
-def describe(failure: Failure) -> dict[str, Json]:
+def describe(failure: FailurePattern) -> dict[str, Json]:
     """`{fingerprint, kind, type, step, task, shape}`."""
     return {
         "fingerprint": failure.fingerprint,
@@ -95,7 +95,7 @@ def describe(failure: Failure) -> dict[str, Json]:
 def failures(rt: Runtime, where: str | None = None) -> Failures:
     """What the executions that `where` means failed of. Raises BadRequest."""
     condition = _failed(None if where is None else parse_where(where, rt.clock()))
-    groups: dict[Failure, FailureGroup] = {}
+    groups: dict[FailurePattern, FailureGroup] = {}
     count = 0
     with rt.store.read() as tx:
         for page in scan(tx, condition):
@@ -115,7 +115,7 @@ def _failed(where: Condition | None) -> Condition:
     return AllOf((where, Present("error"), *(() if names(where, "status") else (_FAILED,))))
 
 
-def _add(groups: dict[Failure, FailureGroup], row: ExecutionRow, *, retried: bool) -> None:
+def _add(groups: dict[FailurePattern, FailureGroup], row: ExecutionRow, *, retried: bool) -> None:
     error: JsonMap = row.error or {}
     failure = failure_of(error)
     if failure not in groups:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from noetl.errors import BadRequest, NoetlError, NotFound, Unavailable
-from noetl.facts.failures import Failure, failure_of, shape_of
+from noetl.facts.failures import FailurePattern, failure_of, shape_of
 from noetl.facts.json import Json
 from noetl.net.secret_inputs import find_open_secrets
 from noetl.usecases import catalog, retry
@@ -19,7 +19,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
 
 #: What stands for executions that did not fail.
-_NO_FAILURE: Final = Failure("", "", "", "", "no failure")
+_NO_FAILURE: Final = FailurePattern("", "", "", "", "no failure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PlannedGroup:
     executions it may have its effects again, `confirm` the executions of which that has to be said.
     `refused` counts the others by the reason."""
 
-    failure: Failure
+    failure: FailurePattern
     sample: str = ""
     executions: int = 0
     retries: int = 0
@@ -131,7 +131,7 @@ def choose_for(rt: Runtime, request: FleetRequest) -> Chosen:
 
 def plan_chosen(rt: Runtime, request: FleetRequest, chosen: Chosen) -> FleetPlan:
     """The same for executions that are chosen."""
-    groups: dict[Failure, PlannedGroup] = {}
+    groups: dict[FailurePattern, PlannedGroup] = {}
     for row in chosen.rows:
         failure = _NO_FAILURE if row.error is None else failure_of(row.error)
         group = groups.setdefault(failure, PlannedGroup(failure))
