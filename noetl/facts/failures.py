@@ -34,7 +34,8 @@ _VARYING: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailurePattern:
-    """What failures of one fault have in common. `shape` is its message, with `<number>` and the like where it varies."""
+    """What failures of one fault have in common. `shape` is the message, with `<number>` and the
+    like where it varies."""
 
     kind: str
     type: str
