@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from noetl.errors import NotFound
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.pipeline.model import Call
+from noetl.testing import Simulation
 from noetl.usecases.fields import holds
+from noetl.usecases.fleet import operations
+from noetl.usecases.fleet.planning import FleetRequest
+from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import OperationItem, OperationRow, Store
+from noetl.usecases.retry import RetryRequest
 from noetl.usecases.where import parse_where
 
 from .given import LATER, NOW, SECOND, create, execution
@@ -155,3 +164,38 @@ def test_what_is_not_there_is_not_changed(store: Store) -> None:
         tx.operations.save_item("7", OperationItem(0, "1", "refused"))
     with pytest.raises(NotFound, match="Operation 7 does not exist"), store.begin() as tx:
         tx.operations.save_status(OPERATION)
+
+
+# --- several sweepers -----------------------------------------------------------------------------
+
+BOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: order, path: tests/order}
+workflow:
+  - step: start
+    tool: {kind: http, url: load}
+"""
+
+
+def test_of_many_sweepers_at_once_none_begins_what_another_has_begun(store: Store) -> None:
+    def refuse(_: Call) -> Outcome:
+        return failed(ErrorInfo("client_error", "it is refused"))
+
+    sim = Simulation(BOOK, {"http": refuse}, store=store)
+    sources = [sim.start() for _ in range(12)]
+    sim.settle()
+    request = FleetRequest("status = 'failed'", RetryRequest(""), concurrency=5)
+    name = operations.begin(sim.rt, request).row.operation_id
+    # Each thread draws numbers of its own.
+    numbers = count(1000)
+    rt = replace(sim.rt, entropy=lambda: next(numbers))
+    with ThreadPoolExecutor(4) as threads:
+        begun = sum(threads.map(lambda _: carry_on(rt, [name]), range(4)))
+    assert begun == 5
+    assert operations.operation(rt, name).counts == {"started": 5, "pending": 7}
+    with store.read() as tx:
+        retries = tx.executions.find(where=parse_where(f"operation = {name}", NOW))
+        assert sorted(row.source_id or "" for row in retries) == sorted(sources[:5])
+        items = tx.operations.items(name, state="started")
+        assert sorted(item.begun_id or "" for item in items) == sorted(row.execution_id for row in retries)
