@@ -79,7 +79,7 @@ class PlannedRetry:
 def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         return _plan(rt, tx, request, UNDRAWN)
 
 
@@ -96,14 +96,14 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     already, or effects would have to be confirmed; BadRequest where the request fits neither the
     playbook nor what has run.
     """
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         row = write_retry(rt, tx, request)
     wake(rt)
     return row
 
 
 def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> ExecutionRow:
-    """The same within a transaction; who commits it wakes the scheduler."""
+    """The same within a transaction that may store nets; who commits it wakes the scheduler."""
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
     planned = _plan(rt, tx, request, new_id)

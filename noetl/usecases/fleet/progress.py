@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from noetl.errors import Conflict, NoetlError, Unavailable
+from noetl.usecases import catalog
 from noetl.usecases.fleet.operations import request_for, settle
 from noetl.usecases.ports import OperationItem, OperationRow, Transaction
 from noetl.usecases.retry import write_retry
@@ -64,7 +65,7 @@ def _begin_next(rt: Runtime, operation_id: str) -> _Step:
         return "none"
     (item,) = waiting
     try:
-        with rt.store.begin() as tx:
+        with catalog.keeping_nets(rt) as tx:
             row = _lock_for(tx, operation_id, item)
             if row is None:
                 return "none"

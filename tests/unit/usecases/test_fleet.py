@@ -415,6 +415,27 @@ def test_effects_that_would_be_had_again_are_planned_and_have_to_be_confirmed() 
     assert fleet.finish(fleet.begin(from_step="start", confirmed=True)) == {"completed": 2}
 
 
+def test_a_net_of_a_refused_retry_is_stored_with_the_next_one() -> None:
+    fleet = Fleet(kinds=EXTERNAL)
+    fleet.fail(1)
+    with fleet.rt.store.begin() as tx:
+        known = tx.playbooks.get("tests/orders")
+        assert known is not None
+        # As another release registered it, whose compiler made another net of it.
+        content = BOOK.replace("url: load", "url: other")
+        sha256 = catalog.sha256_of(content)
+        tx.playbooks.add(replace(known, version=2, content=content, content_sha256=sha256, digest="other"))
+    (failed_one,) = _rows(fleet)
+    with pytest.raises(Conflict, match="may have had effects"):
+        retry.retry(fleet.rt, RetryRequest(failed_one.execution_id, "start", version=2))
+    fleet.broken.clear()
+    operation = fleet.begin(from_step="start", version=2, confirmed=True)
+    sweep(fleet.rt)
+    # Another process has nothing in memory.
+    fleet.rt.plans.clear()
+    assert fleet.finish(operation) == {"completed": 1}
+
+
 def test_a_secret_is_not_kept_with_an_operation() -> None:
     book = BOOK.replace("workload: {order: 1}", "inputs: {order: {type: integer}, pin: {secret: true}}")
     fleet = Fleet(book.replace("order: {type: integer}", "order: {type: integer, default: 1}"))
