@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from noetl.api.answers import JsonObject
 from noetl.api.requests import MAX_VERSION, WHERE, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
 from noetl.facts.nearest import did_you_mean
+from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN
 from noetl.usecases.ports import OperationKind
 from noetl.usecases.where import LONGEST
 
@@ -142,8 +143,10 @@ class OperationBody(RetryBody):
 
     kind: OperationKind = "retry"
     where: str = Field(min_length=1, max_length=LONGEST, description=WHERE)
-    concurrency: int = Field(10, ge=1, le=100, description="how many are under way at once, at most")
-    limit: int = Field(1000, ge=1, le=10_000, description="how many at most, the newest ones")
+    concurrency: int = Field(
+        CONCURRENCY, ge=1, le=MOST_AT_ONCE, description="how many are under way at once, at most"
+    )
+    limit: int = Field(LIMIT, ge=1, le=MOST_CHOSEN, description="how many at most, the newest ones")
 
 
 class ForkBody(Body):

@@ -36,7 +36,7 @@ from noetl.forecast.again import PlannedRun, Verdict
 from noetl.usecases import catalog, inspect
 from noetl.usecases import fork as forking
 from noetl.usecases import retry as retrying
-from noetl.usecases.fleet.planning import FleetRequest
+from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN, FleetRequest
 from noetl.usecases.fork import ForkRequest
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.retry import NEWEST, PlannedRetry, RetryRequest
@@ -73,18 +73,14 @@ _UNBOUNDED: Final = 1 << 20
 @click.option(
     "--concurrency",
     metavar="N",
-    type=click.IntRange(1, 100),
-    default=10,
-    show_default=True,
-    help="With --where: how many are under way at once, at most.",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    help=f"With --where: how many are under way at once, at most.  [default: {CONCURRENCY}]",
 )
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(1, 10_000),
-    default=1000,
-    show_default=True,
-    help="With --where: how many are retried, at most, the newest ones.",
+    type=click.IntRange(1, MOST_CHOSEN),
+    help=f"With --where: how many are retried, at most, the newest ones.  [default: {LIMIT}]",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @as_json_option
@@ -101,8 +97,8 @@ def retry(
     version: str | None,
     dry_run: bool,
     yes: bool,
-    concurrency: int,
-    limit: int,
+    concurrency: int | None,
+    limit: int | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -111,6 +107,8 @@ def retry(
     it was given. With --where all are retried of which that is true, as one operation."""
     if (execution_id is None) is (where is None):
         raise BadRequest("Name the execution that is to be retried, or say which ones by --where.")
+    if where is None and (concurrency or limit):
+        raise BadRequest("--concurrency and --limit are for many executions: say which ones by --where.")
     wanted = RetryRequest(
         execution_id or "",
         from_step,
@@ -121,7 +119,7 @@ def retry(
     )
     assigned = assigned_of(overrides)
     if where is not None:
-        fleet = FleetRequest(where, wanted, concurrency, limit)
+        fleet = FleetRequest(where, wanted, concurrency or CONCURRENCY, limit or LIMIT)
         how = Manner(dry_run=dry_run, quiet=quiet, as_json=as_json)
         ctx.exit(retry_many(lambda rt: _with_file(rt, wanted, file), fleet, assigned, how))
     with open_runtime() as rt:

@@ -54,11 +54,21 @@ def parse_where(text: str, now: datetime) -> Condition:
 
     Raises BadRequest with the character and what is wrong there.
     """
+    _check_text(text)
+    return _Reader(text, now).condition(_parse(text))
+
+
+def _check_text(text: str) -> None:
     if len(text) > LONGEST:
         raise BadRequest(f"The filter has {len(text)} characters; at most {LONGEST} are read.")
-    if "\0" in text or not text.strip():
+    if not text.strip():
         raise BadRequest("The filter is empty; write one like status = 'failed'.")
-    return _Reader(text, now).condition(_parse(text))
+    # What the parser, which is written in C, cannot be handed.
+    broken = next(
+        (place for place, one in enumerate(text) if one == "\0" or "\ud800" <= one <= "\udfff"), None
+    )
+    if broken is not None:
+        raise BadRequest(f"The filter cannot be used at character {broken + 1}: it is no text there.")
 
 
 def _parse(text: str) -> Any:

@@ -18,6 +18,11 @@ from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
 
+#: How many are under way at once, and chosen, unless it is said, and at most.
+CONCURRENCY: Final = 10
+MOST_AT_ONCE: Final = 100
+LIMIT: Final = 1_000
+MOST_CHOSEN: Final = 10_000
 #: What stands for executions that did not fail.
 _NO_FAILURE: Final = FailurePattern("", "", "", "", "no failure")
 
@@ -29,8 +34,8 @@ class FleetRequest:
 
     where: str
     how: RetryRequest
-    concurrency: int = 10
-    limit: int = 1_000
+    concurrency: int = CONCURRENCY
+    limit: int = LIMIT
 
 
 @dataclass(slots=True)

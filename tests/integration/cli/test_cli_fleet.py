@@ -172,6 +172,8 @@ def test_executions_of_a_stack_are_left_to_it(cli: Cli, tmp_path: Path, failed: 
     [
         (("execution", "retry"), "say which ones by --where"),
         (("execution", "retry", "1", "--where", FAILED), "say which ones by --where"),
+        (("execution", "retry", "1", "--limit", "3"), "say which ones by --where"),
+        (("execution", "retry", "--where", FAILED, "--concurrency", "101"), "101"),
         (("execution", "retry", "--where", "statsu = 1"), "Did you mean 'status'?"),
         (("execution", "retry", "--where", "version = 9"), "No execution is to be retried"),
         (("execution", "list", "--where", "status ="), "at its end"),

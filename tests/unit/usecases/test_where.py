@@ -90,7 +90,8 @@ def test_a_filter_means(text: str, of_row: bool, of_bare: bool) -> None:
     [
         ("", "The filter is empty"),
         ("  \n", "The filter is empty"),
-        ("version = 1\0", "The filter is empty"),
+        ("version = 1\0", "at character 12: it is no text there"),
+        ("path = '\udcff'", "at character 9: it is no text there"),
         ("version = 1" + " " * 10_000, "at most 10000 are read"),
         ("status = ", "at its end: syntax error at end of input."),
         ("status = 'failed')", "at character 18 (')'): syntax error"),
