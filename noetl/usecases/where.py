@@ -6,6 +6,7 @@ not need to know is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, get_args
@@ -29,6 +30,7 @@ from noetl.usecases.ports.conditions import (
 )
 from noetl.usecases.ports.executions import Descent, ExecutionStatus
 
+_BROKEN: Final = re.compile("[\0\ud800-\udfff]")
 #: Characters of a filter.
 LONGEST: Final = 10_000
 #: Fields of which all values are known.
@@ -64,11 +66,8 @@ def _check_text(text: str) -> None:
     if not text.strip():
         raise BadRequest("The filter is empty; write one like status = 'failed'.")
     # What the parser, which is written in C, cannot be handed.
-    broken = next(
-        (place for place, one in enumerate(text) if one == "\0" or "\ud800" <= one <= "\udfff"), None
-    )
-    if broken is not None:
-        raise BadRequest(f"The filter cannot be used at character {broken + 1}: it is no text there.")
+    if broken := _BROKEN.search(text):
+        raise BadRequest(f"The filter cannot be used at character {broken.start() + 1}: it is no text there.")
 
 
 def _parse(text: str) -> Any:
