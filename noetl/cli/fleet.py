@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +196,7 @@ def show_operation(rt: Runtime, operation: Operation) -> None:
     click.echo(f"{row.operation_id}  {row.kind} where {row.chosen_by}  {row.status}")
     click.echo(f"{operation.total} executions: {states_text(operation.counts)}")
     for name, value in _settings(row.how).items():
-        click.echo(f"{name}: {value}")
+        click.echo(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     if row.reason:
         click.echo(f"why: {row.reason}")
     if operation.counts.get("refused"):

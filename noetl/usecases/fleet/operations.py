@@ -177,8 +177,10 @@ def pause(rt: Runtime, operation_id: str, reason: str = "") -> Operation:
 
 
 def resume(rt: Runtime, operation_id: str) -> Operation:
-    """Lets one that was paused go on. Raises as `pause` does."""
-    return _change(rt, operation_id, "running", "")
+    """Lets one that was paused go on; one that is being cancelled stays that. Raises NotFound, and
+    Conflict where it has ended."""
+    found = operation(rt, operation_id)
+    return found if found.row.status == "cancelling" else _change(rt, operation_id, "running", "")
 
 
 def _change(rt: Runtime, operation_id: str, status: OperationStatus, reason: str) -> Operation:

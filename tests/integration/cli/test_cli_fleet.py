@@ -138,6 +138,20 @@ def test_an_operation_whose_process_was_ended_is_resumed(
     assert sorted(row["source_id"] for row in rows) == sorted(failed)
 
 
+def test_what_a_cancelled_operation_had_begun_goes_on_where_its_process_was_killed(
+    cli: Cli, failed: list[str]
+) -> None:
+    program = [sys.executable, "-m", "noetl", *RETRY, "--playbook", "slow.yaml", "--concurrency", "1", "-q"]
+    with subprocess.Popen(program) as process:
+        name = _wait(lambda: _started(cli))
+        process.kill()
+    assert cli("operation", "cancel", name).out.startswith(f"{name}: cancelling (1 started")
+    resumed = cli("operation", "resume", name, "--json")
+    found = json.loads(resumed.out)
+    assert (resumed.code, found["status"], found["items"]["started"]) == (0, "cancelled", 0)
+    assert found["items"]["completed"] + found["items"]["dropped"] == 3
+
+
 def _started(cli: Cli) -> str | None:
     found: list[dict[str, Any]] = json.loads(cli("operation", "list", "--json").out)
     return next((one["operation_id"] for one in found if one["items"]["started"]), None)
