@@ -7,7 +7,8 @@
     │   └── TemplateSecurity   ... because it reached for something forbidden
     ├── NotFound               the thing named does not exist (404)
     ├── Conflict               the thing named is in another state (409)
-    │   └── VersionConflict    the stream moved on since it was read; try again
+    │   ├── VersionConflict    the stream moved on since it was read; try again
+    │   └── KeyTaken           an open execution of the playbook has the business key
     ├── BadRequest             the caller's input cannot be used (400)
     │   ├── InputsInvalid      ... because a playbook declares others; carries all faults (422)
     │   └── LimitExceeded      ... because it is too large (413)
@@ -74,6 +75,14 @@ class VersionConflict(Conflict):
         self.execution_id = execution_id
         self.expected = expected
         self.actual = actual
+
+
+class KeyTaken(Conflict):
+    """An open execution of the playbook, `execution_id`, has the business key."""
+
+    def __init__(self, message: str, execution_id: str) -> None:
+        super().__init__(message)
+        self.execution_id = execution_id
 
 
 class BadRequest(NoetlError):

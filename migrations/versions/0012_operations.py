@@ -1,6 +1,6 @@
 """What is done to many executions at once.
 
-Revision 0012, after 0009. Expands only: programs of the revision before leave the column empty.
+Revision 0012, after 0011. Expands only: programs of the revision before leave the column empty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0012"
-down_revision = "0009"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 

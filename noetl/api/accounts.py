@@ -50,6 +50,7 @@ class ExplanationView(ExecutionView):
     file: str
     error: JsonObject | None
     steps: list[StepAccountView]
+    retry: str | None = Field(description="what its policy made of its failure; null where it was not asked")
 
 
 class DifferenceView(WireModel):

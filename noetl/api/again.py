@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from noetl.api.answers import Descendant, RetryAnswer
-from noetl.api.bodies import ForkBody, RetryBody
+from noetl.api.answers import Descendant, MigrationAnswer, RetryAnswer
+from noetl.api.bodies import ForkBody, MigrateBody, RetryBody
 from noetl.api.context import group, services
 from noetl.api.executions import links
 from noetl.api.requests import ExecutionPath, RetryQuery
 from noetl.api.starts import directories_of
 from noetl.facts.json import Json
-from noetl.usecases import catalog, fork, retry
+from noetl.usecases import catalog, fork, migrate, retry
 from noetl.usecases.fork import ForkRequest
+from noetl.usecases.migrate import MigrateRequest
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.retry import NEWEST, RetryRequest
 from noetl.usecases.runtime import Runtime
@@ -65,6 +66,33 @@ def fork_execution(path: ExecutionPath, body: ForkBody) -> tuple[dict[str, Json]
     """
     wanted = ForkRequest(path.execution_id, body.at, body.before, body.patch)
     return _descendant(fork.fork(services().rt, wanted)), 202
+
+
+@api.post(
+    "/<execution_id>/migrate",
+    responses={200: MigrationAnswer, 202: Descendant},
+    operation_id="execution_migrate",
+)
+def migrate_execution(
+    path: ExecutionPath, query: RetryQuery, body: MigrateBody
+) -> tuple[dict[str, Json], int]:
+    """Let an open execution that waits go on under another version
+
+    It ends, and another one goes on: what it recorded stands as for a retry, what was assigned in
+    its ctx counts, and what it holds has to be the same in that version. With `dry_run` the answer
+    is the plan with its `obstacles`; where there are some, it stays as it is (409).
+    """
+    rt = services().rt
+    version, of_path = body.version if isinstance(body.version, int) else NEWEST, None
+    if body.playbook is not None:
+        registered = catalog.register(rt, body.playbook)
+        of_path, version = registered.path, registered.version
+    wanted = MigrateRequest(
+        path.execution_id, version, of_path, directories_of(body.directories), confirmed=query.confirm
+    )
+    if query.dry_run:
+        return dict(migrate.plan(rt, wanted).as_json()), 200
+    return _descendant(migrate.migrate(rt, wanted)), 202
 
 
 def _descendant(row: ExecutionRow) -> dict[str, Json]:

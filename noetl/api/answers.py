@@ -38,6 +38,7 @@ class Problem(BaseModel):
     problems: list[JsonObject] = Field([], description="all faults, where there may be several")
     errors: list[JsonObject] = Field([], description="`{path, message}` of each input that cannot be used")
     nearest: str | None = None
+    execution_id: str | None = Field(None, description="the open execution that has the business key")
 
 
 class Links(WireModel):
@@ -74,6 +75,9 @@ class ExecutionView(WireModel):
 
 
 class Accepted(ExecutionView):
+    existing: bool = Field(
+        description="it was there before the request came, under its idempotency key or business key"
+    )
     warnings: list[WarningView] = Field(
         description="of the playbook, and keys of the payload that nothing reads"
     )
@@ -93,6 +97,7 @@ class BatchAnswer(WireModel):
 
     status: int = Field(description="202, or that of the problem")
     execution_id: str | None = None
+    existing: bool | None = Field(None, description="as that of one start")
     warnings: list[WarningView] | None = Field(None, description="as those of one start")
     links: Links | None = None
     problem: Problem | None = None
@@ -111,10 +116,10 @@ class ExecutionStanding(ExecutionView):
 
 
 class Descendant(ExecutionView):
-    """An execution that runs another one again, or is a fork of it."""
+    """An execution that runs another one again, is a fork of it, or has taken over from it."""
 
     source_id: str
-    descent: Literal["retry", "fork"]
+    descent: Literal["retry", "fork", "migration"]
     links: Links
 
 
@@ -123,7 +128,9 @@ class PlannedRunView(WireModel):
     verdict: Literal["reuse", "rerun", "new", "dropped"]
     reason: str = Field(description="why it is so; may be empty")
     of: str | None = Field(description="the run there that it is compared with")
-    iterations: JsonObject | None = Field(description="of a loop: how many `reuse` and `rerun`")
+    iterations: JsonObject | None = Field(
+        description="of a loop: how many `reuse`, how many `rerun`, are `new` or `dropped`, where any are"
+    )
     repeats: list[str] = Field(description="tasks that may have had effects, and are called again")
 
 
@@ -135,6 +142,17 @@ class RetryAnswer(WireModel):
     version: int
     runs: list[PlannedRunView]
     error: JsonObject | None = Field(description="why it would end before its first step")
+
+
+class MigrationAnswer(WireModel):
+    """What a migration would take along and run, and what keeps the execution where it is."""
+
+    migration_of: str
+    path: str
+    version: int
+    runs: list[PlannedRunView]
+    error: JsonObject | None = Field(description="why it would end before its first step")
+    obstacles: list[str] = Field(description="why it stays as it is; none: it can be migrated")
 
 
 class PlaybookRun(ExecutionView):
@@ -151,8 +169,9 @@ class ChildSummary(PlaybookRun):
 
 class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
-    source_id: str | None = Field(description="the execution that it runs again, or is a fork of")
-    descent: Literal["retry", "fork"] | None = Field(description="which of both it is")
+    source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
+    descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
+    key: str | None = Field(description="its business key")
     operation_id: str | None = Field(description="the operation that began it, of many at once")
     events: int
     created_at: str
@@ -173,7 +192,22 @@ class ExecutionList(WireModel):
     next: str | None = Field(description="`before` of the next page; null on the last one")
 
 
+class NextAttemptView(WireModel):
+    """What `executor.spec.policy.retry` made of a failure."""
+
+    standing: Literal["scheduled", "started", "declined", "cancelled"]
+    attempt: int = Field(description="which attempt the next one is or would be, from 1")
+    attempts: int | None = Field(description="how many there are at most; null where that is not known")
+    due_at: str | None = Field(description="when it begins, where it is `scheduled`")
+    execution_id: str | None = Field(description="the next attempt, where it has `started`")
+    reason: str = Field(description="why there is none; may be empty")
+    text: str = Field(description="all of it in a sentence")
+
+
 class ExecutionReport(RecordedRun):
+    retry: NextAttemptView | None = Field(
+        description="whether it is retried by itself; null where it has not failed, or has no such policy"
+    )
     result: Any
     ctx: JsonObject
     steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")

@@ -11,6 +11,7 @@ from flask_openapi3.openapi import OpenAPI
 from noetl import __version__
 from noetl.api import (
     again,
+    cache,
     catalog,
     credentials,
     document,
@@ -28,6 +29,7 @@ from noetl.api import (
 from noetl.api.answers import Problem
 from noetl.api.context import KEY, ApiContext
 from noetl.api.limits import WaitingPlaces
+from noetl.api.segments import KeptSegments
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
@@ -48,7 +50,7 @@ _GROUPS: Final = (
         specimens.api,
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
-    starts.workflows_api,
+    *(cache.api, starts.workflows_api),
 )
 
 
@@ -65,6 +67,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
         static_folder=None,
     )
     app.request_class = StrictRequest
+    app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.

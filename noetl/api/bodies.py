@@ -12,7 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
-from noetl.api.requests import MAX_VERSION, WHERE, IdempotencyKey, PlaybookPath, PlaybookVersion, Reason
+from noetl.api.requests import (
+    MAX_VERSION,
+    WHERE,
+    BusinessKey,
+    ConflictPolicy,
+    IdempotencyKey,
+    PlaybookPath,
+    PlaybookVersion,
+    Reason,
+)
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN
 from noetl.usecases.ports import OperationKind
@@ -53,6 +62,8 @@ class StartBody(Body):
         description="where relative names of files start, on a server that runs for this machine's user "
         "alone",
     )
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
     @model_validator(mode="after")
     def _one_source(self) -> StartBody:
@@ -71,6 +82,8 @@ class BatchItem(Body):
     payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
     overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
     idempotency_key: IdempotencyKey | None = None
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
 
 class BatchBody(Body):
@@ -85,6 +98,8 @@ class WorkflowBody(Body):
     version: PlaybookVersion | None = None
     payload: JsonObject | None = None
     input: JsonObject | None = None
+    key: BusinessKey = None
+    on_conflict: ConflictPolicy = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> WorkflowBody:
@@ -104,6 +119,23 @@ class ReasonBody(Body):
     model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
     reason: Reason = ""
+
+
+class MigrateBody(Body):
+    """To which version an execution is migrated: the newest, where nothing is said; with
+    `playbook`, YAML text, that is registered."""
+
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+    version: PlaybookVersion | Literal["latest"] | None = None
+    playbook: str | None = Field(None, min_length=1, description="YAML text")
+    directories: list[str] = Field(default_factory=list, max_length=8, description="as in a start")
+
+    @model_validator(mode="after")
+    def _one_version(self) -> MigrateBody:
+        if self.playbook is not None and self.version is not None:
+            raise ValueError("the text of a `playbook` is its own version")
+        return self
 
 
 class RetryBody(Body):

@@ -53,7 +53,13 @@ _LINKS: Final = {
     **{part: f"{_HERE}/{part}" for part in ("events", "logs", "state", "result", "graph")},
     "children": f"/api/executions?parent={_ID}",
 }
-_ACCEPTED: Final = {"execution_id": _ID, "status": "pending", "warnings": [], "links": _LINKS}
+_ACCEPTED: Final = {
+    "execution_id": _ID,
+    "status": "pending",
+    "existing": False,
+    "warnings": [],
+    "links": _LINKS,
+}
 _RESULT: Final = {"execution_id": _ID, "status": "completed", "result": {"double": 42}, "error": None}
 _STANDS: Final = {"execution_id": _ID, "status": "running", "version": 8}
 _SUMMARY: Final = {
@@ -62,6 +68,7 @@ _SUMMARY: Final = {
     "source_id": None,
     "descent": None,
     "operation_id": None,
+    "key": "order-7",
     "path": _PATH,
     "version": 1,
     "status": "completed",
@@ -80,6 +87,7 @@ _REPORT: Final[JsonMap] = {
     "result": {"double": 42},
     "ctx": {},
     "steps": _STEPS,
+    "retry": None,
     "warnings": [],
     "duration_ms": 41.0,
     "children": [],
@@ -246,6 +254,7 @@ _EXPLANATION: Final = {
             "waits": [],
         }
     ],
+    "retry": None,
 }
 _SIDE: Final = {
     "execution_id": _ID,
@@ -361,12 +370,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "GET /api/executions": _json({"executions": [_SUMMARY], "next": None}),
-    "POST /api/executions": _json(_ACCEPTED, _START),
+    "POST /api/executions": _json(_ACCEPTED, {**_START, "key": "order-7"}),
     "POST /api/executions/batch": _json(
         {
             "accepted": 1,
             "refused": 0,
-            "executions": [{"status": 202, "execution_id": _ID, "warnings": [], "links": _LINKS}],
+            "executions": [
+                {"status": 202, "execution_id": _ID, "existing": False, "warnings": [], "links": _LINKS}
+            ],
         },
         {"executions": [{**_START, "idempotency_key": "order-7"}]},
     ),
@@ -382,6 +393,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answered={"text/vnd.mermaid": "flowchart TD\n  double[double]\n"}
     ),
     "POST /api/executions/{execution_id}/retry": _json(_DESCENDANT, {"from": "double"}),
+    "POST /api/executions/{execution_id}/migrate": _json(
+        {**_DESCENDANT, "descent": "migration"}, {"version": "latest"}
+    ),
     "POST /api/executions/{execution_id}/fork": _json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
     "GET /api/executions/{execution_id}/export": Example(answered={_LINES: _FILE}),
     "POST /api/executions/import": Example({_LINES: _FILE}, {_JSON: _SPECIMEN}),
@@ -423,6 +437,26 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         {"name": "warehouse", "type": "postgres", "data": {"dsn": "postgresql://user:password@db/warehouse"}},
     ),
     "DELETE /api/credentials/{name}": Example(),
+    "GET /api/cache": _json(
+        {
+            "cached": [
+                {
+                    "key": "0d1c7f2ab19f4a6c8b0f5e2d3c4b5a69",
+                    "path": _PATH,
+                    "scope": "playbook",
+                    "kind": "http",
+                    "execution_id": _ID,
+                    "run_id": "fetch#1",
+                    "iteration": None,
+                    "task": "fetch",
+                    "bytes": 118,
+                    "created_at": _AT,
+                    "expires_at": _END,
+                }
+            ]
+        }
+    ),
+    "DELETE /api/cache": _json({"removed": 1}),
     "GET /api/results/{name}": _json([{"n": 1}, {"n": 2}]),
     "POST /api/workflows/run": _json(_ACCEPTED, {"workflow": _PATH, "input": {"n": 21}}),
     "GET /api/workflows/status/{execution_id}": _json(_SUMMARY),

@@ -64,6 +64,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "source_id": row.source_id,
         "descent": row.descent,
         "operation_id": row.operation_id,
+        "key": row.key,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -92,6 +93,7 @@ def executions(query: ExecutionsQuery) -> dict[str, Json]:
         parent=query.parent,
         source=query.source,
         where=query.where,
+        key=query.key,
         before=query.before,
         limit=query.limit + 1,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from noetl.api.problems import MEDIA_TYPE
+from noetl.facts.business_key import MOST, OnConflict
 from noetl.facts.json import Json, JsonMap
 from noetl.net.input_values import LATER, settle
 from noetl.net.inputs import object_schema
@@ -31,10 +32,11 @@ _STARTED: Final[JsonMap] = {
     "properties": {
         "execution_id": {"type": "string"},
         "status": {"type": "string"},
+        "existing": {"type": "boolean"},
         "warnings": {"type": "array", "items": {"type": "object"}},
         "links": {"type": "object", "additionalProperties": {"type": "string"}},
     },
-    "required": ["execution_id", "status", "warnings", "links"],
+    "required": ["execution_id", "status", "existing", "warnings", "links"],
 }
 
 
@@ -83,6 +85,8 @@ def _operation(row: PlaybookRow, net: Net) -> dict[str, Json]:
             "path": {"const": row.path},
             "version": {"const": row.version},
             "payload": _reference("Payload"),
+            "key": {"type": "string", "maxLength": MOST},
+            "on_conflict": {"enum": list(get_args(OnConflict))},
         },
         "required": ["path", *needs],
         "additionalProperties": False,
@@ -94,6 +98,9 @@ def _operation(row: PlaybookRow, net: Net) -> dict[str, Json]:
         "requestBody": {"required": True, "content": {_JSON: {"schema": body}}},
         "responses": {
             "202": _answer("The request is in the log.", _JSON, "Started"),
+            "409": _answer(
+                "An open execution has the key, or another request that header.", MEDIA_TYPE, "Problem"
+            ),
             "422": _answer("What is given is not what the playbook takes.", MEDIA_TYPE, "Problem"),
         },
     }

@@ -37,6 +37,7 @@ _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
     (errors.TemplateError, 400, "template"),
     (errors.NotFound, 404, "not-found"),
     (errors.VersionConflict, 409, "version-conflict"),
+    (errors.KeyTaken, 409, "key-taken"),
     (errors.Conflict, 409, "conflict"),
     (errors.InputsInvalid, 422, "inputs-invalid"),
     (errors.LimitExceeded, 413, "too-large"),
@@ -107,6 +108,8 @@ def _extras(error: errors.NoetlError) -> dict[str, Json]:
             return {"source": source[:1000], "line": line}
         case errors.VersionConflict(expected=expected, actual=actual):
             return {"expected": expected, "actual": actual}
+        case errors.KeyTaken(execution_id=execution_id):
+            return {"execution_id": execution_id}
         case _:
             return {}
 

@@ -12,8 +12,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from werkzeug.http import parse_dict_header
 
-from noetl.errors import BadRequest, NotFound
-from noetl.usecases.moment import is_id
+from noetl.api.context import services
+from noetl.api.segments import decode_segment
+from noetl.errors import BadRequest
+from noetl.facts.business_key import OnConflict
+from noetl.usecases.address import resolve
 from noetl.usecases.ports import ExecutionStatus, ItemState
 from noetl.usecases.where import LONGEST
 
@@ -36,6 +39,20 @@ IdempotencyKey = Annotated[
     ),
 ]
 WHERE: Final = "only those of which this is true: `status = 'failed' and error ~ 'timed out'`"
+BusinessKey = Annotated[
+    str | None,
+    Field(
+        description="the business key, unique among the open executions of the playbook; by default what "
+        "`key` of the playbook makes"
+    ),
+]
+ConflictPolicy = Annotated[
+    OnConflict | None,
+    Field(
+        description="where an open execution has the key: refuse this one (409), answer with that one, or "
+        "cancel that one; by default as the playbook says, else `reject`"
+    ),
+]
 Reason = Annotated[str, Field(max_length=1000, description="why; kept in the event")]
 
 
@@ -52,23 +69,30 @@ class Parameters(BaseModel):
         return super().model_json_schema(*args, **kwargs)
 
 
-def _an_id(text: str) -> str:
-    # Not a ValueError: anything that is not an id names no execution, which is a 404, not a 400.
-    if not is_id(text):
-        raise NotFound(f"There is no execution {text[:80]!r}; ids are decimal numbers.")
-    return text
+def _resolve(segment: str) -> str:
+    # No ValueError: what names no execution is a 404, not a 400.
+    return resolve(services().rt, decode_segment(segment))
+
+
+#: Handlers are given the id.
+ExecutionAddress = Annotated[str, AfterValidator(_resolve)]
 
 
 class ExecutionPath(BaseModel):
-    execution_id: Annotated[str, AfterValidator(_an_id)] = Field(description="the execution's id")
+    execution_id: ExecutionAddress = Field(
+        description="the execution's id; or its business key, or `<path of the playbook>:<key>`, "
+        "percent-encoded: the open execution with that key, else the last one"
+    )
 
 
 class DiffPath(ExecutionPath):
-    other: Annotated[str, AfterValidator(_an_id)] = Field(description="the id of the other execution")
+    other: ExecutionAddress = Field(description="the id or the key of the other execution")
 
 
 class VariablePath(ExecutionPath):
-    name: str = Field(max_length=512, description="a name in ctx, dotted: `a` or `a.b`")
+    name: Annotated[str, AfterValidator(decode_segment)] = Field(
+        max_length=512, description="a name in ctx, dotted: `a` or `a.b`"
+    )
 
 
 class ResultPath(BaseModel):
@@ -109,6 +133,7 @@ class ExecutionsQuery(FailuresQuery):
     source: str | None = Field(
         None, max_length=19, description="only those that run this execution again, or are forks of it"
     )
+    key: str | None = Field(None, max_length=200, description="only those with this business key")
     limit: int = Field(50, ge=1, le=1000, description="how many at most")
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
 

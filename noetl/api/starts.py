@@ -38,8 +38,9 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
 
     Answers once the request is in the log: what was acknowledged is not lost. With an
     `Idempotency-Key` the same request yields the same execution, and another one under that key is
-    refused (409). With `Prefer: wait=N` the answer waits for its end: 200 with the result, or 202
-    where it did not end in time.
+    refused (409). Where an open execution of the playbook has the business key, `on_conflict` says
+    what becomes of the request. With `Prefer: wait=N` the answer waits for its end: 200 with the
+    result, or 202 where it did not end in time.
     """
     rt = services().rt
     directories = directories_of(body.directories)
@@ -48,7 +49,15 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
         row = catalog.register(rt, body.playbook)
         path, version, digest = row.path, row.version, row.content_sha256
     wanted = StartRequest(
-        path, version, body.payload, body.overrides, header.idempotency_key, digest, directories
+        path,
+        version,
+        body.payload,
+        body.overrides,
+        header.idempotency_key,
+        digest,
+        directories,
+        body.key,
+        body.on_conflict,
     )
     return _start(wanted, header.wait_s)
 
@@ -78,6 +87,7 @@ def _start(wanted: StartRequest, wait_s: int | None) -> tuple[dict[str, Json], i
     answer = {
         "execution_id": row.execution_id,
         "status": row.status,
+        "existing": started.existing,
         "warnings": list(started.warnings),
         "links": links(row.execution_id),
     }
@@ -127,6 +137,7 @@ def _item(answer: Answer) -> dict[str, Json]:
     return {
         "status": HTTPStatus.ACCEPTED,
         "execution_id": answer.execution_id,
+        "existing": answer.existing,
         "warnings": list(answer.warnings),
         "links": links(answer.execution_id),
     }
@@ -142,9 +153,15 @@ def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     `Prefer: wait=N` as in `POST /api/executions`.
     """
     path, payload = body.path or body.workflow or "", body.payload or body.input or {}
-    return _start(
-        StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key), header.wait_s
+    wanted = StartRequest(
+        path,
+        body.version,
+        payload,
+        idempotency_key=header.idempotency_key,
+        key=body.key,
+        on_conflict=body.on_conflict,
     )
+    return _start(wanted, header.wait_s)
 
 
 @workflows_api.get("/status/<execution_id>", responses={200: ExecutionSummary})

@@ -61,6 +61,11 @@ where_option = click.option(
 )
 
 
+def is_asked() -> bool:
+    """Whether somebody sits there who can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def read_bytes(path: Path) -> bytes:
     """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file
     and the cause."""

@@ -6,11 +6,13 @@ import json
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.execution_history import diff, replay
 from noetl.cli.execution_history import explain as explain_command
+from noetl.cli.execution_migrate import migrate
 from noetl.cli.failures import failures
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
@@ -35,7 +37,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-_STEERING = (cancel, pause, resume, patch, retry, fork)
+_STEERING = (cancel, pause, resume, patch, retry, fork, migrate)
 for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_):
     execution.add_command(command)
 
@@ -51,6 +53,7 @@ for command in (logs, failures, *_STEERING, explain_command, diff, replay, expor
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
 @click.option("--parent", metavar="ID", help="Only those that this execution called.")
 @click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
+@click.option("--key", metavar="KEY", help="Only those with this business key.")
 @where_option
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
@@ -61,6 +64,7 @@ def list_(
     path: str | None,
     parent: str | None,
     source: str | None,
+    key: str | None,
     where: str | None,
     limit: int,
     as_json: bool,
@@ -68,7 +72,14 @@ def list_(
     """Newest first."""
     with open_runtime() as rt:
         rows = inspect.executions(
-            rt, status=status, path=path, parent=parent, source=source, where=where, limit=limit
+            rt,
+            status=status,
+            path=path,
+            parent=parent,
+            source=source,
+            key=key,
+            where=where,
+            limit=limit,
         )
     if as_json:
         json_out(
@@ -79,6 +90,7 @@ def list_(
                     "source_id": row.source_id,
                     "descent": row.descent,
                     "operation_id": row.operation_id,
+                    "key": row.key,
                     "path": row.path,
                     "version": row.playbook_version,
                     "status": row.status,
@@ -93,11 +105,13 @@ def list_(
             ]
         )
         return
+    keyed = any(row.key is not None for row in rows)
     table(
-        ("execution", "status", "playbook", "started", "error"),
+        ("execution", *(["key"] if keyed else []), "status", "playbook", "started", "error"),
         [
             (
                 row.execution_id,
+                *([row.key or ""] if keyed else []),
                 _status(row.status, row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
@@ -126,8 +140,24 @@ def _lineage(row: ExecutionRow) -> list[str]:
     return lines + ([f"begun by operation {row.operation_id}"] if row.operation_id else [])
 
 
+def _show_head(report: inspect.Report) -> None:
+    """Where it stands, and what it came from."""
+    row = report.row
+    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    if row.key is not None:
+        click.echo(f"key {row.key}")
+    for line in _lineage(row):
+        click.echo(line)
+    if report.retry:
+        click.echo(report.retry["text"])
+    if row.imported_at is not None:
+        click.echo(
+            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
+        )
+
+
 @execution.command(epilog="Example: noetl execution show 1234567890123")
-@click.argument("execution_id")
+@execution_argument()
 @as_json_option
 def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, called executions, result and error."""
@@ -137,14 +167,7 @@ def show(execution_id: str, as_json: bool) -> None:
     if as_json:
         json_out(report.as_json())
         return
-    row = report.row
-    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
-    for line in _lineage(row):
-        click.echo(line)
-    if row.imported_at is not None:
-        click.echo(
-            f"imported on {row.imported_at:%Y-%m-%d %H:%M:%S}: it never goes on, and nothing changes it"
-        )
+    _show_head(report)
     table(
         ("step", "status", "runs", "result"),
         [
@@ -158,7 +181,7 @@ def show(execution_id: str, as_json: bool) -> None:
     if report.children:
         table(("child", "status", "playbook", "called by"), [_child_row(child) for child in report.children])
     if len(report.children) == inspect.SHOWN_CHILDREN:
-        click.echo(f"All of them: noetl execution list --parent {row.execution_id}", err=True)
+        click.echo(f"All of them: noetl execution list --parent {execution_id}", err=True)
     if report.error:
         click.echo(explain(report.error, file))
     if report.result is not None:
@@ -187,7 +210,7 @@ def _short(value: Json, width: int = 60) -> str:
 
 
 @execution.command(epilog="Example: noetl execution events 1234567890123 --type step.failed")
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--after", metavar="VERSION", type=click.IntRange(min=0), default=0, help="Behind this version."
 )

@@ -12,6 +12,7 @@ from typing import Final, get_args
 import click
 
 from noetl.cli import run as run_command
+from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
 from noetl.cli.console import (
     Assigned,
@@ -50,7 +51,7 @@ _UNBOUNDED: Final = 1 << 20
     short_help="Run an ended execution again, from what failed on; or many.",
     epilog="Example: noetl execution retry 1234567890123 --playbook fixed.yaml --dry-run",
 )
-@click.argument("execution_id", required=False)
+@execution_argument(required=False)
 @where_option
 @click.option(
     "--from",
@@ -114,7 +115,7 @@ def retry(
         from_step,
         iterations or "",  # type: ignore[arg-type]  # click has checked it
         payload_of(payload),
-        version=_version(version, file),
+        version=version_of(version, file),
         confirmed=yes,
     )
     assigned = assigned_of(overrides)
@@ -131,10 +132,10 @@ def retry(
     if dry_run:
         return
     wanted = confirmed(wanted, needed=bool(planned.plan.repeats))
-    _run(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
+    run_there(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
 
 
-def _version(version: str | None, file: Path | None) -> int | None:
+def version_of(version: str | None, file: Path | None) -> int | None:
     """Raises BadRequest."""
     if version is None:
         return None
@@ -169,7 +170,7 @@ def _with_overrides(rt: Runtime, wanted: RetryRequest, assigned: Sequence[Assign
     short_help="Go on from an earlier moment, as another execution.",
     epilog="Example: noetl execution fork 1234567890123 --before load --set limit=10",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--at", metavar="N", type=click.IntRange(min=0), help="From this version of the log on.")
 @click.option("--before", metavar="STEP[#K]", default="", help="From before this step ran (last).")
 @click.option("--set", "pairs", multiple=True, metavar="A.B=V", help="A ctx value there, typed as YAML.")
@@ -190,13 +191,13 @@ def fork(
     wanted = ForkRequest(execution_id, at, before, assignments_of(pairs))
     with open_runtime() as rt:
         shard = inspect.execution(rt, execution_id).shard
-    _run(ctx, shard, lambda rt: forking.fork(rt, wanted), quiet=quiet, as_json=as_json, file=None)
+    run_there(ctx, shard, lambda rt: forking.fork(rt, wanted), quiet=quiet, as_json=as_json, file=None)
 
 
 # --- running it -----------------------------------------------------------------------------------
 
 
-def _run(
+def run_there(
     ctx: click.Context,
     shard: str,
     begin: Callable[[Runtime], ExecutionRow],
@@ -235,10 +236,15 @@ def show_plan(planned: PlannedRetry, *, as_json: bool, err: bool) -> None:
     """What stands and what runs, a line for each firing; on standard error where a run follows."""
     if as_json:
         json_out(planned.as_json())
-        return
-    plan = planned.plan
-    request = planned.request
-    click.echo(f"retry of {planned.source.execution_id}: {request.path}@{request.playbook_version}", err=err)
+    else:
+        show_runs(planned, "retry", err=err)
+
+
+def show_runs(planned: PlannedRetry, word_for_it: str, *, err: bool) -> None:
+    """The same as lines for people."""
+    plan, request = planned.plan, planned.request
+    source = planned.source.execution_id
+    click.echo(f"{word_for_it} of {source}: {request.path}@{request.playbook_version}", err=err)
     counted = any(run.iterations for run in plan.runs)
     rows = [
         (run.step, run.verdict, *([_iterations(run)] if counted else []), run.reason) for run in plan.runs

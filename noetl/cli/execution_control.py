@@ -8,6 +8,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli import run as run_command
+from noetl.cli.address import execution_argument
 from noetl.cli.console import assigned_of, overrides_of
 from noetl.cli.process import open_runtime
 from noetl.config import Settings
@@ -25,7 +26,7 @@ CANCEL_S = 10.0
     short_help="End an execution.",
     epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
 def cancel(execution_id: str, reason: str) -> None:
     """End an execution: nothing new starts, running work is asked to stop."""
@@ -42,7 +43,7 @@ def cancel(execution_id: str, reason: str) -> None:
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
 def pause(execution_id: str, reason: str) -> None:
     """Start nothing new until `resume`."""
@@ -52,7 +53,7 @@ def pause(execution_id: str, reason: str) -> None:
 
 
 @click.command(epilog="Example: noetl execution resume 1234567890123")
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.pass_context
@@ -66,7 +67,7 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
         is_at_work = _is_at_work(row)
         if row.halt == "pause" or not row.shard:
             control.resume(rt, execution_id, reason)
-        elif is_at_work and row.status not in ENDED:
+        elif is_at_work and (row.status not in ENDED or row.waits_for_retry):
             raise Conflict(
                 f"Execution {execution_id} runs in another process of this machine; "
                 f"`noetl execution events {execution_id} --follow` shows how it goes on."
@@ -88,7 +89,7 @@ def _is_at_work(row: ExecutionRow) -> bool:
 
 
 @click.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--set", "pairs", multiple=True, required=True, metavar="A.B=V", help="A ctx value, typed as YAML."
 )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from noetl.cli.address import execution_argument
 from noetl.cli.comparison_lines import comparison
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.explanation_lines import close_up, overview
@@ -36,7 +37,7 @@ def _at_option(*spellings: str) -> Callable[[F], F]:
     short_help="Say why steps ran, did not run, or wait.",
     epilog="Example: noetl execution explain 1234567890123 publish",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.argument("step", required=False)
 @_at_option("--at")
 @as_json_option
@@ -55,8 +56,8 @@ def explain(execution_id: str, step: str | None, version: int | None, as_json: b
     short_help="Say in what two executions differ.",
     epilog="Example: noetl execution diff 1234567890123 1234567890456",
 )
-@click.argument("a")
-@click.argument("b")
+@execution_argument("a")
+@execution_argument("b")
 @click.option(
     "--limit",
     metavar="N",
@@ -78,7 +79,7 @@ def diff(a: str, b: str, limit: int, as_json: bool) -> None:
 
 
 @click.command(epilog="Example: noetl execution replay 1234567890123 --at 12")
-@click.argument("execution_id")
+@execution_argument()
 # It was called `--version` before.
 @_at_option("--at", "--version")
 @as_json_option

@@ -38,6 +38,8 @@ def overview(found: Explanation) -> Iterator[Line]:
     yield _head(found)
     if found.error is not None:
         yield Line(describe_error(found.error, found.file), "plain")
+    if found.retry is not None:
+        yield Line(found.retry)
     yield Line("")
     for number, one in enumerate(found.steps, 1):
         yield Line(f"{number:>3}  {one.step} · {_standing(one)}", "title")
@@ -115,7 +117,7 @@ def _evidence(one: StepAccount) -> Iterator[Line]:
 def _of_last_run(run: RunAccount) -> Iterator[Line]:
     yield from _reuse(run)
     yield from _rules(run.admission)
-    yield from (_task(task) for task in run.tasks if task.attempts > 1 or task.status == "failed")
+    yield from (_task(task) for task in run.tasks if _is_telling(task))
     yield from _policies(run)
     if run.loop is not None:
         yield from _loop(run.loop)
@@ -138,6 +140,10 @@ def _run_title(run: RunAccount) -> str:
     spent = [_milliseconds(run.duration_ms)] if run.duration_ms is not None else []
     begun = f"{run.scheduled_at:%Y-%m-%d %H:%M:%S} (version {run.version})"
     return " · ".join([f"run {run.run}", run.status, begun, *spent, *worker])
+
+
+def _is_telling(task: TaskAccount) -> bool:
+    return task.attempts > 1 or task.status == "failed" or task.reused is not None
 
 
 def _run(run: RunAccount) -> Iterator[Line]:
@@ -215,8 +221,18 @@ def _task(task: TaskAccount) -> Line:
     tries = f" after {task.attempts} attempts" if task.attempts > 1 else ""
     on = ", and the pipeline went on" if task.went_on else ""
     error = f"{on}; last error: {_error(task.error)}" if task.error is not None else ""
+    error += f", {_origin(task.reused)}" if task.reused is not None else ""
     return Line(
         f"task {task.task}: {task.status}{tries}{error}", "bad" if task.status == "failed" else "plain"
+    )
+
+
+def _origin(reused: JsonMap) -> str:
+    """Whose result stood in for a call."""
+    place = "" if reused["iteration"] is None else f"[{reused['iteration']}]"
+    return (
+        f"from the cache: what task {reused['task']}{place} of run {reused['run_id']} of execution "
+        f"{reused['execution_id']} came to at {reused['at']}"
     )
 
 

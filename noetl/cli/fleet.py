@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Final, get_args
 import click
 
 from noetl.cli.complaints import INTERRUPTED, word
-from noetl.cli.console import Assigned, json_out, overrides_of
+from noetl.cli.console import Assigned, is_asked, json_out, overrides_of
 from noetl.cli.process import open_runtime, run_here
 from noetl.errors import BadRequest, Conflict
 from noetl.facts.json import JsonMap
@@ -75,7 +74,7 @@ def retry_many(
 
 def confirmed(how: RetryRequest, *, needed: bool) -> RetryRequest:
     """`how`, where somebody sits there who can answer with what they say. Raises Abort."""
-    if needed and not how.confirmed and sys.stdin.isatty() and sys.stderr.isatty():
+    if needed and not how.confirmed and is_asked():
         click.confirm("Make these calls again?", abort=True, err=True)
         return replace(how, confirmed=True)
     return how

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Protocol, TextIO
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, Self, TextIO, TypeVar
 
 import click
 
@@ -16,7 +16,7 @@ from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.facts.logs import LogFilter
-from noetl.usecases import control, inspect, logs
+from noetl.usecases import control, history, inspect, logs
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
@@ -36,6 +36,8 @@ REASON: Final = "interrupted from the keyboard"
 #: Seconds between two looks at an execution of this process, and those that running work has to
 #: end, once Ctrl-C was pressed.
 POLL_S: Final = 0.02
+#: Seconds between two looks at one that waits for its next attempt.
+RETRY_LOOK_S: Final = 0.2
 GRACE_S: Final = 3.0
 
 
@@ -65,6 +67,14 @@ class FollowedExecution(Protocol):
 
     def cancel(self, reason: str) -> None: ...
 
+    def next_attempt(self) -> JsonMap | None:
+        """Whether what has failed is retried by itself: `retry` of its report."""
+        ...
+
+    def another(self, execution_id: str) -> Self:
+        """Another execution of the same place."""
+        ...
+
     def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
         """Chunks of the log of an execution behind a number, as the API shows them."""
         ...
@@ -90,6 +100,12 @@ class LocalExecution:
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
+
+    def next_attempt(self) -> JsonMap | None:
+        return history.next_attempt(self.rt, self.execution_id)
+
+    def another(self, execution_id: str) -> Self:
+        return replace(self, execution_id=execution_id)
 
     def logs(self, execution_id: str, after: int) -> Sequence[JsonMap]:
         return [
@@ -150,6 +166,44 @@ def follow(
             if seen >= page.version and (page.status in ENDED or (page.idle and not wait)):
                 return
             progress.tick()
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _cancel(source)
+
+
+Followed = TypeVar("Followed", bound=FollowedExecution)
+
+
+def follow_attempts(
+    source: Followed, follow_one: Callable[[Followed], None], *, wait_s: float, quiet: bool
+) -> Followed:
+    """Follows an execution with `follow_one`, and then those that retry it because the policy of
+    its playbook says so. Returns the last one."""
+    while True:
+        follow_one(source)
+        following = await_next_attempt(source, wait_s=wait_s, quiet=quiet)
+        if following is None:
+            return source
+        source = source.another(following)
+
+
+def await_next_attempt(source: FollowedExecution, *, wait_s: float, quiet: bool) -> str | None:
+    """The execution that retries `source` by itself, once it has begun; None where none does. Asks
+    every `wait_s` seconds. Ctrl-C calls it off; a second one leaves."""
+    said, interrupted = "", False
+    while True:
+        try:
+            found = source.next_attempt()
+            if found is None or found["standing"] not in ("scheduled", "started"):
+                return None
+            if found["text"] != said and not quiet:
+                said = found["text"]
+                click.echo(f"{source.execution_id} failed. {said}", err=True)
+            if found["standing"] == "started":
+                return str(found["execution_id"])
+            time.sleep(wait_s)
         except KeyboardInterrupt:
             if interrupted:
                 raise

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),
     "export": ("noetl.cli.sql:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
+    "cache": ("noetl.cli.cache:cache", "Look at results that stand in for equal calls."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),
     "db": ("noetl.cli.db:db", "Create, upgrade and check the database."),

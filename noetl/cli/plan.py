@@ -107,6 +107,7 @@ def print_forecast(forecast: Forecast) -> None:
 
 def lines(forecast: Forecast) -> Iterator[Line]:
     yield Line(f"{forecast.name} ({forecast.path}): what a run would do. Nothing was run.", "title")
+    yield from _section("key", () if forecast.key is None else _values({"value": forecast.key}))
     yield from _section("workload", _values(forecast.workload))
     yield from _section("ctx", _values(forecast.ctx))
     yield from _section("steps", steps(forecast))

@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import click
 
-from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step
+from noetl.cli.address import execution_argument
+from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step, progress_for
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.errors import NotFound
@@ -114,6 +116,20 @@ class FamilyLog:
             yield from child.rest()
 
 
+@dataclass(frozen=True, slots=True)
+class ShownProgress:
+    """How much is shown of executions that are followed: nothing, their steps, or what user code
+    prints as well."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+    def of(self, source: FollowedExecution) -> ProgressView:
+        """The progress of one execution, on standard error."""
+        progress = progress_for(sys.stderr, quiet=self.quiet)
+        return Verbose(progress, source) if self.verbose else progress
+
+
 class Verbose(ProgressView):
     """A progress that also shows what user code prints, as it comes."""
 
@@ -163,7 +179,7 @@ def show_last_lines(report: JsonMap) -> None:
 
 
 @click.command(epilog="Example: noetl execution logs 1234567890123 --step load --iteration 3 -f")
-@click.argument("execution_id")
+@execution_argument()
 @click.option("--step", metavar="NAME", help="Only what this step printed.")
 @click.option("--iteration", metavar="N", type=click.IntRange(min=0), help="Only this iteration, from 0.")
 @click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only this attempt, from 1.")

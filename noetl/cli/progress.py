@@ -13,7 +13,7 @@ from typing import TextIO, assert_never
 from noetl.engine.notices import PassedErrors, describe
 from noetl.facts import events as e
 from noetl.facts.events import Event
-from noetl.facts.outcome import ErrorInfo
+from noetl.facts.outcome import REUSED, ErrorInfo
 
 #: Errors that a step went on after that plain progress shows, one line each; the last line of the
 #: step counts all.
@@ -38,6 +38,8 @@ class StepProgress:
     #: failed.
     passed: PassedErrors = field(default_factory=PassedErrors)
     failed: dict[int, ErrorInfo] = field(default_factory=dict)
+    #: Results of its tasks that were recorded before, over all its runs.
+    reused: int = 0
 
 
 class StepsProgress:
@@ -71,6 +73,9 @@ class StepsProgress:
                 line.note = text
             case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
                 step, text = place, _note_passed_error(line, event.fact)
+            case e.TaskDone(meta=meta):
+                line.reused += event.draft.origin is not None or REUSED in meta
+                return None  # reported by the end of the step
             case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
                 text = _note_move(line, event.fact)
             case _:
@@ -143,12 +148,13 @@ def _note_call(line: StepProgress, fact: e.ChildRequested) -> str:
 
 
 def _note_end(line: StepProgress, fact: e.Fact) -> str:
-    """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
+    """`done, 1 error passed over, 3 reused, in 0.49 s`, `failed: why`."""
     match fact:
         case e.StepDone():
             if line.failed:
                 line.passed = line.passed.after_loop(line.failed, line.total or 0)
-            line.status, line.note = "done", describe(line.passed)
+            reused = f"{line.reused} reused" if line.reused else ""
+            line.status, line.note = "done", ", ".join(filter(None, (describe(line.passed), reused)))
         case e.StepFailed(error=error):
             line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
         case e.StepSkipped(reason=reason):

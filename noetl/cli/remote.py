@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from noetl.cli.complaints import warn, warn_of_playbook
 from noetl.cli.console import Assigned, overrides_of
-from noetl.cli.follow import CALLS, LAST, LOG_PAGE, PAGE, EventBatch, find_failed_step, follow
-from noetl.cli.printed import Verbose
-from noetl.cli.progress import ProgressView
+from noetl.cli.follow import (
+    CALLS,
+    LAST,
+    LOG_PAGE,
+    PAGE,
+    EventBatch,
+    find_failed_step,
+    follow,
+    follow_attempts,
+)
+from noetl.cli.printed import ShownProgress
 from noetl.cli.services import queues_of
 from noetl.client import Client
 from noetl.dsl import compile_playbook
+from noetl.facts.business_key import OnConflict
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.net.model import Net
@@ -28,6 +38,9 @@ POLL_S = 0.1
 #: some: many come together.
 WAIT_S = 25.0
 BREATH_S = 0.02
+
+#: Seconds between two questions about the next attempt of what has failed.
+RETRY_LOOK_S = 1.0
 
 #: How long workers may take to be seen before a warning says that there is none, in seconds.
 WORKERS_S = 3.0
@@ -65,6 +78,13 @@ class RemoteExecution:
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
+    def next_attempt(self) -> JsonMap | None:
+        found: JsonMap | None = self.client.report(self.execution_id).get("retry")
+        return found
+
+    def another(self, execution_id: str) -> Self:
+        return replace(self, execution_id=execution_id)
+
     def logs(self, execution_id: str, after: int) -> list[JsonMap]:
         return [chunk.data for chunk in self.client.log_page(execution_id, after, limit=LOG_PAGE).chunks]
 
@@ -86,14 +106,16 @@ def run_remote(
     content: str,
     payload: JsonMap,
     assigned: Sequence[Assigned],
-    progress: ProgressView,
+    shown: ShownProgress,
     *,
+    key: str | None,
+    on_conflict: OnConflict | None,
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
-    verbose: bool = False,
 ) -> JsonMap:
-    """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running.
+    """Registers, starts and follows, to the last attempt where there are several. Ctrl-C cancels
+    the execution; a second one leaves it running.
 
     `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are
     printed, None prints none.
@@ -104,14 +126,26 @@ def run_remote(
             warn_of_playbook(registered.warnings, warn_as)
         compiled = compile_playbook(content, file="", kinds=installed_kinds())
         overrides = overrides_of(assigned, compiled.inputs)
-        started = client.start(registered.path, payload, version=registered.version, overrides=overrides)
+        started = client.start(
+            registered.path,
+            payload,
+            version=registered.version,
+            overrides=overrides,
+            key=key,
+            on_conflict=on_conflict,
+        )
+        if started.existing:
+            warn(f"execution {started.execution_id} was there before, and Ctrl-C here cancels it.")
         if compiled.net is not None:
             # Otherwise the server took it because it has tools that are not installed here.
             _warn_of_waiting(client, compiled.net)
+
+        def follow_one(one: RemoteExecution) -> None:
+            with shown.of(one) as progress:
+                follow(one, progress, wait=wait, wait_s=WAIT_S)
+
         there = RemoteExecution(client, started.execution_id)
-        with Verbose(progress, there) if verbose else progress as shown:
-            follow(there, shown, wait=wait, wait_s=WAIT_S)
-        return there.report()
+        return follow_attempts(there, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet).report()
 
 
 def _warn_of_waiting(client: Client, net: Net) -> None:

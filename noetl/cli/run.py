@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -22,11 +22,19 @@ from noetl.cli.console import (
     read_text,
     set_option,
 )
-from noetl.cli.follow import POLL_S, LocalExecution, follow, follow_descendants, progress_for
-from noetl.cli.printed import Verbose, show_last_lines
+from noetl.cli.follow import (
+    POLL_S,
+    RETRY_LOOK_S,
+    LocalExecution,
+    follow,
+    follow_attempts,
+    follow_descendants,
+)
+from noetl.cli.printed import ShownProgress, show_last_lines
 from noetl.cli.process import cancel_on_signals, drop_repeats
 from noetl.cli.progress import ProgressView
 from noetl.config import Settings
+from noetl.facts.business_key import OnConflict
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, inspect
@@ -48,6 +56,12 @@ EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
 @click.argument("file", type=click.Path(path_type=Path))
 @set_option
 @payload_option
+@click.option("--key", metavar="KEY", help="Business key, unique among the open executions of the playbook.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(get_args(OnConflict)),
+    help="Where an open execution has the key: refuse, show that one, or cancel it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
@@ -60,6 +74,8 @@ def run(
     file: Path,
     overrides: tuple[str, ...],
     payload: str | None,
+    key: str | None,
+    on_conflict: OnConflict | None,
     as_json: bool,
     wait: bool,
     server: str | None,
@@ -73,7 +89,7 @@ def run(
     """
     text = read_text(file)
     given, assigned = payload_of(payload), assigned_of(overrides)
-    progress = progress_for(sys.stderr, quiet=quiet or as_json)
+    shown = ShownProgress(quiet=quiet or as_json, verbose=verbose)
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
@@ -82,23 +98,36 @@ def run(
             text,
             given,
             assigned,
-            progress,
+            shown,
+            key=key,
+            on_conflict=on_conflict,
             wait=wait,
             strict=strict,
             warn_as=None if as_json else str(file),
-            verbose=verbose,
         )
     else:
         with _run_in_process(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
             over = overrides_of(assigned, catalog.inputs_of(rt, row) if assigned else ())
-            request = StartRequest(
-                row.path, row.version, given, over, directories=tuple(map(str, directories_of(file)))
+            places = tuple(map(str, directories_of(file)))
+            started = start(
+                rt,
+                StartRequest(
+                    row.path,
+                    row.version,
+                    given,
+                    over,
+                    directories=places,
+                    key=key,
+                    on_conflict=on_conflict,
+                ),
             )
-            execution = LocalExecution(rt, start(rt, request).execution_id)
-            with Verbose(progress, execution) if verbose else progress as shown:
-                _follow(execution, shown, wait=wait)
+            execution = LocalExecution(rt, started.execution_id)
+            if started.existing:
+                _tell_of_existing(execution)
+            else:
+                execution = _follow_attempts(execution, shown, wait=wait)
             report = execution.report()
     show(report, as_json=as_json, file=str(file), is_here=server is None)
     ctx.exit(EXIT.get(str(report["status"]), 1))
@@ -112,6 +141,25 @@ def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Ru
     drop_repeats()
     with cancel_on_signals(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
         yield rt, catalog.register(rt, text, str(file), strict=strict)
+
+
+def _tell_of_existing(execution: LocalExecution) -> None:
+    """Of an execution with the same key: it belongs to another process, or to none any more, and is
+    shown as it is."""
+    name = execution.execution_id
+    click.echo(
+        f"Execution {name} is open and has this key: `noetl execution events {name} --follow` shows how it "
+        "goes on.",
+        err=True,
+    )
+
+
+def _follow_attempts(execution: LocalExecution, shown: ShownProgress, *, wait: bool) -> LocalExecution:
+    def follow_one(one: LocalExecution) -> None:
+        with shown.of(one) as progress:
+            _follow(one, progress, wait=wait)
+
+    return follow_attempts(execution, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet)
 
 
 def _follow(execution: LocalExecution, progress: ProgressView, *, wait: bool) -> None:
@@ -136,9 +184,7 @@ def follow_here(rt: Runtime, execution_id: str, *, quiet: bool) -> JsonMap:
     """Shows how an execution of this process goes on, until it ends or waits for input. Returns its
     report."""
     execution = LocalExecution(rt, execution_id)
-    with progress_for(sys.stderr, quiet=quiet) as progress:
-        _follow(execution, progress, wait=False)
-    return execution.report()
+    return _follow_attempts(execution, ShownProgress(quiet=quiet), wait=False).report()
 
 
 def show(report: JsonMap, *, as_json: bool, file: str = "", is_here: bool = True) -> None:
@@ -186,6 +232,8 @@ def _describe(report: JsonMap, file: str) -> None:
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
         show_last_lines(report)
+    if report["retry"]:
+        click.echo(report["retry"]["text"], err=True)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 

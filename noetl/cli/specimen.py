@@ -15,6 +15,7 @@ from typing import IO, Any, Final, Protocol
 import click
 
 from noetl.atomic import replace_file
+from noetl.cli.address import execution_argument
 from noetl.cli.console import STDIN, as_json_option, json_out
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
@@ -38,7 +39,7 @@ _GZIP: Final = b"\x1f\x8b"
     short_help="Write an execution to a file.",
     epilog="Example: noetl execution export 1234567890123 -o broken.noetl.jsonl.gz",
 )
-@click.argument("execution_id")
+@execution_argument()
 @click.option(
     "--output",
     "-o",

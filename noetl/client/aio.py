@@ -77,6 +77,8 @@ class AsyncClient:
     cancel_operation = perform(fleets.cancel_operation)
     pause_operation = perform(fleets.pause_operation)
     resume_operation = perform(fleets.resume_operation)
+    plan_migration = perform(operations.plan_migration)
+    migrate = perform(operations.migrate)
     explain = perform(operations.explain)
     diff = perform(operations.diff)
     cancel = perform(operations.cancel)
@@ -90,6 +92,8 @@ class AsyncClient:
     result_page = perform(operations.result_page)
     export_execution = perform(specimens.export_execution)
     import_execution = perform(specimens.import_execution)
+    cached = perform(operations.cached)
+    clear_cache = perform(operations.clear_cache)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 

@@ -18,6 +18,7 @@ from noetl.errors import (
     BadRequest,
     Conflict,
     InputsInvalid,
+    KeyTaken,
     LimitExceeded,
     NoetlError,
     NotFound,
@@ -48,6 +49,8 @@ _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
 }
 #: What cannot be run, and what cannot be given to what can.
 INVALID: Final = 422
+#: The type of a problem that names an execution.
+KEY_TAKEN: Final = "urn:noetl:problem:key-taken"
 
 T = TypeVar("T")
 
@@ -95,13 +98,18 @@ def server_url(url: str) -> str:
 
 
 def execution_path(execution_id: str, part: str = "") -> str:
-    """Where an execution is, or `part` of it."""
+    """Where an execution is, or `part` of it. In the place of an id its business key may stand."""
     return f"/api/executions/{quote(execution_id, safe='')}{part}"
 
 
 def make_params(**values: object) -> dict[str, str]:
     """The parameters of a query: those of `values` that are not None, as text."""
     return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def make_body(**values: Json) -> dict[str, Json]:
+    """Those of `values` that say something: older servers do not know all keys."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def describe(method: Any, made_from: Callable[..., object]) -> None:
@@ -212,5 +220,7 @@ def make_error(status: int, said: Json) -> NoetlError:
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     if status == INVALID and isinstance(faults, list):
         return InputsInvalid(detail, faults)
+    if isinstance(said, Mapping) and said.get("type") == KEY_TAKEN:
+        return KeyTaken(f"{detail} (HTTP {status})", str(said.get("execution_id") or ""))
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)
     return cls(f"{detail or 'The server gave no reason.'} (HTTP {status})")

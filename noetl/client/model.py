@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from noetl.errors import NoetlError
+from noetl.facts.business_key import OnConflict
 from noetl.facts.json import Json, JsonMap
 
 #: The statuses in which an execution stays.
@@ -31,14 +32,19 @@ class BatchItem:
     version: int | None = None
     overrides: JsonMap = field(default_factory=dict)
     idempotency_key: str | None = None
+    key: str | None = None
+    on_conflict: OnConflict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An execution that the server has recorded: it will run, whatever happens to the processes."""
+    """An execution that the server has recorded: it will run, whatever happens to the processes.
+    `existing`: it was there before the request came, under its idempotency key or business
+    key."""
 
     execution_id: str
     warnings: list[JsonMap] = field(default_factory=list)
+    existing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

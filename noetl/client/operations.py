@@ -17,6 +17,7 @@ from noetl.client.core import (
     Request,
     ask,
     ask_waiting,
+    make_body,
     make_error,
     make_params,
     read,
@@ -35,6 +36,7 @@ from noetl.client.model import (
     Started,
 )
 from noetl.errors import NoetlError
+from noetl.facts.business_key import OnConflict
 from noetl.facts.json import Json, JsonMap
 
 #: Seconds for which one request for a result waits at the server, and between two where the server
@@ -89,12 +91,16 @@ def start(
     overrides: JsonMap | None = None,
     idempotency_key: str | None = None,
     directories: Sequence[str] = (),
+    key: str | None = None,
+    on_conflict: OnConflict | None = None,
 ) -> Operation[Started]:
     """Starts an execution of a playbook in the catalog, and returns once it is recorded.
 
     `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and
     request is the same execution. `directories` are where relative file names start, on a server
-    that works for its machine's user.
+    that works for its machine's user. `key` is its business key; where an open execution has that,
+    `on_conflict` says what becomes of the request: KeyTaken is raised (`reject`), that one is
+    returned (`return`), or cancelled (`cancel_other`).
     """
     body: JsonMap = {
         "path": path,
@@ -103,17 +109,22 @@ def start(
         "version": version,
         # Left out where there are none: a server may refuse it, and older ones do not know it.
         **({"directories": list(directories)} if directories else {}),
+        **make_body(key=key, on_conflict=on_conflict),
     }
     headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
     said = yield from ask(Request("POST", "/api/executions", body=body, headers=headers))
-    return Started(said["execution_id"], said.get("warnings", []))
+    return _started(said)
+
+
+def _started(said: JsonMap) -> Started:
+    return Started(said["execution_id"], said.get("warnings", []), said.get("existing", False))
 
 
 def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlError]]:
     """Starts many, a thousand with each request. What is wrong with one is its own answer."""
     answers: list[Started | NoetlError] = []
     for first in range(0, len(items), BATCH):
-        part = [asdict(item) for item in items[first : first + BATCH]]
+        part = [_batch_body(item) for item in items[first : first + BATCH]]
         for item in part:
             item["idempotency_key"] = item["idempotency_key"] or str(uuid.uuid4())
         request = Request("POST", "/api/executions/batch", body={"executions": part}, timeout_s=4 * TIMEOUT_S)
@@ -122,9 +133,15 @@ def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlErr
     return answers
 
 
+def _batch_body(item: BatchItem) -> dict[str, Json]:
+    body = asdict(item)
+    keyed = make_body(key=body.pop("key"), on_conflict=body.pop("on_conflict"))
+    return {**body, **keyed}
+
+
 def _answer(said: JsonMap) -> Started | NoetlError:
     if said["status"] < 400:
-        return Started(said["execution_id"], said.get("warnings", []))
+        return _started(said)
     return make_error(said["status"], said["problem"])
 
 
@@ -181,11 +198,16 @@ def report(execution_id: str) -> Operation[JsonMap]:
 
 
 def executions(
-    *, path: str | None = None, status: str | None = None, where: str | None = None, limit: int = 50
+    *,
+    path: str | None = None,
+    status: str | None = None,
+    key: str | None = None,
+    where: str | None = None,
+    limit: int = 50,
 ) -> Operation[list[JsonMap]]:
     """The newest executions, newest first, as `GET /api/executions` lists them; with `where` those
     of which that is true (`ended > '-2h' and error ~ 'timed out'`)."""
-    params = make_params(path=path, status=status, where=where)
+    params = make_params(path=path, status=status, key=key, where=where)
     found: list[JsonMap] = []
     while len(found) < limit:
         size = min(PAGE, limit - len(found))
@@ -220,6 +242,22 @@ def fork(
     returns."""
     body: JsonMap = {"at": at, "before": before, "patch": patch or {}}
     said = yield from ask(Request("POST", path_of(execution_id, "/fork"), body=body, again=False))
+    return str(said["execution_id"])
+
+
+def plan_migration(execution_id: str, **how: Json) -> Operation[JsonMap]:
+    """What a migration would take along and run, and its `obstacles`, as `POST
+    /api/executions/{id}/migrate` with `dry_run` answers. `how` are the keys of its body: `version`,
+    `playbook`."""
+    return ask(Request("POST", path_of(execution_id, "/migrate"), {"dry_run": "true"}, body=how))
+
+
+def migrate(execution_id: str, *, confirm: bool = False, **how: Json) -> Operation[str]:
+    """Lets an open execution that waits go on under another version; returns the id of the one that
+    does. `how` as for `plan_migration`. Raises Conflict where it has ended, there are obstacles, or
+    calls that may have had effects would be made again and `confirm` does not say that they may."""
+    params = {"confirm": "true"} if confirm else {}
+    said = yield from ask(Request("POST", path_of(execution_id, "/migrate"), params, body=how, again=False))
     return str(said["execution_id"])
 
 
@@ -320,6 +358,22 @@ def result_page(ref: str, offset: int = 0, limit: int = 1000) -> Operation[Resul
 def result_path(ref: str) -> str:
     """Where a result that is kept by reference can be fetched."""
     return f"/api/results/{quote(ref.removeprefix(RESULTS))}"
+
+
+def cached(path: str | None = None, limit: int = 100) -> Operation[list[JsonMap]]:
+    """Results that stand in for equal calls, newest first, as `GET /api/cache` lists them."""
+    said = yield from ask(Request("GET", "/api/cache", make_params(path=path, limit=limit)))
+    return list(said["cached"])
+
+
+def clear_cache(
+    path: str | None = None, key: str | None = None, *, everything: bool = False
+) -> Operation[int]:
+    """Clears away the cached results of a playbook, the one with a key, or all; how many there
+    were. Raises BadRequest where it is not said which."""
+    params = make_params(path=path, key=key, all=1 if everything else None)
+    said = yield from ask(Request("DELETE", "/api/cache", params))
+    return int(said["removed"])
 
 
 def runtime() -> Operation[JsonMap]:

@@ -153,13 +153,20 @@ def _place(child: Child) -> str:
 def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     found = _find_called(state, inputs, child.call)
     if isinstance(found, ErrorInfo):
-        return _draft(child, e.ChildEnded(child.task, None, "failed", error=found), _place(child))
+        return _refuse(child, found)
     name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
+    key = found.take_call(child.call.payload, name)
+    if isinstance(key, ErrorInfo):
+        return _refuse(child, key)
     retry = _find_earlier(state, inputs, child)
     fact = e.ChildRequested(
-        child.task, name, found.path, found.version, found.digest, child.call.detached, retry
+        child.task, name, found.path, found.version, found.digest, child.call.detached, retry, key
     )
     return _draft(child, fact, _place(child))
+
+
+def _refuse(child: Child, error: ErrorInfo) -> Draft:
+    return _draft(child, e.ChildEnded(child.task, None, "failed", error=error), _place(child))
 
 
 def _find_earlier(state: State, inputs: Inputs, child: Child) -> RetryOf | None:
@@ -188,7 +195,7 @@ def _find_called(state: State, inputs: Inputs, call: e.ChildCall) -> Playbook | 
     if isinstance(found, ErrorInfo):
         return found
     if name is None or name in found.steps:
-        return found.find_fault(call.payload) or found
+        return found
     message = (
         f"Playbook {found.path!r} was not called: its version {found.version} has no step {name!r} to return."
         f"{did_you_mean(name, found.steps)}"

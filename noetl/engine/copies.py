@@ -99,12 +99,12 @@ def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) ->
 
 
 def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
-    """The next copies of one run, up to the point where those of another come, and as many as the
-    turn may make; only those that stand before `until`, where that is given."""
+    """The next copies of one run, or of what was assigned from outside, up to the point where those
+    of another come, and as many as the turn may make; only those that stand before `until`, where
+    that is given."""
     if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
         return []
-    left = (_left(plan, state, inputs, run) for run in state.runs.values())
-    waiting = sorted((one for one in left if one), key=lambda one: one.order)
+    waiting = sorted((one for one in _all_left(plan, state, inputs) if one), key=lambda one: one.order)
     if not waiting:
         return []
     ends = [one.order for one in waiting[1:2]] + ([] if until is None else [until])
@@ -113,8 +113,15 @@ def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = 
 
 def waits_for_copies(plan: Plan, state: State, inputs: Inputs, until: int | None) -> bool:
     """Whether copies are still to come that stand before `until`."""
-    left = (_left(plan, state, inputs, run) for run in state.runs.values())
+    left = _all_left(plan, state, inputs)
     return until is not None and any(one and one.order < until for one in left)
+
+
+def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
+    yield from (_left(plan, state, inputs, run) for run in state.runs.values())
+    if inputs.source is not None and state.started:
+        patches = inputs.source.patches
+        yield _Left(patches, bisect_right(patches, state.patched, key=attrgetter("version")))
 
 
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
@@ -167,7 +174,7 @@ def _copies(
         return
     found = [make.copy(event, event.draft.iteration) for event in recorded.claims if _has_rows(event)]
     begun = max(recorded.iterations, default=-1) + run.loop.max_in_flight
-    for index, there in _match(plan, state, inputs, source, recorded, step, run.loop):
+    for index, there in match_iterations(plan, state, inputs, source, recorded, run.loop, step):
         if there > begun:
             continue
         events = recorded.iterations.get(there, ())
@@ -288,14 +295,14 @@ class _Maker:
         return Copy(event.version, event.version, replace(draft, dedup_key=f"key:{place}"))
 
 
-def _match(
+def match_iterations(
     plan: Plan,
     state: State,
     inputs: Inputs,
     source: SourceLog,
     recorded: SourceRun,
-    step: Transition,
     loop: LoopState,
+    step: Transition,
 ) -> Iterator[tuple[int, int]]:
     """Pairs of an index here and the one there whose item is the same, each of those once; of the
     same number where a task reads the number."""

@@ -19,6 +19,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
+from noetl.engine.retries import start_retry
 from noetl.engine.state import Run, State
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.workload import render_ctx, render_workload
@@ -50,8 +51,10 @@ def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision
 
 
 def _next(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if state.ended or not state.digest:
+    if not state.digest:
         return []
+    if state.ended:
+        return start_retry(plan, state, inputs)
     return _first(rule(plan, state, inputs) for rule in _RULES)
 
 

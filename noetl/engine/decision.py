@@ -15,17 +15,26 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, find_missing
 from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
+from noetl.engine.retries import retry_due
 from noetl.engine.state import Child, Run, State, result_of
-from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, Parent, StepDone
+from noetl.facts.events import (
+    ChildRequested,
+    CommandIssued,
+    Draft,
+    LoopStarted,
+    Parent,
+    RetryStarted,
+    StepDone,
+)
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 
 def wake_at(state: State) -> datetime | None:
     """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of
-    the time that a called playbook has."""
+    the time that a called playbook has, or the next attempt of what has failed."""
     if state.ended:
-        return None
+        return retry_due(state)
     if state.cancel_deadline is not None:
         return datetime.fromisoformat(state.cancel_deadline)
     return None if state.pause_requested else find_next_due(state)
@@ -49,7 +58,8 @@ _OUTSIDE = ("waiting", "paused")
 @dataclass(frozen=True, slots=True)
 class Notification:
     """A message for the execution `to`: `answer`, how its child ended; `waits`, whether the child
-    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more.
+    can be resumed from outside alone; `cancel`, that its caller does not wait for it any more, or
+    that another one has its business key now (`context.reason`).
 
     `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
     """
@@ -173,6 +183,8 @@ class Decision:
     closed_commands: tuple[str, ...] = ()
     #: Runs whose loops give out no further index.
     closed_loops: tuple[str, ...] = ()
+    #: The execution that is its next attempt, and begins with this turn.
+    retry_id: str | None = None
     #: Whether the execution ended with this turn.
     ends: bool = False
     #: Whether there is more to copy than one turn may.
@@ -193,6 +205,7 @@ class Fold:
     _opened: list[OpenedLoop] = field(default_factory=list)
     _children: list[NewChild] = field(default_factory=list)
     _given_up: list[Child] = field(default_factory=list)
+    _retry_id: str | None = None
 
     def __post_init__(self) -> None:
         self.state = self.before
@@ -210,6 +223,8 @@ class Fold:
                     self._issued.append((draft, draft.fact, self.state))
                 case LoopStarted(count=count, items=items):
                     self._opened.append(OpenedLoop(draft.run_id or "", 1, count, items))
+                case RetryStarted(execution_id=retry_id):
+                    self._retry_id = retry_id
                 case _:
                     pass
 
@@ -238,6 +253,7 @@ class Fold:
             ),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
             closed_loops=tuple(find_failed_loops(self.plan, self.state)),
+            retry_id=self._retry_id,
             ends=ends,
             unfinished=any(
                 has_copies(self.plan, self.state, self.inputs, run) for run in self.state.runs.values()

@@ -54,19 +54,11 @@ class TaskReads:
 _INDEX: Final = (("iter",), ("iter", "index"))
 
 
-def file_of(task: Task) -> str:
-    """The name of the file that the task's code stands in; empty where it stands elsewhere, or the
-    name is a template."""
-    script = task.config.get("script")
-    found = script.get("file") or script.get("path") if isinstance(script, Mapping) else script
-    return found if isinstance(found, str) and "://" not in found and "{" not in found else ""
-
-
 def code_of(task: Task) -> str:
     """Digest of what a task does, wherever it stands in its file."""
     said = meaning(task)
-    # What the task is known to change; it does the same.
-    del said["effects"]
+    # What the task is known to change, and whether another's result will do; it does the same.
+    del said["effects"], said["cache"]
     said["spec"] = {key: value for key, value in said["spec"].items() if key not in _OF_NO_RESULT}
     return digest(json.dumps(said, sort_keys=True, default=str))
 

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
+from noetl.engine.retries import fold_behind_end
 from noetl.engine.runs import (
     end_run,
     fold_command,
@@ -26,7 +27,7 @@ from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
 from noetl.facts.json import assign, deep_merge
-from noetl.facts.outcome import ErrorInfo
+from noetl.facts.outcome import REUSED, ErrorInfo
 
 
 def replay(state: State, events: Iterable[e.Event]) -> State:
@@ -39,23 +40,32 @@ def replay(state: State, events: Iterable[e.Event]) -> State:
 
 
 def evolve(state: State, draft: e.Draft) -> State:
-    """The state one version later. After a terminal event nothing but the version changes."""
+    """The state one version later. After a terminal event nothing changes but the version, and
+    whether the execution is retried by itself."""
     version = state.version + 1
     if state.ended:
-        return replace(state, version=version)
+        return fold_behind_end(replace(state, version=version), draft.fact)
     state = replace(state, version=version, notices=state.notices.after(draft))
-    return _fold(state, draft) if draft.origin is None else _mark_copied(_fold(state, draft), draft)
+    state = _fold(state, draft)
+    if draft.origin is not None:
+        state = _mark_copied(state, draft, draft.origin)
+    return _count_reused(state, draft, draft.fact) if isinstance(draft.fact, e.TaskDone) else state
 
 
-def _mark_copied(state: State, draft: e.Draft) -> State:
-    """The run of a copied event has come to the version that the event had; results of tasks are
-    counted."""
+def _mark_copied(state: State, draft: e.Draft, origin: str) -> State:
+    """The run of a copied event has come to the version that the event had; where it was assigned
+    from outside, the execution has."""
     run = state.runs.get(draft.run_id or "")
-    if run is None or draft.origin is None:
-        return state
-    run = replace(run, copied=version_of(draft.origin))
-    state = replace(state, runs={**state.runs, run.id: run})
-    if not isinstance(draft.fact, e.TaskDone):
+    if run is None:
+        is_patch = isinstance(draft.fact, e.CtxPatched)
+        return replace(state, patched=version_of(origin)) if is_patch else state
+    return replace(state, runs={**state.runs, run.id: replace(run, copied=version_of(origin))})
+
+
+def _count_reused(state: State, draft: e.Draft, done: e.TaskDone) -> State:
+    """Results of tasks that were not called are counted at their step."""
+    run = state.runs.get(draft.run_id or "")
+    if run is None or not (draft.origin or REUSED in done.meta):
         return state
     record = state.steps[run.step]
     return replace(state, steps={**state.steps, run.step: replace(record, reused=record.reused + 1)})
@@ -73,6 +83,9 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.Forked()
         ):
             return _fold_life(state, draft.fact)
+        case e.RetryScheduled() | e.RetryDeclined() | e.RetryStarted() | e.RetryCancelled():
+            # They stand behind an end alone.
+            return state
         case e.PauseRequested() | e.Paused() | e.Resumed() | e.CancelRequested() | e.CtxPatched():
             return _fold_requests(state, draft.fact)
         case (

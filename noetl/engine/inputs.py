@@ -15,13 +15,14 @@ from noetl.facts.reference import Load
 @dataclass(frozen=True, slots=True)
 class Playbook:
     """A version of a playbook in the catalog, the digest of its net and the names of its steps.
-    `find_fault` says why it cannot be called with a payload; None where it can."""
+    `take_call` takes a call with a payload for the execution of an id: its business key (None: it
+    has none), or why it cannot be called."""
 
     path: str
     version: int
     digest: str
     steps: Collection[str]
-    find_fault: Callable[[JsonMap], ErrorInfo | None] = lambda _payload: None
+    take_call: Callable[[JsonMap, str], str | ErrorInfo | None] = lambda _payload, _execution_id: None
 
 
 def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
@@ -71,3 +72,6 @@ class Inputs:
     copies: dict[str, RunCopies] = field(default_factory=dict)
     #: How many of them the turn may still append; the next one goes on.
     most_copies: int = 2000
+    #: Makes the retry of that id ready which the policy of the playbook asks for, or says why there
+    #: can be none, in a clause.
+    prepare_retry: Callable[[str], str] = lambda _id: ""

@@ -114,14 +114,14 @@ def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
     """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?,
-    copied?}`, narrowed to what the step's tasks read. `state` is the one that has just folded
-    `command.issued`.
+    copied?, afresh?}`, narrowed to what the step's tasks read. `state` is the one that has just
+    folded `command.issued`.
 
     `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
     names `context`, workload and ctx are whole, and `everything` is the version at which the worker
     may read the rest. `mode` is how its loop runs, where the net leaves that to its width.
     `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that
-    of the one that called this playbook.
+    of the one that called this playbook. `afresh`: no cached result stands in for its calls.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
@@ -145,6 +145,8 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
     if run.copied:
         # What stands of an earlier execution is in the log: the pipeline goes on behind it.
         context["copied"] = True
+    if run.reuse is not None and run.reuse.is_refused:
+        context["afresh"] = True
     return context
 
 

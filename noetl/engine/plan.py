@@ -9,11 +9,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from noetl.engine.digests import TaskReads, code_of, file_of
+from noetl.engine.digests import TaskReads, code_of
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.graphs import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
+from noetl.net.tasks import file_of
 
 #: `ctx.rows.id`, name by name.
 Path: TypeAlias = tuple[str, ...]
@@ -89,7 +90,7 @@ class Plan:
         if step not in self._reads:
             self._reads[step] = {
                 task.name: TaskReads(
-                    tuple(sorted(_names_of_task(task))), task.reads, task.wants_context, file_of(task)
+                    tuple(sorted(_names_of_task(task))), task.reads, task.wants_context, file_of(task.config)
                 )
                 for task in self.net.steps[step].calls
             }
@@ -98,7 +99,9 @@ class Plan:
     @cached_property
     def names_read(self) -> frozenset[Path]:
         """The chains that any template of the playbook reads, as they are written."""
-        return _names([self.net.workload, self.net.ctx, self.net.keychain]).union(
+        key = None if self.net.key is None else self.net.key.value
+        return _names([self.net.workload, self.net.ctx, self.net.keychain, key]).union(
+            _names_of_retry(self.net),
             *map(_names_around, self.net.transitions),
             *(_names_of_task(task) for step in self.net.transitions for task in step.calls),
         )
@@ -194,6 +197,11 @@ def _names(
     )
 
 
+def _names_of_retry(net: Net) -> frozenset[Path]:
+    retry = net.retry
+    return frozenset() if retry is None else _names([retry.attempts, retry.delay], [retry.when])
+
+
 def _names_around(step: Transition) -> frozenset[Path]:
     """Of the templates of a step that are not its tasks'."""
     rules = step.admit.rules if step.admit else ()
@@ -210,8 +218,9 @@ def _names_of_task(task: Task) -> frozenset[Path]:
     collection = task.loop.collection if task.loop else None
     rules = task.rules or ()
     thens = [rule.then for rule in rules]
+    cache = [] if task.cache is None else [task.cache.ttl, task.cache.key]
     own = _names(
-        [rendered, task.args, task.spec.get("timeout"), collection, task.given]
+        [rendered, task.args, task.spec.get("timeout"), collection, task.given, *cache]
         + [[then.attempts, then.delay, then.jitter] for then in thens],
         [task.after, *(rule.when for rule in rules)],
         chain(task.set, *(then.set for then in thens)),

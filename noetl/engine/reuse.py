@@ -20,14 +20,12 @@ from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
-from noetl.facts.lineage import Reuse
+from noetl.facts.lineage import ASKED_FOR, Reuse
 from noetl.facts.reference import references_in
 from noetl.net.model import Transition
 
 #: Why a run is made again whose results were cleared away.
 COLLECTED: Final = "its result was collected"
-#: How a plan calls runs that `--from` and `--iterations` name.
-ASKED_FOR: Final = "asked for"
 
 
 @dataclass(frozen=True, slots=True)

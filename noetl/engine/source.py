@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -141,6 +141,14 @@ class SourceLog:
         return found
 
     @cached_property
+    def patches(self) -> Sequence[Copy]:
+        """Copies of what was assigned from outside, where that counts for the other one."""
+        if not self.retry.migrates:
+            return ()
+        given = (one for one in self._events if _is_from_outside(one))
+        return [Copy(one.version, one.version, _as_copy(one)) for one in given]
+
+    @cached_property
     def asked_for(self) -> frozenset[str]:
         """The runs that are to run again whatever is equal: `from_run`, and all that its tokens led
         to."""
@@ -159,6 +167,14 @@ class SourceLog:
                 found.add(run_id)
                 pending += [takers[token] for token in put.get(run_id, ()) if token in takers]
         return frozenset(found)
+
+
+def _is_from_outside(event: Event) -> bool:
+    return isinstance(event.fact, e.CtxPatched) and event.fact.cause == "client"
+
+
+def _as_copy(event: Event) -> Draft:
+    return replace(event.draft, dedup_key=f"copy:patch/{event.version}", origin=event.event_id)
 
 
 class _Collected:

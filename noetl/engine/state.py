@@ -12,6 +12,7 @@ from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.retries import NextAttempt
 
 _WIDTH = 64
 _NULLS: tuple[Json, ...] = (None,) * _WIDTH
@@ -47,7 +48,7 @@ class Slots:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 8
+STATE_SCHEMA = 9
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -258,11 +259,21 @@ class State:
     #: What it is a fork of.
     forked_from: str | None = None
     taken: tuple[str, ...] = ()
+    #: The version there of the last assignment from outside that it has a copy of.
+    patched: int = 0
+    #: Whether it is retried by itself; None where it was not asked: it has not failed, or has no
+    #: policy.
+    next_attempt: NextAttempt | None = None
 
     @property
     def source_id(self) -> str | None:
         """The execution that it runs again, or is a fork of."""
         return self.retry.execution_id if self.retry is not None else self.forked_from
+
+    @property
+    def attempt(self) -> int:
+        """Which of the attempts that the policy of its playbook allows it is, from 1."""
+        return self.retry.attempt if self.retry is not None else 1
 
     @property
     def errors_passed_over(self) -> int:

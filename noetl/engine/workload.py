@@ -8,9 +8,10 @@ from typing import Any
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
-from noetl.errors import TemplateError
-from noetl.expressions import evaluate_at
+from noetl.errors import BadRequest, TemplateError
+from noetl.expressions import evaluate_at, names_optional, names_used, value_at
 from noetl.expressions.scope import layer_names
+from noetl.facts.business_key import read_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, load_value
 from noetl.facts.warnings import Warned
@@ -47,6 +48,43 @@ def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnin
         name: inputs.hold(evaluate_at(f"ctx.{name}", value, names, warnings, load=inputs.load))
         for name, value in net.ctx.items()
     }
+
+
+def render_business_key(net: Net, state: State, inputs: Inputs) -> str | None:
+    """What the execution is called by: its template sees what those of the workload see, and their
+    values. None where the playbook has no key.
+
+    Raises BadRequest where it cannot be rendered, reads what is not there, or what comes out is no
+    key.
+    """
+    if net.key is None:
+        return None
+    workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
+    gap = next(find_gaps(net.key.value, workload), None)
+    if gap is not None:
+        raise BadRequest(f"The key of playbook {net.path!r} {describe_gap(gap)}.")
+    try:
+        return read_key(evaluate_at("key", net.key.value, workload, [], load=inputs.load))
+    except TemplateError as error:
+        raise BadRequest(f"The key of playbook {net.path!r} cannot be made: {error.message}") from error
+    except ValueError as error:
+        raise BadRequest(f"The key of playbook {net.path!r} {error}.") from error
+
+
+def find_gaps(template: str, names: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The chains of names that a key reads, and that lead to nothing where it does not ask for
+    that: a key with a gap would be that of others with the same gap."""
+    return (
+        chain
+        for chain in sorted(names_used(template) - names_optional(template))
+        if value_at(chain, names) is None
+    )
+
+
+def describe_gap(chain: tuple[str, ...]) -> str:
+    """Completes a sentence that begins with what the key is of."""
+    name = ".".join(chain)
+    return f"reads {name}, which is null; where it may be, write `{name} | default(...)`"
 
 
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class ChildRequested:
     detached: bool = False
     #: What the same call made in the execution that is run again: this child runs that again.
     retry: RetryOf | None = None
+    #: Its business key.
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,13 @@ from noetl.facts.loops import (
     LoopDone as LoopDone,
     LoopStarted as LoopStarted,
 )
+from noetl.facts.retries import (
+    RetryCancelled as RetryCancelled,
+    RetryDeclined as RetryDeclined,
+    RetryFact as RetryFact,
+    RetryScheduled as RetryScheduled,
+    RetryStarted as RetryStarted,
+)
 from noetl.facts.steps import (
     AdmitEvaluated as AdmitEvaluated,
     ArcDecision as ArcDecision,
@@ -95,6 +102,10 @@ Fact: TypeAlias = (
     | CancelRequested
     | Cancelled
     | Forked
+    | RetryScheduled
+    | RetryDeclined
+    | RetryStarted
+    | RetryCancelled
     | AdmitEvaluated
     | CommandIssued
     | CommandLost

@@ -29,6 +29,8 @@ class Requested:
     directories: tuple[str, ...] = ()
     #: What it runs again.
     retry: RetryOf | None = None
+    #: Its business key.
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+#: Why runs are made again that `from_run` and `iterations` name.
+ASKED_FOR: Final = "asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +16,16 @@ class RetryOf:
 
     The run `from_run`, and all that its tokens led to, run again whatever is equal. Of loops,
     iterations that went well stand although their code has changed (`failed`), or none stand of a
-    loop that failed (`all`)."""
+    loop that failed (`all`). `attempt` is the number of this one where the policy of the playbook
+    asked for it; who asks for it by hand begins anew with 1."""
 
     execution_id: str
     from_run: str = ""
     iterations: Literal["", "failed", "all"] = ""
+    attempt: int = 1
+    #: The other one was open, and ended when this one took over what it had come to: what was
+    #: assigned in its ctx from outside counts here, too.
+    migrates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +38,8 @@ class Reuse:
     run_id: str | None = None
     reason: str = ""
     tasks: tuple[str, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing is to stand in for its calls, whatever is equal."""
+        return self.reason == ASKED_FOR

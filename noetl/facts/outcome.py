@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from noetl.facts.json import Json, JsonMap
 
@@ -56,6 +56,11 @@ class ErrorInfo:
         """The mapping that templates and reports see; absent fields are left out."""
         every = {name: getattr(self, name) for name in self.__slots__}
         return {k: v for k, v in every.items() if v is not None or k in ("kind", "message", "type")}
+
+
+#: In `meta` of a result that stands in for the call's own: whose it was (`{execution_id, run_id,
+#: iteration, task, at}`).
+REUSED: Final = "reused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ The engine decides it as it would in the retry itself, with nothing carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from noetl.engine.copies import UNKNOWN
+from noetl.engine.copies import UNKNOWN, match_iterations
 from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
@@ -34,9 +34,9 @@ UNDRAWN: Final = "9223372036854775807"
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
     """What becomes of one firing of `step`. `of` is the run of the execution before that it is
-    compared with. Of a loop `iterations` counts those that stand and those that run. `repeats` are
-    tasks with effects outside of NoETL which had gone well, or of which nobody knows, and that are
-    called again."""
+    compared with. Of a loop `iterations` counts them by what becomes of each. `repeats` are tasks
+    with effects outside of NoETL which had gone well, or of which nobody knows, and that are called
+    again."""
 
     step: str
     verdict: Verdict
@@ -63,6 +63,8 @@ class RetryPlan:
 
     runs: tuple[PlannedRun, ...]
     error: ErrorInfo | None = None
+    #: What its firings take, by the run there that they are compared with.
+    taken: Mapping[str, Reuse] = field(default_factory=dict)
 
     @property
     def repeats(self) -> list[PlannedRun]:
@@ -78,14 +80,15 @@ def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceL
     for what its templates do."""
     begun = evolve(initial_state(UNDRAWN), Draft(request))
     decision = decide(plan, begun, inputs)
-    ahead = _Ahead(plan, source, decision.drafts, decision.after)
+    ahead = _Ahead(plan, inputs, source, decision.drafts, decision.after)
     failed = decision.after.error if decision.after.accepted is False else None
-    return RetryPlan(tuple(ahead.runs()), failed)
+    return RetryPlan(tuple(ahead.runs()), failed, ahead.taken())
 
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
     plan: Plan
+    inputs: Inputs
     source: SourceLog
     drafts: tuple[Draft, ...]
     after: State
@@ -94,6 +97,11 @@ class _Ahead:
         order = self.plan.order
         found = [*self._fired(), *self._left()]
         yield from sorted(found, key=lambda run: order.get(run.step, len(order)))
+
+    def taken(self) -> dict[str, Reuse]:
+        scheduled = (one.fact for one in self.drafts if isinstance(one.fact, e.StepScheduled))
+        reuses = (one.reuse for one in scheduled if one.reuse is not None)
+        return {reuse.run_id: reuse for reuse in reuses if reuse.run_id}
 
     def _fired(self) -> Iterator[PlannedRun]:
         """The firings that the retry comes to before it waits for what runs."""
@@ -118,21 +126,33 @@ class _Ahead:
                 None,
                 self._effects(step, recorded, frozenset()),
             )
-        counts = self._count_iterations(run_id, run, step)
+        counts = self._count_iterations(run_id, run, step, recorded)
         if ended:
             return PlannedRun(step.name, "reuse", reuse.reason, recorded.id, counts)
-        copied = frozenset(draft.origin for draft in self.drafts if draft.run_id == run_id and draft.origin)
-        repeats = self._effects(step, recorded, copied)
+        repeats = self._effects(step, recorded, frozenset(self._copied(run_id)))
         return PlannedRun(step.name, "rerun", reuse.reason, recorded.id, counts, repeats)
 
-    def _count_iterations(self, run_id: str, run: Run | None, step: Transition) -> dict[str, int] | None:
+    def _copied(self, run_id: str) -> Iterator[str]:
+        """The events of which the run has copies. Who only keeps the key of a call makes it
+        again."""
+        for draft in self.drafts:
+            if draft.run_id == run_id and draft.origin and not isinstance(draft.fact, e.TaskKeyKept):
+                yield draft.origin
+
+    def _count_iterations(
+        self, run_id: str, run: Run | None, step: Transition, recorded: SourceRun
+    ) -> dict[str, int] | None:
         if step.loop is None:
             return None
         mine = [draft for draft in self.drafts if draft.run_id == run_id]
         stand = sum(isinstance(one.fact, e.IterationDone | e.IterationFailed) for one in mine)
-        loop = run.loop if run is not None else None
-        total = loop.count if loop is not None else stand
-        return {"reuse": stand, "rerun": total - stand}
+        if run is None or run.loop is None:
+            return {"reuse": stand}
+        pairs = match_iterations(self.plan, self.after, self.inputs, self.source, recorded, run.loop, step)
+        begun = {there for _, there in pairs if recorded.iterations.get(there)}
+        again, gone = len(begun) - stand, len(recorded.iterations.keys() - begun)
+        counts = {"reuse": stand, "rerun": again, "new": run.loop.count - len(begun), "dropped": gone}
+        return {word: count for word, count in counts.items() if count or word == "reuse"}
 
     def _effects(self, step: Transition, recorded: SourceRun, copied: frozenset[str]) -> tuple[str, ...]:
         """Tasks with effects that had gone well there, or of which nobody knows, and that do not

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
+from noetl.engine.workload import describe_gap, find_gaps
 from noetl.errors import TemplateError
 from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
@@ -72,6 +73,7 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
         secrets=find_secrets(net, ahead.keychain, reached, given.kinds.infos),
         variables=find_variables(net, reached, given.env),
         playbooks=find_calls(reached),
+        key=ahead.key,
     )
 
 
@@ -113,6 +115,13 @@ def _sources(net: Net, step: str, reached: frozenset[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source for source in arcs if source in reached))
 
 
+def _foresee_key(template: str, early: KnownNames) -> Rendered:
+    found = render_all({"key": template}, early)["key"]
+    gaps = () if found.error else find_gaps(template, early.names[0])
+    gap = next((chain for chain in gaps if early.knows(chain)), None)
+    return found if gap is None else Rendered(None, error=f"it {describe_gap(gap)}.")
+
+
 class _Ahead:
     """What is known of one playbook while its steps are gone through, those before others first."""
 
@@ -127,6 +136,7 @@ class _Ahead:
             workload=_is_known_by_name(self.workload) | dict.fromkeys(_OF_REQUESTS, True),
         )
         self.ctx = render_all(net.ctx, early)
+        self.key = None if net.key is None else _foresee_key(net.key.value, early)
         self.keychain = {
             str(entry["name"]): render_entry(net, entry, requests[0], early) for entry in net.keychain
         }

@@ -210,6 +210,8 @@ class Forecast:
     secrets: tuple[SecretForecast, ...] = ()
     variables: tuple[Variable, ...] = ()
     playbooks: tuple[CalledPlaybook, ...] = field(default=())
+    #: What the execution would be called by; None where the playbook makes no key.
+    key: Rendered | None = None
 
     @property
     def entries(self) -> tuple[Rendered, ...]:

@@ -136,6 +136,7 @@ def _mentions(net: Net, steps: tuple[StepForecast, ...], head: str) -> dict[str,
         ("workload", names_used(dict(net.workload))),
         ("ctx", names_used(dict(net.ctx))),
         ("keychain", names_used(list(net.keychain))),
+        ("key", names_used([] if net.key is None else net.key.value)),
     ]
     places += [(step.name, plan.needs(step.name).chains | _around(net.steps[step.name])) for step in steps]
     for place, chains in places:

@@ -33,6 +33,7 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
         "description": forecast.description,
         "entry": forecast.entry,
         "final_step": forecast.final_step,
+        "key": None if forecast.key is None else _values({"key": forecast.key})["key"],
         "workload": _values(forecast.workload),
         "ctx": _values(forecast.ctx),
         "steps": [_step(step) for step in forecast.steps],
@@ -52,7 +53,8 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
 def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
     """`{step, message}` of every step; the step is null for what is rendered before the first
     one."""
-    early = of((*forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
+    key = () if forecast.key is None else (forecast.key,)
+    early = of((*key, *forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
     found: list[Json] = [{"step": None, "message": message} for message in early]
     for step in forecast.steps:
         found += [{"step": step.name, "message": message} for message in of(renderings(step))]

@@ -123,6 +123,9 @@ class TaskAccount:
     went_on: bool = False
     duration_ms: float | None = None
     error: JsonMap | None = None
+    #: Whose result stood in for its call, where it came from the cache: `{execution_id, run_id,
+    #: iteration, task, at}`.
+    reused: JsonMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,8 @@ class Explanation:
     file: str
     error: JsonMap | None
     steps: tuple[StepAccount, ...]
+    #: What its policy made of its failure, in a sentence; None where it was not asked.
+    retry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from noetl.history.accounts import (
     Way,
 )
 from noetl.history.admissions import rules_asked
+from noetl.history.attempts import describe_attempt
 from noetl.history.evidence import CLOSE_UP, OVERVIEW, Evidence, listed, show_error
 from noetl.history.firings import account_of_run
 from noetl.history.waits import waits_of
@@ -57,6 +58,7 @@ def explain(
         plan.net.file,
         show_error(state.error) if state.error else None,
         tuple(_account(here, name, ways[name], stops.get(name, ())) for name in names),
+        None if state.next_attempt is None else describe_attempt(state.next_attempt),
     )
 
 

@@ -11,7 +11,7 @@ from noetl.engine.state import Run
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.lineage import Reuse
-from noetl.facts.outcome import ErrorInfo
+from noetl.facts.outcome import REUSED, ErrorInfo
 from noetl.history.accounts import (
     FailedIteration,
     LoopAccount,
@@ -137,6 +137,7 @@ def _task(name: str, heard: list[Event]) -> TaskAccount:
         went_on=isinstance(last.fact, e.TaskFailed) and not last.fact.fatal,
         duration_ms=last.draft.duration_ms,
         error=show_error(errors[-1]) if errors else None,
+        reused=last.fact.meta.get(REUSED) if isinstance(last.fact, e.TaskDone) else None,
     )
 
 

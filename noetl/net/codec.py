@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Final
@@ -23,10 +23,25 @@ SCHEMA: Final = 2
 def to_json(net: Net) -> dict[str, Json]:
     """The net as JSON data, with its schema and positions."""
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
+    # Nets that do not say what earlier versions did not know have the digests that they had there.
     if not net.inputs:
-        # Nets that declare none are what they were before there were any, and have the same digest.
         del body["inputs"]
+    if net.key is None:
+        del body["key"]
+    if net.retry is None:
+        del body["retry"]
+    for task in _tasks_of(body):
+        if task["cache"] is None:
+            del task["cache"]
     return {"schema": SCHEMA, **body}
+
+
+def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:
+    yield from body["workbook"].values()
+    for step in body["transitions"]:
+        yield from step["tasks"]
+        if step["loop"] is not None and step["loop"]["cursor"] is not None:
+            yield step["loop"]["cursor"]
 
 
 def from_json(body: Mapping[str, Json]) -> Net:

@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
+from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
 from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
@@ -23,6 +24,7 @@ from noetl.net.tasks import (
     EACH_INPUTS,
     Assignment,
     Backoff,
+    Caching,
     CollectPolicy,
     Demand,
     Directive,
@@ -53,6 +55,7 @@ __all__ = [
     "Arc",
     "Assignment",
     "Backoff",
+    "Caching",
     "CollectPolicy",
     "Demand",
     "Directive",
@@ -72,6 +75,7 @@ __all__ = [
     "Reducer",
     "Repeat",
     "ResultPolicy",
+    "RetryPolicy",
     "Rule",
     "Scope",
     "Selected",
@@ -207,6 +211,29 @@ def find_assigned_names(assignments: Iterable[Assignment], scope: Scope) -> set[
     return {one.name.partition(".")[0] for one in assignments if one.scope == scope}
 
 
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When an execution that has failed is retried by itself. `attempts` counts all executions, the
+    first included; `delay` is in seconds; both may be templates. `when` None: always. Without
+    `allow_effects` it is not where a call that may have had effects would be made again."""
+
+    attempts: Template = 3
+    backoff: Backoff = "none"
+    delay: Template = 1.0
+    when: Template = None
+    allow_effects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTemplate:
+    """What the business key of an execution is made from when it starts, and what becomes of a
+    start whose key an open execution has. `value` sees what values of the workload see, and
+    those."""
+
+    value: str
+    on_conflict: OnConflict = "reject"
+
+
 @dataclass(frozen=True)
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
@@ -214,7 +241,8 @@ class Net:
     `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx`
     holds those that variables of the execution begin with, which see the workload besides. `inputs`
     are the keys of the workload that are declared, in the order in which they are shown; with none
-    any key may be given. `file` is how the source is named in problems and errors.
+    any key may be given. `key` is what executions get a business key from. `file` is how the source
+    is named in problems and errors.
     """
 
     #: For all classes of a net: what a stored one says and these do not know is an error, not
@@ -235,6 +263,8 @@ class Net:
     file: str = ""
     ctx: Mapping[str, Template] = field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
+    retry: RetryPolicy | None = None
+    key: KeyTemplate | None = None
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

@@ -180,6 +180,20 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Caching:
+    """What a call of the task came to stands in for equal calls, of any execution, for `ttl`: in
+    seconds, or a template; 0: it does not. Calls are equal where their kind, code, configuration
+    and inputs are; with a `key`, a template, where their kind and what is written of them are, and
+    it comes to the same. `scope`: those of one playbook, or of all. With `lock` a call waits for an
+    equal one that is being made."""
+
+    ttl: Template
+    key: Template = None
+    scope: Literal["playbook", "global"] = "playbook"
+    lock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OlderRepeat:
     """What tasks of nets of schema 1 say besides (`noetl.pipeline.older`): `repeat` was several.
 
@@ -245,6 +259,7 @@ class Task:
     #: What its calls change: what the document says, else its kind of such a configuration. Nets
     #: that were stored before do not say it.
     effects: Effects = "external"
+    cache: Caching | None = None
     #: What nets of schema 1 say besides; None in all others.
     older: OlderRepeat | None = None
 
@@ -259,6 +274,14 @@ class Task:
         rules = (one for rule in self.rules or () for one in rule.then.set)
         into = self.repeat.into if self.repeat is not None else None
         return (*self.set, *rules, *((into,) if into is not None else ()))
+
+
+def file_of(config: Mapping[str, Template]) -> str:
+    """The name of the file that the code of a task with such a configuration stands in; empty where
+    it stands elsewhere, or the name is a template."""
+    script = config.get("script")
+    found = script.get("file") or script.get("path") if isinstance(script, Mapping) else script
+    return found if isinstance(found, str) and "://" not in found and "{" not in found else ""
 
 
 @dataclass(frozen=True, slots=True)

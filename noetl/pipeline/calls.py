@@ -19,10 +19,20 @@ from noetl.facts.reference import holds_reference, load_value, open_references
 from noetl.facts.warnings import Warned
 from noetl.net.model import Repeat, Task
 from noetl.pipeline import older
+from noetl.pipeline.caching import identify
 from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
 from noetl.pipeline.demands import check_inputs, check_outcome
 from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
-from noetl.pipeline.model import Call, Later, PipelinePorts, PipelineProgress, PipelineSpec, Suspension, Where
+from noetl.pipeline.model import (
+    CachedCall,
+    Call,
+    Later,
+    PipelinePorts,
+    PipelineProgress,
+    PipelineSpec,
+    Suspension,
+    Where,
+)
 from noetl.pipeline.names import OuterScope, TemplateScope, before, scope_of
 from noetl.pipeline.repeating import changed_inputs, changed_keys, first_page, inputs_of_each
 from noetl.pipeline.templates import Prepared, prepare_task, render
@@ -47,6 +57,8 @@ class Attempt:
     #: Digest of the call and the key of its effect, where it was made.
     call: str = ""
     key: str = ""
+    #: What the cache knows it by, where it was made and may stand in for others.
+    cached: CachedCall | None = None
 
 
 _PENDING: Final = Outcome("ok")
@@ -218,7 +230,7 @@ class Caller:
         call = self._make_call(attempt, ready, progress, deadline)
         attempt.key = call.idempotency_key
         attempt.deadline_s, attempt.since = call.deadline_s, deadline.since
-        came = self.ports.tool.run(call)
+        came = self._look_up(attempt, ready, call, progress) or self.ports.tool.run(call)
         if isinstance(came, Outcome):
             attempt.outcome = came
             if (error := came.error) is not None:
@@ -226,6 +238,20 @@ class Caller:
                 attempt.outcome = replace(came, error=error)
         else:
             attempt.suspension = bound_wait(task, came, deadline) if isinstance(came, Later) else came
+
+    def _look_up(
+        self, attempt: Attempt, ready: Prepared, call: Call, progress: PipelineProgress
+    ) -> Outcome | Later | None:
+        """What an equal call has come to, or a wait for one; None where the call is to be made.
+        Raises CannotGoOn."""
+        cache, port = ready.task.cache, self.ports.cache
+        if cache is None or port is None:
+            return None
+        found = identify(ready, cache, call, attempt.call, attempt.sight, attempt.warnings, self.ports.load)
+        # What the tool has begun elsewhere it goes on with.
+        came = port.find(found) if found is not None and progress.checkpoint is None else None
+        attempt.cached = found if came is None else None
+        return came
 
     def _make_call(
         self, attempt: Attempt, ready: Prepared, progress: PipelineProgress, deadline: Deadline

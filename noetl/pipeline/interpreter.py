@@ -182,6 +182,7 @@ class _Machine:
                 verdict, changes = verdict.failing(fault.error), Changes(self.program, self.ports)
         if verdict.error is not None:
             verdict = replace(verdict, error=self.caller.locate(verdict.error, called, progress))
+        self._settle_cache(attempt, verdict)
         outcome = with_warnings(attempt.outcome, changes.warnings)
         if task.loop is not None:
             self._end_item(task, task.loop, outcome, verdict, changes)
@@ -194,6 +195,12 @@ class _Machine:
             self._record_end(task, end, verdict, changes, outcome)
         if task.repeat is not None or task.each_of:
             self._close_repeat()
+
+    def _settle_cache(self, attempt: Attempt, verdict: Verdict) -> None:
+        """Only what the pipeline goes on with stands in for other calls."""
+        if attempt.cached is not None and self.ports.cache is not None and verdict.do != "retry":
+            went_well = attempt.outcome.ok and verdict.do != "fail"
+            self.ports.cache.settle(attempt.cached, attempt.outcome if went_well else None)
 
     def _end_call(
         self, task: Task, repeat: Repeat, attempt: Attempt, changes: Changes

@@ -77,6 +77,22 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class CachedCall:
+    """A call as the cache knows it: `key` is the digest of what it is, but for the place of its
+    playbook, and for the text of `file`, where its code stands in one. What it comes to counts for
+    `ttl` seconds."""
+
+    key: str
+    where: Where
+    task: str
+    kind: str
+    ttl: float
+    scope: Literal["playbook", "global"] = "playbook"
+    lock: bool = False
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Later:
     """The tool wants to be called again in `seconds`, with `checkpoint`: a job that runs elsewhere,
     a poll."""
@@ -99,6 +115,18 @@ class ToolPort(Protocol):
 
     def interrupt(self, call: Call) -> None:
         """Ends `call` (the very object) if it runs here: it returns soon, failed as `cancelled`."""
+
+
+class CachePort(Protocol):
+    """What calls have come to, for others that are equal."""
+
+    def find(self, call: CachedCall, /) -> Outcome | Later | None:
+        """What stands in for the call, with `meta.reused` saying whose it was; None: it is to be
+        made. `Later`: an equal one is being made, and is waited for."""
+
+    def settle(self, call: CachedCall, outcome: Outcome | None, /) -> None:
+        """The call was made and has come to that, or (None) to nothing that another may have. It
+        counts once it is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,5 +348,7 @@ class PipelinePorts:
     kept: Callable[[Outcome, Task], Outcome] = lambda outcome, _: outcome
     #: See `Call.log`.
     log: Log | None = None
+    #: None: nothing is looked up, and nothing is kept.
+    cache: CachePort | None = None
     #: How values are written into command lines (`Task.quoted`).
     quoting: BeginQuoting = NoQuoting

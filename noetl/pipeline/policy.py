@@ -14,17 +14,16 @@ from noetl.errors import BadRequest
 from noetl.expressions import evaluate, truth, values_read
 from noetl.facts.durations import seconds
 from noetl.facts.events import AttemptFailed, PolicyEvaluated, TaskDone, TaskFailed
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
+from noetl.net.attempts import grow_delay, read_attempts
 from noetl.net.model import Assignment, Directive, Task, Template
 from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.names import TemplateScope
 
 Do = Literal["continue", "retry", "jump", "break", "fail"]
 
-#: Growing delays grow no further than this, unless the first is already longer.
-LONGEST_GROWN_S: Final = 3600.0
 #: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever. Of
 #: tasks that run after every call of another one only those behind the last call count.
 MOST_TASK_ENDS: Final = 10_000
@@ -122,21 +121,6 @@ def ask_guard(task: Task, sight: TemplateScope, load: Load) -> PolicyEvaluated:
     return PolicyEvaluated(task.name, None, _text(task.after), read, "enter" if held else "skip")
 
 
-def backoff(directive: Directive, delay: float, attempt: int) -> float:
-    """Seconds to wait after attempt number `attempt` (from 1), before jitter."""
-    match directive.backoff:
-        case "none":
-            return 0.0
-        case "fixed":
-            return delay
-        case "linear":
-            grown = delay * attempt
-        case "exponential":
-            # 2.0 ** 1024 overflows; long before that the cap has been reached.
-            grown = delay * 2.0 ** min(attempt - 1, 1000)
-    return min(grown, max(delay, LONGEST_GROWN_S))
-
-
 def retry_after(outcome: Outcome) -> float:
     """The seconds for which the other side asked to be left alone; 0 where it did not."""
     section = outcome.extras.get("http")
@@ -183,14 +167,14 @@ def _direct(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
 
 
 def _retry(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
-    attempts = _count(evaluate(directive.attempts, case.sight, load=case.load))
+    attempts = read_attempts(evaluate(directive.attempts, case.sight, load=case.load))
     if case.attempt >= attempts:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         message = f"Task '{case.task.name}' is still not satisfied after {tries}."
         failure = ErrorInfo("limit", message, type="AttemptsUsedUp")
         return verdict.failing(case.outcome.error or failure)
     first = read_seconds("delay", directive.delay, case.sight, case.load)
-    delay = backoff(directive, first, case.attempt)
+    delay = grow_delay(directive.backoff, first, case.attempt)
     jitter = read_seconds("jitter", directive.jitter, case.sight, case.load)
     if jitter:
         delay += case.random() * jitter
@@ -204,17 +188,6 @@ def read_seconds(name: str, value: Template, sight: TemplateScope, load: Load) -
         return seconds(evaluate(value, sight, load=load))
     except ValueError as error:
         raise BadRequest(f"'{name}': {error}") from error
-
-
-def _count(value: Json) -> int:
-    text = value.strip() if isinstance(value, str) else value
-    if isinstance(text, str) and text.isdecimal() and len(text) <= 9:
-        text = int(text)
-    if isinstance(text, float) and text.is_integer():
-        text = int(text)
-    if isinstance(text, bool) or not isinstance(text, int) or text < 1:
-        raise BadRequest(f"'attempts' must be a whole number from 1, not {str(value)[:40]!r}.")
-    return text
 
 
 def end_of(

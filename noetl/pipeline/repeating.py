@@ -18,11 +18,12 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import Lazy, Load, load_value, open_references, plain
 from noetl.facts.warnings import Warned
-from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Directive, Pages, Repeat, Task, Template
+from noetl.net.attempts import grow_delay
+from noetl.net.model import EACH_INPUTS, Backoff, CollectPolicy, Pages, Repeat, Task, Template
 from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.model import Calls
 from noetl.pipeline.names import TemplateScope
-from noetl.pipeline.policy import backoff, holds, read_seconds
+from noetl.pipeline.policy import holds, read_seconds
 
 #: The kind whose results are responses: paths lead into their body.
 _HTTP: Final = "http"
@@ -150,7 +151,7 @@ def address_key(task: Task) -> str:
 
 def grown(first: float, how: Backoff, number: int) -> float:
     """Seconds between call `number` (from 1) and the next one, where the first delay is `first`."""
-    return first if how in ("none", "fixed") else backoff(Directive(backoff=how), first, number)
+    return first if how in ("none", "fixed") else grow_delay(how, first, number)
 
 
 # --- what is kept --------------------------------------------------------------------------------

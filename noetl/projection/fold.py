@@ -31,6 +31,7 @@ class Projection:
         self._tokens, self._steps, self._tasks = TokenRows(), StepRows(), TaskRows(kinds)
         self._times: dict[str, str | None] = {"created_at": None, "started_at": None, "ended_at": None}
         self._duration_ms: float | None = None
+        self._key: str | None = None
 
     def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles: no later event changes them."""
@@ -58,7 +59,8 @@ class Projection:
 
     def _note_times(self, event: Event) -> None:
         match event.fact:
-            case Requested():
+            case Requested(key=key):
+                self._key = key
                 self._times["created_at"] = event.recorded_at.isoformat()
             case WorkflowStarted():
                 self._times["started_at"] = event.recorded_at.isoformat()
@@ -80,6 +82,7 @@ class Projection:
             "parent_run_id": parent.run_id if parent else None,
             "parent_iteration": parent.iteration if parent else None,
             "source_id": state.source_id,
+            "key": self._key,
             **self._times,
             "duration_ms": self._duration_ms,
             "events": state.version,

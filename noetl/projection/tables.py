@@ -119,6 +119,7 @@ _ALL: Final = (
         _may("parent_run_id", "text", "the step run that called it"),
         _may("parent_iteration", "integer", "the iteration that called it"),
         _may("source_id", "id", "the execution that it runs again, or is a fork of"),
+        _may("key", "text", "its business key"),
         _must("created_at", "instant", "when it was asked for"),
         _may("started_at", "instant", "when its first token was put down"),
         _may("ended_at", "instant", "when it ended"),

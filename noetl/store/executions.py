@@ -78,7 +78,9 @@ _marks = select(_c.execution_id, _c.head_version, _c.decided_version, _c.status,
 _retries = (
     select(*COLUMNS)
     .where(
-        _c.source_id.in_(bindparam("ids", expanding=True)), _c.descent == "retry", _c.status != "cancelled"
+        _c.source_id.in_(bindparam("ids", expanding=True)),
+        _c.descent.in_(("retry", "migration")),
+        _c.status != "cancelled",
     )
     .order_by(_c.execution_id)
 )
@@ -108,6 +110,7 @@ _filters: Final = {
     "path": _c.path == bindparam("path"),
     "parent": _c.parent_id == bindparam("parent"),
     "source": _c.source_id == bindparam("source"),
+    "key": _c.key == bindparam("key"),
     "before": _c.execution_id < bindparam("before"),
 }
 
@@ -154,13 +157,14 @@ class SqlExecutions(SqlTable):
         path: str | None = None,
         parent: str | None = None,
         source: str | None = None,
+        key: str | None = None,
         where: Condition | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
         others = {"parent": parent, "source": source, "before": before}
         ids = {name: None if one is None else codec.number(one) for name, one in others.items()}
-        given = {"status": status, "path": path, **ids}
+        given = {"status": status, "path": path, "key": key, **ids}
         asked = {name: value for name, value in given.items() if value is not None}
         if where is not None:
             return list(islice(self._filter(where, asked, max(limit, PAGE)), limit))

@@ -80,6 +80,12 @@ _claim_key = upserts(idempotency)
 _owners = select(idempotency.c.key, idempotency.c.request_sha256, idempotency.c.execution_id).where(
     idempotency.c.key.in_(bindparam("keys", expanding=True))
 )
+_give_key = (
+    update(idempotency)
+    .where(idempotency.c.key == bindparam("of_key"))
+    .values(execution_id=bindparam("owner"))
+)
+_release_key = delete(idempotency).where(idempotency.c.key == bindparam("of_key"))
 
 
 class SqlIdempotencyKeys(SqlTable):
@@ -101,6 +107,12 @@ class SqlIdempotencyKeys(SqlTable):
             for key, sha256, owner in self._session.read(_owners, {"keys": keys}):
                 found[key] = KeyOwner(sha256, str(owner))
         return found
+
+    def give(self, key: str, execution_id: str) -> None:
+        self._session.write(_give_key, {"of_key": key, "owner": codec.number(execution_id)})
+
+    def release(self, key: str) -> None:
+        self._session.write(_release_key, {"of_key": key})
 
 
 _add_letter = insert(dead_letter)

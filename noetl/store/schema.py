@@ -105,6 +105,8 @@ execution = Table(
     Column("descent", Text),
     #: Of a specimen: when it came from another database.
     Column("imported_at", Instant),
+    #: Its business key.
+    Column("key", Text),
     #: The operation that began it, of many at once.
     Column("operation_id", Id),
     PrimaryKeyConstraint("execution_id"),
@@ -113,6 +115,7 @@ execution = Table(
     partial("ix_execution_owing", "shard", "execution_id", where="head_version > decided_version"),
     partial("ix_execution_parent_id", "parent_id", "execution_id", where="parent_id IS NOT NULL"),
     partial("ix_execution_source_id", "source_id", "execution_id", where="source_id IS NOT NULL"),
+    partial("ix_execution_key", "key", "execution_id", where="key IS NOT NULL"),
     partial("ix_execution_operation_id", "operation_id", "execution_id", where="operation_id IS NOT NULL"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
@@ -290,6 +293,16 @@ idempotency = Table(
     PrimaryKeyConstraint("key"),
 )
 
+#: Which execution a key means: no foreign key either, for the same reason.
+business_key = Table(
+    "business_key",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    PrimaryKeyConstraint("key", "path"),
+)
+
 dead_letter = Table(
     "dead_letter",
     metadata,
@@ -346,4 +359,48 @@ operation_item = Table(
     Column("reason", Text, nullable=False),
     PrimaryKeyConstraint("operation_id", "position"),
     Index(None, "operation_id", "state", "position"),
+)
+
+#: What calls of tasks with `cache` came to. The execution, the run and the iteration are those that
+#: made the call.
+cached = Table(
+    "cached",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("task", Text, nullable=False),
+    #: JSON: the result, and the tool's own section beside it.
+    Column("outcome", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    PrimaryKeyConstraint("key"),
+    Index(None, "execution_id"),
+    Index(None, "expires_at"),
+)
+
+#: Calls that are being made, and that others wait for (`cache.lock`).
+cache_lock = Table(
+    "cache_lock",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("task", Text, nullable=False),
+    Column("taken_at", Instant, nullable=False),
+    PrimaryKeyConstraint("key"),
+)
+
+#: Executions (`user_id`) whose logs name large results of others that they are no family of.
+result_use = Table(
+    "result_use",
+    metadata,
+    Column("execution_id", Id, nullable=False),
+    Column("user_id", Id, nullable=False),
+    PrimaryKeyConstraint("execution_id", "user_id"),
 )

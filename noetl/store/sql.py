@@ -12,6 +12,8 @@ from weakref import WeakSet
 
 from sqlalchemy import func, select
 
+from noetl.store.business_keys import SqlBusinessKeys
+from noetl.store.cached import SqlCachedResults
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
 from noetl.store.direct import open_direct
@@ -40,6 +42,7 @@ _now = select(func.clock_timestamp())
 def open_tables(session: Session, shard: str) -> Transaction:
     """A transaction whose tables share one session."""
     return Transaction(
+        business_keys=SqlBusinessKeys(session, shard),
         executions=SqlExecutions(session, shard),
         events=SqlEvents(session, shard),
         commands=SqlCommands(session, shard),
@@ -53,6 +56,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         workers=SqlWorkers(session, shard),
         logs=SqlLogs(session, shard),
         operations=SqlOperations(session, shard),
+        cached=SqlCachedResults(session, shard),
         now=partial(_read_clock, session),
     )
 

@@ -15,6 +15,7 @@ from string import Template
 from flask import Blueprint, Response, render_template
 
 from noetl.usecases import inspect
+from noetl.usecases.address import resolve
 from noetl.usecases.runtime import Runtime
 
 _PAGE = Path(__file__).parent / "templates" / "index.html"
@@ -22,7 +23,7 @@ _PAGE = Path(__file__).parent / "templates" / "index.html"
 
 def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
     """`GET /`, which links to Flower on `flower_port` of the same host, and `GET
-    /executions/{id}`."""
+    /executions/{id or key}`."""
     index_page = Template(_PAGE.read_text(encoding="utf-8")).substitute(flower_port=flower_port)
     pages = Blueprint("pages", __name__, template_folder="templates")
 
@@ -30,9 +31,10 @@ def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
     def index() -> Response:
         return _answer(index_page)
 
-    @pages.get("/executions/<execution_id>")
-    def execution(execution_id: str) -> Response:
-        found = inspect.report(rt, execution_id, resolve=False)
+    # Nothing follows in the path, so that keys may have slashes.
+    @pages.get("/executions/<path:address>")
+    def execution(address: str) -> Response:
+        found = inspect.report(rt, resolve(rt, address), resolve=False)
         page = render_template("execution.html", report=found.as_json(), imported_at=found.row.imported_at)
         return _answer(page)
 

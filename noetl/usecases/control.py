@@ -11,6 +11,7 @@ from noetl.facts.json import JsonMap
 from noetl.facts.reference import Retention
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
+from noetl.usecases.lineage import call_off
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import send, wake
@@ -20,18 +21,29 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
     """Asks for the end. Nothing new starts; running work is interrupted, and waited for during the
     grace.
 
-    Asking twice is fine. Raises NotFound, and Conflict after the end.
+    Of what has failed and is to be retried by itself the retry is called off. Asking twice is fine.
+    Raises NotFound, and Conflict after the end.
     """
-    grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
-    deadline = rt.clock() + timedelta(seconds=grace)
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
-        if not tx.events.recorded(execution_id, "cancel"):
-            fact = CancelRequested(deadline.isoformat(), reason)
-            _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
-            tx.executions.set_halt(execution_id, "cancel")
-            tx.loops.close_all(execution_id)
+        row = _lock_open(tx, execution_id)
+        if row.waits_for_retry:
+            call_off(tx, row, reason, rt.clock())
+        else:
+            ask_to_cancel(rt, tx, row, reason, grace_s)
     wake(rt)
+
+
+def ask_to_cancel(
+    rt: Runtime, tx: Transaction, row: ExecutionRow, reason: str, grace_s: float | None = None
+) -> None:
+    """The same in a transaction that has locked the execution, which has not ended."""
+    if tx.events.recorded(row.execution_id, "cancel"):
+        return
+    grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
+    fact = CancelRequested((rt.clock() + timedelta(seconds=grace)).isoformat(), reason)
+    _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
+    tx.executions.set_halt(row.execution_id, "cancel")
+    tx.loops.close_all(row.execution_id)
 
 
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
@@ -73,7 +85,7 @@ def adopt(rt: Runtime, execution_id: str) -> None:
     it held is given back by whoever knows that it has gone (`sweep.end_leases`), or when the leases
     run out."""
     with rt.store.begin() as tx:
-        _lock_running(tx, execution_id)
+        _lock_open(tx, execution_id)
         _send_again(tx, execution_id)
     for child in _children(rt, execution_id):
         with rt.store.begin() as tx:
@@ -122,11 +134,19 @@ def check_patch(rt: Runtime, patch: JsonMap) -> None:
 
 
 def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
+    row = _lock_open(tx, execution_id)
+    if row.status in ENDED:
+        raise Conflict(f"Execution {execution_id} has ended ({row.status}), and waits to be retried.")
+    return row
+
+
+def _lock_open(tx: Transaction, execution_id: str) -> ExecutionRow:
+    """What runs, or has failed and is to be retried by itself."""
     row = tx.executions.lock(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     moment.refuse_specimen(row)
-    if row.status in ENDED:
+    if row.status in ENDED and not row.waits_for_retry:
         raise Conflict(f"Execution {execution_id} has ended ({row.status}).")
     return row
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, get_args
 
 from noetl.engine.evolve import replay
 from noetl.engine.moments import moment_at
@@ -30,7 +30,7 @@ from noetl.usecases.start import draw_ids, row_of
 from noetl.usecases.wakes import wake
 
 #: Events of the end: a fork goes on from before them.
-_END: Final = (e.WorkflowFinished, e.Processed, e.Cancelled, e.ResultDiscarded)
+_END: Final = (e.WorkflowFinished, e.Processed, e.Cancelled, e.ResultDiscarded, *get_args(e.RetryFact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class _Forking:
         self._take_credentials(row, new_id)
         first = events[0].fact
         assert isinstance(first, e.Requested), "every log begins with it"
-        begin = replace(first, parent=parent, retry=None)
+        # Its source may be open, and has the key.
+        begin = replace(first, parent=parent, retry=None, key=None)
         made = replace(row_of(new_id, begin, self.now), source_id=row.execution_id, descent="fork")
         self.tx.executions.create(made)
         drafts = [_copy(event, state, begin if event.version == 1 else None) for event in events]

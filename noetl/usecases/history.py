@@ -9,9 +9,11 @@ from dataclasses import replace
 from noetl.engine.state import initial_state
 from noetl.errors import NotFound
 from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.history import compare as history
 from noetl.history.accounts import Explanation, OpenCommand
+from noetl.history.attempts import attempt_view
 from noetl.history.differences import Comparison
 from noetl.history.explain import explain as explain_log
 from noetl.net.model import Net
@@ -73,3 +75,10 @@ def compare(rt: Runtime, execution_id: str, other: str, most: int = history.MOST
     with rt.store.read() as tx:
         log, beside = (tx.events.read(moment.find(tx, one).execution_id) for one in (execution_id, other))
     return history.compare(log, beside, most)
+
+
+def next_attempt(rt: Runtime, execution_id: str) -> JsonMap | None:
+    """Whether an execution that has failed is retried by itself, as its report says it. Raises
+    NotFound."""
+    with rt.store.read() as tx:
+        return attempt_view(moment.look(tx, moment.find(tx, execution_id)).state().next_attempt)

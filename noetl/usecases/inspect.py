@@ -17,6 +17,7 @@ from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
+from noetl.history.attempts import attempt_view
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.large_values import Resolver, resolve
@@ -64,13 +65,14 @@ def executions(
     path: str | None = None,
     parent: str | None = None,
     source: str | None = None,
+    key: str | None = None,
     where: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `where` a filter, `before` the id to page on from. Raises BadRequest
-    where an id is none, or the filter cannot be used."""
+    again or are forks of, `key` their business key, `where` a filter, `before` the id to page on
+    from. Raises BadRequest where an id is none, or the filter cannot be used."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
@@ -81,6 +83,7 @@ def executions(
             path=path,
             parent=parent,
             source=source,
+            key=key,
             where=condition,
             before=before,
             limit=limit,
@@ -163,7 +166,7 @@ class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
     version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
-    iteration that called; `warnings` as in `findings`."""
+    iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`."""
 
     row: ExecutionRow
     result: Json
@@ -174,6 +177,7 @@ class Report:
     children: list[JsonMap]
     warnings: list[JsonMap]
     errors_passed_over: int
+    retry: JsonMap | None
 
     @property
     def duration_ms(self) -> float:
@@ -188,6 +192,7 @@ class Report:
             "source_id": self.row.source_id,
             "descent": self.row.descent,
             "operation_id": self.row.operation_id,
+            "key": self.row.key,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,
@@ -195,6 +200,7 @@ class Report:
             "ctx": self.ctx,
             "steps": self.steps,
             "error": self.error,
+            "retry": self.retry,
             "errors_passed_over": self.errors_passed_over,
             "warnings": self.warnings,
             "events": self.events,
@@ -222,7 +228,16 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     if state.notices.kept:
         warnings += findings.run_warnings(state.notices, net_of(rt, execution_id))
     return Report(
-        row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
+        row,
+        result,
+        ctx,
+        steps,
+        row.error,
+        row.head_version,
+        children,
+        warnings,
+        state.errors_passed_over,
+        attempt_view(state.next_attempt),
     )
 
 

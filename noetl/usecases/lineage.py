@@ -1,10 +1,16 @@
-"""What executions descend from: the log of the one that is run again."""
+"""What executions descend from: the log of the one that is run again; and the next attempt that one
+waits for."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from noetl.engine.retries import retry_due
 from noetl.engine.source import SourceLog
+from noetl.facts.events import Draft, RetryCancelled
 from noetl.facts.lineage import RetryOf
-from noetl.usecases.ports import ENDED, Transaction
+from noetl.usecases import moment
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 
@@ -20,3 +26,21 @@ def find_source(rt: Runtime, tx: Transaction, retry: RetryOf | None) -> SourceLo
         found = SourceLog(rt.plan(tx, row.digest), retry, tx.events.read(row.execution_id))
         rt.sources.put(retry, found)
     return found
+
+
+def call_off(tx: Transaction, row: ExecutionRow, reason: str, now: datetime) -> bool:
+    """Calls off the next attempt of an execution whose row is locked. Whether one was scheduled."""
+    if not row.waits_for_retry or retry_due(moment.look(tx, row).state()) is None:
+        return False
+    draft = Draft(RetryCancelled(reason), source="client", dedup_key="retry:due")
+    tx.events.append(row.execution_id, row.head_version, [draft], now)
+    # At once: the process that would take the turn may be on its way out.
+    tx.executions.save_turn(
+        row.execution_id,
+        decided_version=row.decided_version,
+        status=row.status,
+        next_wake_at=None,
+        halt=row.halt,
+        now=now,
+    )
+    return True

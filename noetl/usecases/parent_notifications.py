@@ -29,7 +29,7 @@ def notify(worker: Worker, command_id: str) -> Delivery:
 def _notify(rt: Runtime, command: CommandRow) -> None:
     match command.purpose:
         case "cancel":
-            _cancel_child(rt, command)
+            _cancel_other(rt, command)
         case "answer":
             _notify_parent(rt, command, _make_child_ended(rt, command), _key_of_end(command))
         case "waits":
@@ -40,10 +40,11 @@ def _notify(rt: Runtime, command: CommandRow) -> None:
             raise UnknownPurpose(command.command_id, command.purpose)
 
 
-def _cancel_child(rt: Runtime, command: CommandRow) -> None:
+def _cancel_other(rt: Runtime, command: CommandRow) -> None:
+    reason = command.context.get("reason", f"execution {command.execution_id} does not wait for it any more")
     # It may have ended meanwhile.
     with suppress(Conflict, NotFound):
-        control.cancel(rt, command.part, f"execution {command.execution_id} does not wait for it any more")
+        control.cancel(rt, command.part, reason)
     with rt.store.begin() as tx:
         tx.commands.close([command.command_id])
 

@@ -120,7 +120,8 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
     family had ended: those that it called, and those that called it, and those that run one of them
-    again or are forks of it, since they name the same results; what they printed, and the secrets
+    again or are forks of it, or have taken such results from the cache, since they name the same
+    results; what they printed, and the secrets
     that they were given, go with it. Those of a specimen go so many seconds after its import.
     `permanent` stays. So does what belongs to an execution that this database does not
     know: another one may share the store. An ended execution takes no report and calls no other, so
@@ -131,6 +132,8 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     objects = kept = unknown = 0
     for place in list(rt.results.places()):
         match verdicts.of(place):
+            case True if not (dry_run or _let_go(rt, place, now)):
+                kept += 1
             case True:
                 objects += 0 if dry_run else rt.results.remove(place)
                 removed.append(place)
@@ -148,6 +151,18 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
             *(objects, len(removed), logs, secrets),
         )
     return Collected(tuple(removed), objects, kept, unknown, logs, secrets)
+
+
+def _let_go(rt: Runtime, place: str, now: datetime) -> bool:
+    """Whether nobody has taken results of the place from the cache meanwhile, which from now on has
+    none of them."""
+    kind, _, name = place.partition("/")
+    if kind != "executions":
+        return True
+    with rt.store.begin() as tx:
+        if not tx.cached.remove_of(name):
+            return True
+    return bool(_Verdicts(rt, now).of(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +228,7 @@ class _Verdicts:
             if row is None:
                 return None
             if not family and row.imported_at is None:
-                return row.status in ENDED
+                return row.status in ENDED and not row.waits_for_retry
             keep_s = self._rt.limits.results_keep_s
             if not keep_s:
                 return False
@@ -222,11 +237,24 @@ class _Verdicts:
 
     def _find_end(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
         """When the last of its family ended; None while one runs."""
-        while (above := row.parent_id or row.source_id) and (other := tx.executions.get(above)) is not None:
-            row = other
+        row = _root(tx, row)
         if row.execution_id not in self._families:
             self._families[row.execution_id] = _last_end(tx, row)
         return self._families[row.execution_id]
+
+
+def _root(tx: Transaction, row: ExecutionRow) -> ExecutionRow:
+    """The one from which its family descends."""
+    while (above := row.parent_id or row.source_id) and (other := tx.executions.get(above)) is not None:
+        row = other
+    return row
+
+
+def _users(tx: Transaction, execution_id: str) -> Iterator[ExecutionRow]:
+    """The families that have taken results of the execution from the cache."""
+    for user in tx.cached.users(execution_id):
+        if (row := tx.executions.get(user)) is not None:
+            yield _root(tx, row)
 
 
 def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
@@ -234,10 +262,11 @@ def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
     pending, met = [root], {root.execution_id}
     while pending:
         row = pending.pop()
-        if row.status not in ENDED or row.ended_at is None:
+        if row.status not in ENDED or row.waits_for_retry or row.ended_at is None:
             return None
         last = max(last, row.ended_at)
-        below = itertools.chain(_pages(tx, parent=row.execution_id), _pages(tx, source=row.execution_id))
+        own = row.execution_id
+        below = itertools.chain(_pages(tx, parent=own), _pages(tx, source=own), _users(tx, own))
         pending += (other for other in below if other.imported_at is None and other.execution_id not in met)
         met.update(other.execution_id for other in pending)
     return last

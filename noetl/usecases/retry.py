@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Final, Literal
 
@@ -14,19 +15,20 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.engine.source import SourceLog
 from noetl.errors import BadRequest, Conflict
-from noetl.facts.events import Requested
+from noetl.facts.events import Requested, Source
 from noetl.facts.json import JsonMap, deep_merge
 from noetl.facts.lineage import RetryOf
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
 from noetl.usecases import catalog, moment
+from noetl.usecases.business_keys import take_free
+from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.input_secrets import seal_given
-from noetl.usecases.lineage import find_source
-from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.lineage import call_off, find_source
+from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, NamedKey, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
-from noetl.usecases.turn.deciding import inputs_of
 from noetl.usecases.wakes import wake
 
 #: The version that is the newest one.
@@ -38,7 +40,7 @@ class RetryRequest:
     """What to run again, and how. `from_step` is the name of a step, whose last run is meant, or
     `<step>#<k>`. `version` None: the one that it ran. `payload` and `overrides` lie
     over those that it had. With `confirmed`, calls with effects outside of NoETL that had gone well
-    may be made again."""
+    may be made again. `attempt` is its number where the policy of the playbook asks for it."""
 
     execution_id: str
     from_step: str = ""
@@ -49,6 +51,7 @@ class RetryRequest:
     path: str | None = None
     directories: tuple[str, ...] = ()
     confirmed: bool = False
+    attempt: int = 1
     #: The operation that asks for it, of many at once.
     operation_id: str | None = None
 
@@ -80,7 +83,7 @@ def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
     with catalog.keeping_nets(rt) as tx:
-        return _plan(rt, tx, request, UNDRAWN)
+        return plan_within(rt, tx, request, UNDRAWN)
 
 
 def playbook_of(rt: Runtime, request: RetryRequest) -> PlaybookRow:
@@ -93,8 +96,8 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     """Starts the execution that runs the other one again.
 
     Raises NotFound for what is not there; Conflict where the other has not ended, is being retried
-    already, or effects would have to be confirmed; BadRequest where the request fits neither the
-    playbook nor what has run.
+    already, effects would have to be confirmed, or an open one has its business key; BadRequest
+    where the request fits neither the playbook nor what has run.
     """
     with catalog.keeping_nets(rt) as tx:
         row = write_retry(rt, tx, request)
@@ -106,20 +109,55 @@ def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> Executio
     """The same within a transaction that may store nets; who commits it wakes the scheduler."""
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
-    planned = _plan(rt, tx, request, new_id)
-    _check_confirmed(planned, confirmed=request.confirmed)
+    planned = plan_within(rt, tx, request, new_id)
+    check_confirmed(planned, confirmed=request.confirmed)
     if request.operation_id is not None:
         _check_begins(planned)
-    tx.executions.lock(request.execution_id)
+    source = tx.executions.lock(request.execution_id)
     _check_alone(tx, request.execution_id)
+    if source is not None:
+        call_off(tx, source, f"execution {new_id} retries it", now)
+    take_key(rt, tx, planned, new_id)
+    return begin(tx, planned, new_id, "client", now, request.operation_id)
+
+
+def plan_next(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+    """The next attempt, that the policy of a playbook asks for. Raises what `retry` raises but for
+    what has to be confirmed."""
+    _check_alone(tx, request.execution_id)
+    planned = plan_within(rt, tx, request, new_id)
+    if new_id != UNDRAWN:
+        take_key(rt, tx, planned, new_id)
+    return planned
+
+
+def take_key(rt: Runtime, tx: Transaction, planned: PlannedRetry, new_id: str) -> None:
+    """Gives the execution of that id the business key of the other one, which has ended. Raises
+    KeyTaken where another open one has it."""
+    if planned.request.key is not None:
+        take_free(rt, tx, NamedKey(planned.request.path, planned.request.key), new_id)
+
+
+def begin(
+    tx: Transaction,
+    planned: PlannedRetry,
+    new_id: str,
+    source: Source,
+    now: datetime,
+    operation_id: str | None = None,
+) -> ExecutionRow:
+    """Writes the execution that was planned, for an operation where one is named, and what is to be
+    kept for it. Its row as it is then."""
     for secret in planned.kept:
         tx.credentials.save(secret)
-    return create_execution(tx, new_id, planned.request, "client", now, request.operation_id)
+    return create_execution(tx, new_id, planned.request, source, now, operation_id)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:
     """One open retry of an execution: two would have its effects twice."""
     for other in tx.executions.find(source=execution_id, limit=1000):
+        if other.descent == "migration":
+            raise Conflict(f"Execution {execution_id} was migrated to {other.execution_id}: retry that.")
         if other.descent == "retry" and other.status not in ENDED:
             raise Conflict(
                 f"Execution {execution_id} is being retried by {other.execution_id} ({other.status}): wait "
@@ -127,14 +165,12 @@ def _check_alone(tx: Transaction, execution_id: str) -> None:
             )
 
 
-def _check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
-    repeats = planned.plan.repeats
-    if repeats and not confirmed:
-        named = ", ".join(f"{'/'.join(run.repeats)} of step '{run.step}'" for run in repeats[:5])
-        more = f" and {len(repeats) - 5} others" if len(repeats) > 5 else ""
+def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
+    """Raises Conflict where effects may happen again and nobody has said that they may."""
+    if (repeats := name_repeats(planned.plan)) and not confirmed:
         raise Conflict(
             f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
-            f"{named}{more}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
+            f"{repeats}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
 
 
@@ -145,7 +181,16 @@ def _check_begins(planned: PlannedRetry) -> None:
         raise Conflict(f"The retry would end before its first step: {error.message}")
 
 
-def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+def name_repeats(plan: RetryPlan) -> str:
+    """The calls with effects that would be made again, as messages name them; empty where there are
+    none."""
+    repeats = plan.repeats
+    named = ", ".join(f"{'/'.join(run.repeats)} of step '{run.step}'" for run in repeats[:5])
+    return f"{named} and {len(repeats) - 5} others" if len(repeats) > 5 else named
+
+
+def plan_within(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
+    """What the retry of that id would do, as `tx` sees the world. Raises as `plan` does."""
     row = moment.find(tx, request.execution_id)
     moment.refuse_specimen(row)
     if row.status not in ENDED:
@@ -153,13 +198,22 @@ def _plan(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> P
             f"Execution {row.execution_id} is {row.status}: a retry begins where it has ended. Cancel it, or "
             "fork it to go on from an earlier moment."
         )
+    again = RetryOf(row.execution_id, "", request.iterations, request.attempt)
+    source = find_source(rt, tx, again)
+    assert source is not None, "its row is there"
+    return plan_taking(rt, tx, request, row, source, new_id)
+
+
+def plan_taking(
+    rt: Runtime, tx: Transaction, request: RetryRequest, row: ExecutionRow, source: SourceLog, new_id: str
+) -> PlannedRetry:
+    """What an execution of that id would take of `source`, the log of `row`, and do. Raises as
+    `plan` does."""
     playbook = _find_playbook(tx, row, request)
     digest = row.digest if _is_same(row, playbook) else catalog.net_digest(rt, tx, playbook)
     net_plan = rt.plan(tx, digest)
     first = moment.requested(tx, row.execution_id)
-    again = RetryOf(row.execution_id, "", request.iterations)
-    source = find_source(rt, tx, again)
-    assert source is not None, "its row is there"
+    again = source.retry
     _check_fits(net_plan, source, row)
     if request.from_step:
         again = replace(again, from_run=_find_run(net_plan, source, request.from_step))

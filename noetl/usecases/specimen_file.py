@@ -64,6 +64,8 @@ class Header(_Part):
     error: dict[str, Any] | None
     errors_passed_over: _Number
     warnings_count: _Number
+    #: Its business key. Files of earlier versions say nothing of one.
+    key: str | None = None
     exported_at: AwareDatetime
     #: The version of NoETL that wrote it.
     noetl: str

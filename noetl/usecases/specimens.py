@@ -250,6 +250,7 @@ def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[E
             errors_passed_over=header.errors_passed_over,
             warnings_count=header.warnings_count,
             imported_at=rt.clock(),
+            key=header.key,
         )
     )
     tx.events.restore(header.execution_id, events, header.updated_at)

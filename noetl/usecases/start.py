@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from noetl.engine.admission import Admitted, admit
-from noetl.errors import (
-    BadRequest,
-    ConfigError,
-    Conflict,
-    NoetlError,
-    NotFound,
-    PlaybookInvalid,
-    Unavailable,
-)
+from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.facts.events import Draft, Requested, Source
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
-from noetl.net.model import Net
 from noetl.usecases import catalog
-from noetl.usecases.findings import start_warnings
-from noetl.usecases.input_secrets import keep_given, seal_given
-from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
+from noetl.usecases.business_keys import WantedKey, key_taken, take_key
+from noetl.usecases.input_secrets import keep_given
+from noetl.usecases.ports import Descent, ExecutionRow, KeyOwner, NamedKey, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.start_request import FoundPlaybook, PlaybookFinder
+from noetl.usecases.start_request import StartRequest as StartRequest
 from noetl.usecases.wakes import wake
 
 #: Requests that one transaction records: enough to share a commit, few enough to hold no lock for
@@ -40,30 +30,15 @@ TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class StartRequest:
-    """What to run and with what. `payload` is merged over the workload, `overrides` over that:
-    their keys are those of the workload, or begin with `+` and are added to it."""
-
-    path: str
-    version: int | None = None
-    payload: JsonMap = field(default_factory=dict)
-    overrides: JsonMap = field(default_factory=dict)
-    idempotency_key: str | None = None
-    #: Of a playbook that came with the request: what counts is then its text, not the version it
-    #: got.
-    content_sha256: str | None = None
-    #: Where relative names of files start: absolute paths on the machine of the workers.
-    directories: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class StartedExecution:
     """An execution that was asked for, as it is in the store. `warnings` is what is known to be
     wrong before anything runs, with the playbook and with the payload: the report will say it as
-    well."""
+    well. `existing`: it was there before the request came, under its idempotency key or business
+    key."""
 
     row: ExecutionRow
     warnings: Sequence[JsonMap]
+    existing: bool = False
 
     @property
     def execution_id(self) -> str:
@@ -78,9 +53,10 @@ def start(rt: Runtime, request: StartRequest) -> StartedExecution:
     """Records the request and wakes the scheduler.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, InputsInvalid
-    with everything that is not as the playbook declares it, and BadRequest also for overrides that
-    the playbook does not know.
+    key raises Conflict. Where an open execution has the business key, that one is the answer, is
+    asked to cancel, or KeyTaken is raised, as `on_conflict` says. Raises NotFound, LimitExceeded,
+    PlaybookInvalid, Unavailable, InputsInvalid with everything that is not as the playbook declares
+    it, and BadRequest also for overrides that the playbook does not know, and for what is no key.
     """
     (answer,) = start_all(rt, [request])
     if isinstance(answer, NoetlError):
@@ -125,13 +101,14 @@ def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
     now = rt.clock()
     ids = draw_ids(rt, now, len(requests))
     with catalog.keeping_nets(rt) as tx:
-        playbooks = _Playbooks(rt, tx)
-        found = [playbooks.find(request) for request in requests]
-        owners = _claim_keys(tx, zip(requests, ids, found, strict=True), now)
-        return [
-            _record(rt, tx, new_id, request, one, owners, now)
-            for new_id, request, one in zip(ids, requests, found, strict=True)
-        ]
+        playbooks = PlaybookFinder(rt, tx, now)
+        found = [playbooks.find(*asked) for asked in zip(requests, ids, strict=True)]
+        owners = _claim_idempotency_keys(tx, zip(requests, ids, found, strict=True), now)
+        recording = _Recording(rt, tx, now, owners)
+        recording.claim_business_keys(zip(requests, ids, found, strict=True))
+        for asked in zip(ids, requests, found, strict=True):
+            recording.record(*asked)
+        return [recording.answers[new_id] for new_id in ids]
 
 
 def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
@@ -142,49 +119,8 @@ def draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
     return sorted(ids, key=int)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The playbook of a request, the digest of its net, what it is given as the playbook takes it,
-    and what there is to be warned of. The fingerprint is that of the request without secrets."""
-
-    row: PlaybookRow
-    digest: str
-    given: Admitted
-    warnings: Sequence[JsonMap]
-    fingerprint: str
-
-
-class _Playbooks:
-    def __init__(self, rt: Runtime, tx: Transaction) -> None:
-        self._rt = rt
-        self._tx = tx
-        self._known: dict[tuple[str, int | None], tuple[PlaybookRow, str]] = {}
-
-    def find(self, request: StartRequest) -> _Found | NoetlError:
-        try:
-            self._rt.check_payload([request.payload, request.overrides], "payload")
-            row, digest = self._look_up(request.path, request.version)
-            plan = self._rt.plan(self._tx, digest)
-            given = admit(plan, request.payload, request.overrides)
-            warnings = start_warnings(row, plan, request.payload)
-            asked = seal_given(self._rt, plan.net, given, "").given
-            return _Found(row, digest, given, warnings, _fingerprint(request, plan.net, asked))
-        except (BadRequest, NotFound, PlaybookInvalid) as error:
-            return error
-        except ConfigError as error:
-            return Unavailable(f"Playbook {request.path!r} is given a secret, which cannot be kept: {error}")
-
-    def _look_up(self, path: str, version: int | None) -> tuple[PlaybookRow, str]:
-        """Raises NotFound, PlaybookInvalid."""
-        name = (path, version)
-        if name not in self._known:
-            row = catalog.find(self._tx, path, version)
-            self._known[name] = row, catalog.net_digest(self._rt, self._tx, row)
-        return self._known[name]
-
-
-def _claim_keys(
-    tx: Transaction, requests: Iterable[tuple[StartRequest, str, _Found | NoetlError]], now: datetime
+def _claim_idempotency_keys(
+    tx: Transaction, requests: Iterable[tuple[StartRequest, str, FoundPlaybook | NoetlError]], now: datetime
 ) -> Mapping[str, KeyOwner]:
     """Whose each idempotency key is. Of requests with the same key the first one may get it.
 
@@ -194,29 +130,85 @@ def _claim_keys(
     claims: dict[str, KeyOwner] = {}
     for request, new_id, found in requests:
         key = request.idempotency_key
-        if key is not None and key not in claims and isinstance(found, _Found):
+        if key is not None and key not in claims and isinstance(found, FoundPlaybook):
             claims[key] = KeyOwner(found.fingerprint, new_id)
     return tx.idempotency.claim(dict(sorted(claims.items())), now) if claims else {}
 
 
-def _record(
-    rt: Runtime,
-    tx: Transaction,
-    new_id: str,
-    request: StartRequest,
-    found: _Found | NoetlError,
-    owners: Mapping[str, KeyOwner],
-    now: datetime,
-) -> Answer:
-    if isinstance(found, NoetlError):
-        return found
-    key = request.idempotency_key
-    if key is not None and owners[key].execution_id != new_id:
-        return _of_owner(tx, key, owners[key], found)
-    row, places = found.row, request.directories
-    given = keep_given(rt, tx, rt.plan(tx, found.digest).net, found.given, new_id)
-    fact = Requested(row.path, row.version, found.digest, given.payload, given.overrides, directories=places)
-    return StartedExecution(create_execution(tx, new_id, fact, "client", now), found.warnings)
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """Records requests, each in its turn. `owners` says whose each idempotency key is; `answers`
+    are those so far, by the id that each request was to have."""
+
+    rt: Runtime
+    tx: Transaction
+    now: datetime
+    owners: Mapping[str, KeyOwner]
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def claim_business_keys(
+        self, requests: Iterable[tuple[StartRequest, str, FoundPlaybook | NoetlError]]
+    ) -> None:
+        """Of requests with the same key the first one may get it; they are claimed in their own
+        order, as idempotency keys are."""
+        claims: dict[NamedKey, str] = {}
+        for request, new_id, found in requests:
+            if isinstance(found, FoundPlaybook) and found.key is not None and self._is_new(request, new_id):
+                claims.setdefault(found.key.name, new_id)
+        if claims:
+            self.tx.business_keys.claim(dict(sorted(claims.items())))
+
+    def _is_new(self, request: StartRequest, new_id: str) -> bool:
+        key = request.idempotency_key
+        return key is None or self.owners[key].execution_id == new_id
+
+    def record(self, new_id: str, request: StartRequest, found: FoundPlaybook | NoetlError) -> None:
+        if isinstance(found, NoetlError):
+            self.answers[new_id] = found
+        elif not self._is_new(request, new_id):
+            self.answers[new_id] = self._of_owner(request.idempotency_key or "", found)
+        else:
+            self.answers[new_id] = self._record_new(new_id, request, found)
+
+    def _record_new(self, new_id: str, request: StartRequest, found: FoundPlaybook) -> Answer:
+        holder = None if found.key is None else take_key(self.rt, self.tx, found.key, new_id)
+        if found.key is not None and holder is not None:
+            return self._of_holder(request, found, found.key, holder)
+        row, places = found.row, request.directories
+        net = self.rt.plan(self.tx, found.digest).net
+        given = keep_given(self.rt, self.tx, net, found.given, new_id)
+        key = None if found.key is None else found.key.name.key
+        fact = Requested(
+            row.path, row.version, found.digest, given.payload, given.overrides, directories=places, key=key
+        )
+        return StartedExecution(create_execution(self.tx, new_id, fact, "client", self.now), found.warnings)
+
+    def _of_holder(self, request: StartRequest, found: FoundPlaybook, key: WantedKey, holder: str) -> Answer:
+        """What is answered where an open execution keeps its business key."""
+        row = self.tx.executions.get(holder)
+        assert row is not None, "it is open"
+        if key.on_conflict == "return":
+            if request.idempotency_key is not None:
+                self.tx.idempotency.give(request.idempotency_key, holder)
+            return StartedExecution(row, found.warnings, existing=True)
+        if request.idempotency_key is not None:
+            self.tx.idempotency.release(request.idempotency_key)
+        return key_taken(key.name, holder)
+
+    def _of_owner(self, key: str, found: FoundPlaybook) -> Answer:
+        """The execution that the same request has already started; Conflict where it was another
+        request."""
+        owner = self.owners[key]
+        if owner.request_sha256 != found.fingerprint:
+            return Conflict(
+                f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id})."
+            )
+        answer = self.answers.get(owner.execution_id)
+        if answer is not None:
+            return replace(answer, existing=True) if isinstance(answer, StartedExecution) else answer
+        row = self.tx.executions.get(owner.execution_id)
+        assert row is not None, "a key that is kept has an execution"
+        return StartedExecution(row, found.warnings, existing=True)
 
 
 def create_execution(
@@ -249,26 +241,12 @@ def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
         updated_at=now,
         parent_id=request.parent.execution_id if request.parent else None,
         source_id=request.retry.execution_id if request.retry else None,
-        descent="retry" if request.retry else None,
+        descent=_descent(request),
+        key=request.key,
     )
 
 
-def _of_owner(tx: Transaction, key: str, owner: KeyOwner, found: _Found) -> Answer:
-    """The execution that the same request has already started; Conflict where it was another
-    request."""
-    row = tx.executions.get(owner.execution_id)
-    if owner.request_sha256 == found.fingerprint and row is not None:
-        return StartedExecution(row, found.warnings)
-    return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
-
-
-def _fingerprint(request: StartRequest, net: Net, asked: Admitted) -> str:
-    """Of a request with an idempotency key. `asked` is what is given to declared inputs, without
-    secrets: a hash of one could be guessed."""
-    if request.idempotency_key is None:
-        return ""
-    given = [asked.payload, asked.overrides] if net.inputs else [request.payload, request.overrides]
-    body: list[object] = [request.path, request.content_sha256 or request.version, *given]
-    if request.directories:
-        body.append(request.directories)
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _descent(request: Requested) -> Descent | None:
+    if request.retry is None:
+        return None
+    return "migration" if request.retry.migrates else "retry"

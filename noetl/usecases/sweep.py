@@ -42,8 +42,8 @@ class SweepReport:
 
 def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
-    executions that owe a turn, forgets the credentials of those that have ended, and carries
-    operations on."""
+    executions that owe a turn, forgets the credentials of those that have ended and cached results
+    whose time is over, and carries operations on."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
@@ -52,7 +52,11 @@ def sweep(rt: Runtime) -> SweepReport:
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
         operations = tx.operations.unfinished()
+        stale = tx.cached.has_expired(now)
     _forget_credentials(rt, holders)
+    if stale:
+        with rt.store.begin() as tx:
+            tx.cached.remove_expired(now)
     silent = _find_lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))

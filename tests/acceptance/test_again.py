@@ -6,6 +6,7 @@ See `mortal` for how often they die.
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -19,8 +20,11 @@ from noetl.usecases.fleet.planning import FleetRequest
 from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 from tests import services
+from tests.httpd import Handler, Server, started, stopped
+from tests.quantum.ionq import KEY, IonQServer, serving
 
 from .mortal import KILLS, SEED, ask, is_whole, kill_process, kill_worker, mortal_stack, processes
+from .playbooks import head
 from .stack import Stack, eventually, kill_all
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -52,6 +56,10 @@ workflow:
 """
 
 
+#: See `test_quantum_kills`.
+LOADED = ["-I", "noetl.quantum.actions,noetl.quantum.backends.ionq,cirq_ionq"]
+
+
 @pytest.fixture(scope="module")
 def mortal(
     tmp_path_factory: pytest.TempPathFactory,
@@ -61,7 +69,7 @@ def mortal(
 ) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("again")
     with mortal_stack(
-        home, postgres_server, postgres_template, broker_of_module, "postgres,default"
+        home, postgres_server, postgres_template, broker_of_module, "postgres,http,quantum,default", LOADED
     ) as running:
         yield running
 
@@ -156,3 +164,148 @@ def test_an_operation_whose_processes_die_retries_each_once(mortal: Stack, dsn: 
         retries = [row for one in failed for row in tx.executions.find(source=one)]
     assert {row.operation_id for row in retries} == {name}
     assert sorted(row.source_id or "" for row in retries) == sorted(failed)
+
+
+# --- a payment service ----------------------------------------------------------------------------
+
+CHARGES = (
+    head("charges")
+    + """
+workload: {service: ""}
+workflow:
+  - step: start
+    loop:
+      in: "{{ range(30) | list }}"
+      iterator: n
+      spec: {mode: parallel, max_in_flight: 4, policy: {failure: {mode: best_effort, tolerate: {count: 4}}}}
+    tool:
+      kind: http
+      method: POST
+      url: "{{ workload.service }}/charges"
+      json: {n: "{{ n }}"}
+      spec: {timeout: 5, policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: fail}}]}}
+"""
+)
+
+
+class PaymentService:
+    """Charges once for each idempotency key, as Stripe and others do; while it is `shaky`, every
+    fourth answer gets lost behind the charge."""
+
+    def __init__(self, server: Server) -> None:
+        self.charged: dict[str, int] = {}
+        self.asked = 0
+        self.shaky = True
+        self.url = server.url
+        server.routes["/charges"] = self._charge
+
+    def _charge(self, handler: Handler) -> None:
+        self.asked += 1
+        number = json.loads(handler.body)["n"]
+        known = self.charged.setdefault(handler.headers["idempotency-key"], number)
+        if self.shaky and number % 4 == 0:
+            handler.close_connection = True
+            return
+        time.sleep(0.03)
+        handler.json({"charged": known})
+
+
+@pytest.fixture
+def payments() -> Iterator[PaymentService]:
+    server = started()
+    yield PaymentService(server)
+    stopped(server)
+
+
+def test_a_payment_service_is_paid_once_for_each_item(mortal: Stack, payments: PaymentService) -> None:
+    chance = random.Random(SEED)
+    first = mortal.begin(CHARGES, {"service": payments.url})
+    _kill_until(mortal, chance, first)
+    assert mortal.wait([first], 120.0)[first].status == "failed"
+    assert 0 in payments.charged.values(), "the answer got lost, and the charge did not"
+    payments.shaky = False
+    second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
+    _kill_until(mortal, chance, second)
+    row = mortal.wait([second], 120.0)[second]
+    assert (row.status, row.error) == ("completed", None), f"seed {SEED}"
+    assert sorted(payments.charged.values()) == list(range(30)), f"seed {SEED}"
+
+
+# --- quantum jobs ---------------------------------------------------------------------------------
+
+JOBS = (
+    head("jobs")
+    + """
+workload: {host: "", key: "", service: ""}
+workflow:
+  - step: start
+    tool:
+      kind: quantum
+      backend:
+        provider: ionq
+        host: "{{ workload.host }}"
+        auth: {type: bearer, token: "{{ workload.key }}"}
+        options: {settle_s: 1, requests_per_minute: 100000}
+      qasm: |
+        OPENQASM 3.0;
+        include "stdgates.inc";
+        input float t;
+        qubit q;
+        bit c;
+        rx(t) q;
+        c = measure q;
+      params: {list: [{t: 0}, {t: pi}]}
+      repetitions: 10
+      polling: {every: 0.2, max: 0.5}
+    next: tell
+  - step: tell
+    tool:
+      kind: http
+      method: POST
+      url: "{{ workload.service }}/charges"
+      json: {n: 0}
+      spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: fail}}]}}
+    set: {ctx.seen: "{{ start.points | map(attribute='histogram') | list }}"}
+"""
+)
+
+
+@pytest.fixture
+def ionq() -> Iterator[IonQServer]:
+    with serving() as server:
+        server.queue_s, server.run_s, server.lag_s = 0.4, 0.2, 0.2
+        yield server
+
+
+def test_jobs_of_a_machine_are_paid_once(mortal: Stack, payments: PaymentService, ionq: IonQServer) -> None:
+    """What comes behind them fails, and is run again."""
+    chance = random.Random(SEED)
+    first = mortal.begin(JOBS, {"host": ionq.url, "key": KEY, "service": payments.url})
+    _kill_until(mortal, chance, first)
+    assert mortal.wait([first], 120.0)[first].status == "failed"
+    payments.shaky = False
+    second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
+    _kill_until(mortal, chance, second)
+    row = mortal.wait([second], 120.0)[second]
+    assert (row.status, row.error) == ("completed", None), f"seed {SEED}"
+    assert mortal.report(second).ctx["seen"] == [{"0": 10}, {"1": 10}]
+    assert len(ionq.paid()) == 2, f"seed {SEED}"
+    assert list(payments.charged.values()) == [0], f"seed {SEED}"
+
+
+def test_jobs_that_were_under_way_when_their_execution_was_cancelled_are_paid_once(
+    mortal: Stack, payments: PaymentService, ionq: IonQServer
+) -> None:
+    """Nobody knows whether they were sent: the retry looks for them under the same key."""
+    payments.shaky, ionq.queue_s = False, 600.0
+    first = mortal.begin(JOBS, {"host": ionq.url, "key": KEY, "service": payments.url})
+    eventually(lambda: len(ionq.jobs) == 2, "both jobs")
+    kill_all(processes(mortal))
+    control.cancel(mortal.rt, first, grace_s=1.0)
+    assert mortal.wait([first])[first].status == "cancelled"
+    ionq.queue_s = 0.4
+    second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
+    row = mortal.wait([second], 120.0)[second]
+    assert (row.status, row.error) == ("completed", None)
+    assert len(ionq.paid()) == 2
+    assert list(payments.charged.values()) == [0]

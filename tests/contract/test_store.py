@@ -47,6 +47,7 @@ def test_an_execution_is_read_as_it_was_created(store: Store) -> None:
         halt="pause",
         error={"kind": "python", "message": "é\0"},
         imported_at=LATER,
+        key="Größe ✓",
     )
     create(store, row)
     with store.read() as tx:

@@ -226,6 +226,17 @@ def test_an_idempotency_key_has_one_owner(store: Store) -> None:
         assert tx.idempotency.claim({"k": KeyOwner("sha1", "300")}, NOW) == {"k": first}
 
 
+def test_an_idempotency_key_is_given_to_another_execution_or_back(store: Store) -> None:
+    mine, other = KeyOwner("sha1", "100"), KeyOwner("sha2", "200")
+    with store.begin() as tx:
+        tx.idempotency.claim({"a": mine, "b": mine, "c": mine}, NOW)
+        tx.idempotency.give("a", "101")
+        tx.idempotency.release("b")
+    with store.begin() as tx:
+        owners = tx.idempotency.claim({"a": other, "b": other, "c": other}, NOW)
+    assert owners == {"a": KeyOwner("sha1", "101"), "b": other, "c": mine}
+
+
 def test_of_many_keys_those_that_are_free_are_claimed_and_the_others_name_their_owners(store: Store) -> None:
     with store.begin() as tx:
         tx.idempotency.claim({"b": KeyOwner("sha", "100")}, NOW)

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
 from noetl.store import open_store
 from noetl.testing import Simulation
+from noetl.usecases import inspect
 from noetl.usecases.turn.advance import advance
 
 PLAYBOOK = """
@@ -40,6 +42,38 @@ def test_a_turn_waits_for_an_execution_that_a_worker_holds_and_will_not_wake_for
         assert scheduler.result(10) == 2
     assert _decided(sim, held)
     sim.rt.store.close()
+
+
+STUBBORN = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: test, path: tests/test}
+executor: {spec: {policy: {retry: {attempts: 2, delay: 60}}}}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    next: work
+  - step: work
+    tool: {kind: python, code: "result = 1 / 0"}
+"""
+
+
+@pytest.mark.postgres
+def test_of_many_schedulers_one_begins_the_next_attempt(postgres_url: str) -> None:
+    sims = [Simulation(STUBBORN, store=open_store(postgres_url)) for _ in range(3)]
+    failed = [sims[0].start() for _ in range(5)]
+    sims[0].settle()
+    for sim in sims:
+        sim.now += timedelta(seconds=60)
+    with ThreadPoolExecutor(3) as pool:
+        for turns in [pool.submit(advance, sim.rt) for sim in sims]:
+            turns.result(30)
+    for run in failed:
+        (again,) = inspect.executions(sims[0].rt, source=run)
+        assert sims[0].types(run).count("execution.retry.started") == 1
+        assert sims[0].report(again.execution_id).steps["start"]["reused"] == 1
+    for sim in sims:
+        sim.rt.store.close()
 
 
 def _hold(sim: Simulation, run: str, locked: threading.Event, let_go: threading.Event) -> None:

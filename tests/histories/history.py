@@ -20,6 +20,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.facts.events import SCHEMA, Draft, Event
 from noetl.facts.json import JsonMap
+from noetl.history.attempts import describe_attempt
 from noetl.store import codec
 from noetl.usecases import snapshots
 
@@ -74,6 +75,7 @@ def told(state: State) -> JsonMap:
             if run.loop is not None
         },
         **_children(state),
+        **({"next_attempt": describe_attempt(state.next_attempt)} if state.next_attempt else {}),
         "halted": [state.stopping, state.pause_requested, state.paused, state.cancel_deadline],
         "result_step": state.result_step,
         "error": state.error.as_json() if state.error else None,

@@ -512,6 +512,56 @@ def forked() -> Simulation:
     return settled(sim, other.execution_id)
 
 
+STUBBORN = f"""{HEAD}
+executor: {{spec: {{policy: {{retry: {{attempts: 2, delay: 60, when: "{{{{ error.step == 'start' }}}}"}}}}}}}}
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = 6 / 0"}}
+"""
+
+
+def retried_by_itself() -> Simulation:
+    """It failed, and its policy has it retried."""
+    sim = Simulation(STUBBORN)
+    sim.start()
+    sim.settle()
+    sim.pass_time(60)
+    sim.settle()
+    return sim
+
+
+def retried_for_the_last_time() -> Simulation:
+    """The second attempt of two."""
+    return retried_by_itself()
+
+
+def called_off_before_its_retry() -> Simulation:
+    """It failed, and somebody did not want the retry that its policy asked for."""
+    sim = Simulation(STUBBORN)
+    failed = sim.start()
+    sim.settle()
+    control.cancel(sim.rt, failed, "enough")
+    sim.settle()
+    return sim
+
+
+KEYED = f"""{HEAD}
+key: "of-{{{{ n }}}}"
+workload: {{n: 7}}
+workflow:
+  - step: each
+    loop: {{in: [1, 1, 2], iterator: n, spec: {{mode: parallel, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool: {{kind: playbook, path: tests/kid, input: {{n: "{{{{ n }}}}"}}}}
+"""
+
+
+def called_with_keys() -> Simulation:
+    """Of two calls with one key the second one fails."""
+    sim = Simulation(KEYED)
+    catalog.register(sim.rt, KID.replace("workload:", 'key: "kid-{{ n }}"\nworkload:'))
+    return settled(sim, sim.start())
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -522,6 +572,7 @@ WHOSE: dict[str, Callable[[Simulation], str]] = {
     "called_by_an_iteration": _called,
     "run_again": _newest_descendant,
     "forked": _newest_descendant,
+    "retried_for_the_last_time": _newest_descendant,
 }
 
 SCENARIOS: dict[str, Callable[[], Simulation]] = {
@@ -543,6 +594,10 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         repeats_as_a_construct,
         run_again,
         forked,
+        retried_by_itself,
+        retried_for_the_last_time,
+        called_off_before_its_retry,
+        called_with_keys,
     )
 }
 

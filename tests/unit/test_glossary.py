@@ -21,6 +21,7 @@ HOMES = {
     "artifact": {"tools/artifact"},
     "attempt": {"pipeline"},
     "broker": {"cli"},
+    "business key": {"dsl/document", "usecases/ports"},
     "call": {"pipeline"},
     "child": {"engine"},
     "chunk": {"api"},

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.dsl.checks import code, code_names, flow, keychain, repeat, structure, templates, tools, values
+from noetl.dsl.checks import (
+    caching,
+    code,
+    code_names,
+    flow,
+    key,
+    keychain,
+    repeat,
+    structure,
+    templates,
+    tools,
+    values,
+)
 from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.problems import Finding
 
@@ -27,6 +39,7 @@ OF_NETS: Final[Sequence[Check]] = (
     keychain.check_entry_names,
     keychain.check_entries,
     keychain.check_circles_of_entries,
+    key.check_secrets,
     tools.check_timeouts,
     tools.check_keys_of_policies,
     tools.check_keys_of_specs,
@@ -34,6 +47,7 @@ OF_NETS: Final[Sequence[Check]] = (
     tools.check_keys_of_tools,
     tools.check_required_keys,
     repeat.check_repeats,
+    caching.check_caches,
     code.check_files,
     code.check_sql,
     code.check_python,

@@ -16,7 +16,7 @@ from noetl.dsl.checks.reading import (
     iterators,
 )
 from noetl.dsl.checks.subject import Subject
-from noetl.dsl.compile.context import KEYCHAIN, TemplateUse
+from noetl.dsl.compile.context import KEYCHAIN, RETRY, TemplateUse
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.json import Json
@@ -51,6 +51,8 @@ FOR_WORKLOAD = frozenset(
         *("range", "dict", "namespace", "timedelta"),
     }
 )
+#: What the policy that retries an execution may name besides that.
+FOR_RETRY = frozenset({"error", "attempt", "ctx", "vars"})
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
@@ -144,7 +146,7 @@ class _Names:
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
-                if use.step not in self._steps:
+                if use.step != RETRY and use.step not in self._steps:
                     self.early.setdefault(chain[0], set()).add(chain)
             spot = _Spot(path, text, use.guard)
             yield from self._check_secrets(spot, chains)
@@ -219,7 +221,7 @@ class _Names:
                 ),
                 (name,),
             )
-        if use.step and use.step != KEYCHAIN:
+        if use.step and use.step not in (KEYCHAIN, RETRY):
             named = scope.named - scope.items if is_behind_loops(spot.path) else scope.named
             for chain in sorted(chains)[:_MAX_NAMES]:
                 for fault in self._readings.faults(use.step, spot.path, chain, named):
@@ -264,6 +266,8 @@ def _scopes(net: Net) -> Mapping[str | None, _Scope]:
         None: _Scope(early, named, hiding),
         KEYCHAIN: _Scope(early | BUILTINS | _OF_JINJA | net.steps.keys(), named, hiding),
     }
+    behind = early | FOR_RETRY | net.variables | _OF_JINJA
+    scopes[RETRY] = _Scope(behind, named, hiding)
     for transition in net.transitions:
         own = frozenset(_own(transition))
         if transition.name == net.final_step:

@@ -18,6 +18,7 @@ from noetl.dsl.document import (
     Cursor,
     DocumentPart,
     Executor,
+    ExecutorSpec,
     Loop,
     Policy,
     Step,
@@ -35,6 +36,15 @@ from noetl.dsl.read.origins import value_at
 from noetl.facts.durations import seconds
 from noetl.net.model import KindInfo, Template
 
+#: Keys of policies that are said of some of those that have one.
+_STEPS_ALONE: Final = {"admit": "steps"}
+_EXECUTOR_ALONE: Final = {"retry": "executions as a whole"}
+#: Where each of them belongs.
+_PLACES: Final = {
+    "admit": "spec.policy of the step",
+    "failure": "spec.policy of the step",
+    "retry": "executor.spec.policy",
+}
 _DURATIONS: Final = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
 
 
@@ -62,8 +72,10 @@ class _Spec:
     def idle(self) -> Mapping[str, str]:
         """The keys of a policy that have no effect in it, and whom they are said of."""
         if self.kind is not None:
-            return {"admit": "steps", "failure": "steps, their loops and the executor"}
-        return {} if self.model is StepSpec else {"admit": "steps"}
+            return {**_STEPS_ALONE, "failure": "steps, their loops and the executor", **_EXECUTOR_ALONE}
+        if self.model is ExecutorSpec:
+            return _STEPS_ALONE
+        return _EXECUTOR_ALONE if self.model is StepSpec else {**_STEPS_ALONE, **_EXECUTOR_ALONE}
 
 
 def _specs_around(subject: Subject) -> Iterator[_Spec]:
@@ -115,7 +127,7 @@ def check_keys_of_policies(subject: Subject) -> Iterator[Finding]:
                     Code.IGNORED,
                     at,
                     f"`{key}` has no effect here: it is said of {spec.idle[key]}",
-                    "put it under spec.policy of the step",
+                    f"put it under {_PLACES[key]}",
                     at_key=True,
                 )
 

@@ -16,12 +16,14 @@ from noetl.net.model import Assignment, Demand, KindInfo, Scope, Task, Template
 WORKBOOK = ""
 #: The keychain, whose templates see less than those of the workload. No step can be called so.
 KEYCHAIN = "#keychain"
+#: The policy that is asked behind the end of an execution.
+RETRY = "#retry"
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateUse:
-    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the
-    workload."""
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, the RETRY, or
+    (None) the workload."""
 
     path: Path
     template: Template

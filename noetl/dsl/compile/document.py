@@ -8,9 +8,10 @@ from dataclasses import replace
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
+from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
-from noetl.dsl.compile.policies import admission
+from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
@@ -24,6 +25,7 @@ MAX_STEPS = 1_000
 #: Steps that may do nothing and lead nowhere: people write them by habit.
 _BARE = frozenset({"start", "end"})
 _EXECUTOR_SPEC: Path = ("executor", "spec")
+_RETRY: Path = (*_EXECUTOR_SPEC, "policy", "retry")
 
 
 def compile_document(context: Context) -> Net | None:
@@ -47,8 +49,10 @@ def compile_document(context: Context) -> Net | None:
         for key, value in values.items():
             context.use((root, key), value, None)
     inputs, workload = compile_inputs(context)
+    business_key = compile_key(context)
     if not transitions:
         return None
+    again = (spec.policy or Policy()).retry
     entry = _special_step(context, spec.entry_step, "entry_step")
     metadata = document.metadata or Metadata()
     name = metadata.name or (metadata.path or context.report.source.file).rstrip("/").rpartition("/")[2]
@@ -67,6 +71,8 @@ def compile_document(context: Context) -> Net | None:
         file=context.report.source.file,
         ctx=ctx,
         inputs=inputs,
+        retry=None if again is None else execution_retry(context, again, _RETRY),
+        key=business_key,
     )
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.dsl.compile.context import Context, PipelineSite, as_number, assignments, whole_number
+from noetl.dsl.compile.context import RETRY, Context, PipelineSite, as_number, assignments, whole_number
 from noetl.dsl.compile.entries import Siblings
-from noetl.dsl.document import Admit, AdmitRule, Allow, DocumentPart, ElseAllow, ElseThen, PolicyRule, Then
+from noetl.dsl.document import (
+    Admit,
+    AdmitRule,
+    Allow,
+    DocumentPart,
+    ElseAllow,
+    ElseThen,
+    ExecutionRetry,
+    PolicyRule,
+    Then,
+)
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.durations import seconds
-from noetl.net.model import Admission, Directive, Rule, Template
+from noetl.net.model import Admission, Backoff, Directive, RetryPolicy, Rule, Template
 from noetl.net.model import AdmitRule as NetAdmitRule
 
 
@@ -77,16 +87,11 @@ def _directive(
 ) -> Directive:
     default = Directive()
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
-    # A delay without a word on how it grows is meant to be waited.
-    backoff = then.backoff or ("none" if then.delay is None else "fixed")
     hint = "all tries are counted: a whole number from 1, or a template"
-    attempts = default.attempts
-    if then.attempts is not None:
-        attempts = whole_number(context, as_number(then.attempts), (*at, "attempts"), 1, hint)
     made = Directive(
         do=then.do or "continue",
-        attempts=attempts,
-        backoff=backoff,
+        attempts=_attempts(context, then.attempts, (*at, "attempts"), default.attempts, hint),
+        backoff=_backoff(then),
         delay=delay,
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
         to=_target(context, then, at, task, tasks),
@@ -95,6 +100,33 @@ def _directive(
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)
     return made
+
+
+def execution_retry(context: Context, given: ExecutionRetry, at: Path) -> RetryPolicy:
+    """When the execution is retried by itself: `policy.retry` of the executor, which stands at
+    `at`."""
+    default = RetryPolicy()
+    hint = "all executions are counted: a whole number from 1, or a template"
+    made = RetryPolicy(
+        attempts=_attempts(context, given.attempts, (*at, "attempts"), default.attempts, hint),
+        backoff=_backoff(given),
+        delay=default.delay if given.delay is None else seconds_at(context, given.delay, (*at, "delay")),
+        when=given.when,
+        allow_effects=bool(given.allow_effects),
+    )
+    context.use((*at, "when"), made.when, RETRY, guard=True)
+    for key, value in (("attempts", made.attempts), ("delay", made.delay)):
+        context.use((*at, key), value, RETRY)
+    return made
+
+
+def _backoff(given: Then | ExecutionRetry) -> Backoff:
+    # A delay without a word on how it grows is meant to be waited.
+    return given.backoff or ("none" if given.delay is None else "fixed")
+
+
+def _attempts(context: Context, given: int | str | None, at: Path, default: Template, hint: str) -> Template:
+    return default if given is None else whole_number(context, as_number(given), at, 1, hint)
 
 
 def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from noetl.dsl.compile.caching import cache_lines, compile_cache
 from noetl.dsl.compile.code import names_read, verbatim_keys, wants_context
 from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, PipelineSite, assignments
 from noetl.dsl.compile.demands import expectation_of, find_demands
@@ -103,6 +104,7 @@ def _task(
         spec=spec,
         line=context.report.source.mark(entry.path).line,
         lines={f"input.{name}": context.line(path) for name, (_, path) in given.items()}
+        | cache_lines(context, entry)
         | {key: context.line(path) for key, path in paths.items()},
         verbatim=verbatim,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
@@ -116,6 +118,7 @@ def _task(
         stages=_stages(entry, {name: path for name, (_, path) in given.items()}),
         after=after,
         effects=_effects(entry, kind, config),
+        cache=compile_cache(context, entry, site),
     )
     call = CompiledCall(
         site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at

@@ -25,13 +25,24 @@ from noetl.dsl.document.policies import (
     Defaults,
     ElseAllow,
     ElseThen,
+    ExecutionRetry,
     FailurePolicy,
     Policy,
     PolicyRule,
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Cursor, Document, Executor, Loop, Metadata, NamedTask, Requires, Step
+from noetl.dsl.document.root import (
+    BusinessKey,
+    Cursor,
+    Document,
+    Executor,
+    Loop,
+    Metadata,
+    NamedTask,
+    Requires,
+    Step,
+)
 from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
@@ -48,7 +59,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
     is_result,
 )
-from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
+from noetl.dsl.document.tools import Assert, CacheSpec, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Action",
@@ -57,6 +68,8 @@ __all__ = [
     "Allow",
     "Arc",
     "Assert",
+    "BusinessKey",
+    "CacheSpec",
     "CallSpec",
     "ClaimSpec",
     "Classic",
@@ -68,6 +81,7 @@ __all__ = [
     "DocumentPart",
     "ElseAllow",
     "ElseThen",
+    "ExecutionRetry",
     "Executor",
     "ExecutorSpec",
     "FailurePolicy",

@@ -82,6 +82,8 @@ def expect(words: str, tell: Callable[[Mapping[str, Any]], str] = lambda _: "<ma
         match value:
             case bool():
                 return "<flag>"
+            case int() | float():
+                return "<number>"
             case str():
                 return "<text>"
             case list():

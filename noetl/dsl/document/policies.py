@@ -128,14 +128,32 @@ class Defaults(DocumentPart):
     """The same as `timeout` of the spec, which wins."""
 
 
+class ExecutionRetry(DocumentPart):
+    """Whether a whole execution that has failed is retried by itself: `noetl execution retry`."""
+
+    attempts: Count = None
+    """All executions together, the first included (3 unless given); or a template."""
+    backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
+    delay: Duration = None
+    """Seconds, `500ms`, `10s`, `5m`, `2h`, `1d`, ISO 8601, or a template."""
+    when: bool | str | None = None
+    """A guard over `error`, `attempt`, `workload` and `ctx`; without one every failure is
+    retried."""
+    allow_effects: bool | None = None
+    """Calls that may have had effects outside of NoETL are made again; else, where some would be,
+    the failure stands."""
+
+
 class Policy(DocumentPart):
-    """Rules for tasks, admission for steps, failure for steps, loops and executions."""
+    """Rules for tasks, admission for steps, failure for steps, loops and executions, retries of
+    executions."""
 
     place: ClassVar[str] = "policy:"
 
     rules: list[PolicyRule] | None = None
     admit: Admit | None = None
     failure: FailurePolicy | None = None
+    retry: ExecutionRetry | None = None
     # What it says is rewritten by itself; what is left of it means nothing.
     defaults: Annotated[Defaults | None, Spelling(values=({},))] = None
     """`timeout_s` in it is `timeout` of the spec."""

@@ -24,6 +24,7 @@ from noetl.dsl.document.inputs import InputForms
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
+from noetl.facts.business_key import OnConflict
 from noetl.net.model import Spelling
 
 #: The canonical form.
@@ -158,6 +159,23 @@ class Step(DocumentPart):
     result: Names | None = older()
 
 
+class BusinessKey(DocumentPart):
+    """What executions are called by: of those that are open no two have the same key. A text in its
+    place is the `value`."""
+
+    value: Annotated[str | None, Key(required=True, example='"{{ order.id }}"')] = None
+    """A template over the workload, rendered when the execution starts, or a text."""
+    on_conflict: OnConflict | None = None
+    """What becomes of a start whose key an open execution has: `reject`, the default, refuses it,
+    `return` answers with that execution, `cancel_other` cancels that one."""
+
+
+KeyForm = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[BusinessKey, Tag("<mapping>")],
+    expect("a text, or a mapping with value"),
+]
+
+
 class Document(DocumentPart):
     """A playbook."""
 
@@ -170,6 +188,9 @@ class Document(DocumentPart):
     executor: Executor | None = None
     inputs: Annotated[InputForms | None, Key(example="{name: string}")] = None
     """What it takes: keys of the workload with their types. With it, no other keys are taken."""
+    key: Annotated[KeyForm | None, Key(example='"{{ order.id }}"')] = None
+    """What its executions are called by, in the place of an id; unique among those that are
+    open."""
     workload: Inputs = None
     ctx: dict[str, Template] | None = None
     """What variables of the execution begin with."""

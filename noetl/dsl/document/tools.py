@@ -117,6 +117,30 @@ class Repeat(DocumentPart):
     """Tasks that run after every call, with the inputs `data`, `result` and `response`."""
 
 
+class CacheSpec(DocumentPart):
+    """What a call came to stands in for equal calls of later executions."""
+
+    ttl: Annotated[Duration, Key("duration", required=True)] = None
+    """How long, from when the call was made: seconds, `10m`, `1d`, or a template; 0: not at all."""
+    key: Any = None
+    """A template of what tells calls apart that are written the same; unless given, their
+    configuration and inputs do."""
+    scope: Literal["playbook", "global"] | None = None
+    """Calls of this playbook, in all of its versions (default), or of every playbook."""
+    lock: bool | None = None
+    """Whether a call waits for an equal one that is being made; both are made unless given."""
+    allow_effects: bool | None = None
+    """Needed where `effects` is `external`: what happened once does not happen again."""
+
+
+CacheForm = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[int | float, Tag("<number>")]
+    | Annotated[CacheSpec, Tag("<mapping>")],
+    expect("a length of time, or a mapping with ttl"),
+]
+
+
 Demands = Annotated[
     Annotated[list[str], Tag("<list>")] | Annotated[dict[str, ValueType], Tag("<mapping>")],
     expect("a list of names or a mapping from names to types"),
@@ -149,6 +173,8 @@ class Tool(DocumentPart):
     effects: Literal["none", "idempotent", "external"] | None = None
     """What one more call changes: nothing, nothing beyond what the first one did, or something
     outside of NoETL. Unless given, what its kind says of its keys."""
+    cache: CacheForm | None = None
+    """Whether what a call came to stands in for equal calls later: for how long, or more."""
     input: Inputs = None
     args: Inputs = None
     with_: OlderInputs = older("with")

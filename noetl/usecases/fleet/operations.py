@@ -21,7 +21,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import draw_ids
 
 #: What an operation keeps of the request for each of its executions.
-_NOT_KEPT: Final = ("execution_id", "operation_id")
+_NOT_KEPT: Final = ("execution_id", "operation_id", "attempt")
 
 #: Where an operation still begins something, or may.
 _STEERED: Final = ("running", "paused")

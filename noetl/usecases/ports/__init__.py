@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
+from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands
 from noetl.usecases.ports.conditions import Condition
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
@@ -17,6 +19,7 @@ from noetl.usecases.ports.dispatcher import Dispatcher
 from noetl.usecases.ports.events import Events
 from noetl.usecases.ports.executions import (
     ENDED,
+    Descent,
     DueExecutions,
     ExecutionRow,
     Executions,
@@ -47,6 +50,11 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "BusinessKeys",
+    "CachedResults",
+    "CachedRow",
+    "CallLock",
+    "CallSite",
     "Clock",
     "CommandRow",
     "Commands",
@@ -55,6 +63,7 @@ __all__ = [
     "CredentialScope",
     "Credentials",
     "DeadLetters",
+    "Descent",
     "Dispatcher",
     "DueExecutions",
     "Events",
@@ -69,6 +78,7 @@ __all__ = [
     "LoopRow",
     "Loops",
     "Mark",
+    "NamedKey",
     "Nets",
     "OperationItem",
     "OperationKind",

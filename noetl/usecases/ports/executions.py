@@ -17,7 +17,7 @@ Mark: TypeAlias = Hashable
 ExecutionStatus = Literal[
     "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
 ]
-Descent = Literal["retry", "fork"]
+Descent = Literal["retry", "fork", "migration"]
 ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
 
 
@@ -26,7 +26,8 @@ class ExecutionRow:
     """One execution. The scheduler owes it a turn while `head_version > decided_version`.
 
     `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at`
-    is when the scheduler wants a turn even if nothing is appended.
+    is when the scheduler wants a turn even if nothing is appended; of one that has failed, when it
+    is retried by itself.
     """
 
     execution_id: str
@@ -57,6 +58,13 @@ class ExecutionRow:
     operation_id: str | None = None
     #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
     imported_at: datetime | None = None
+    #: Its business key.
+    key: str | None = None
+
+    @property
+    def waits_for_retry(self) -> bool:
+        """Whether it has failed, and is going to be retried by itself."""
+        return self.status == "failed" and self.next_wake_at is not None
 
     @property
     def is_over(self) -> bool:
@@ -89,17 +97,18 @@ class Executions(Protocol):
         path: str | None = None,
         parent: str | None = None,
         source: str | None = None,
+        key: str | None = None,
         where: Condition | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
         """Newest first; `parent` is the execution that called them, `source` the one that they run
-        again or are forks of, `where` what is true of them, `before` an id to page on from
-        (exclusive)."""
+        again or are forks of, `key` their business key, `where` what is true of them, `before` an
+        id to page on from (exclusive)."""
 
     def retries_of(self, execution_ids: Sequence[str]) -> Mapping[str, ExecutionRow]:
-        """Of each of these that is run again, or was, the newest execution that does so and was not
-        cancelled."""
+        """Of each of these that is run again, was, or goes on elsewhere (`migration`), the newest
+        execution that does so and was not cancelled."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""

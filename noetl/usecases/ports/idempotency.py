@@ -24,3 +24,9 @@ class IdempotencyKeys(Protocol):
         """Claims idempotency keys, in their order, each for the owner that is given. Returns whose
         each of them is now: where it was taken, the earlier owner. Waits for transactions that
         claim the same."""
+
+    def give(self, key: str, execution_id: str) -> None:
+        """Makes another execution the answer to the request that has claimed the key."""
+
+    def release(self, key: str) -> None:
+        """Gives a key back that was claimed: its request has no execution."""

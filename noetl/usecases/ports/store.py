@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from noetl.usecases.ports.business_keys import BusinessKeys
+from noetl.usecases.ports.cached import CachedResults
 from noetl.usecases.ports.commands import Commands
 from noetl.usecases.ports.credentials import Credentials
 from noetl.usecases.ports.dead_letters import DeadLetters
@@ -31,6 +33,7 @@ class Transaction:
     whose answers are not needed may travel together.
     """
 
+    business_keys: BusinessKeys
     executions: Executions
     events: Events
     commands: Commands
@@ -44,6 +47,7 @@ class Transaction:
     workers: Workers
     logs: Logs
     operations: Operations
+    cached: CachedResults
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]
 

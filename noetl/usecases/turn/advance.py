@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.engine.retries import retry_due
 from noetl.errors import Unavailable
 from noetl.usecases import catalog
 from noetl.usecases.ports import DueExecutions, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.turn.attempts import ask_policies
 from noetl.usecases.turn.deciding import decide_turns
 from noetl.usecases.turn.writing import Turn, write_turn
 from noetl.usecases.wakes import send
@@ -59,7 +61,9 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 
 def _is_settled(turn: Turn) -> bool:
     """Whether the turn leaves nothing for another one right behind it."""
-    return turn.caught_up and not (turn.decision.children or turn.decision.unfinished)
+    decision = turn.decision
+    begun = decision.children or decision.unfinished or decision.retry_id
+    return turn.caught_up and not (begun or retry_due(turn.after))
 
 
 def _serve_each(rt: Runtime) -> int:
@@ -103,6 +107,7 @@ def _serve(
         turns = decide_turns(rt, tx, owing.rows, now) if owing.rows else []
         for turn in turns:
             write_turn(rt, tx, turn, now)
+        turns = ask_policies(rt, tx, turns, now)
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     send(rt, [command for turn in turns for command in turn.commands if command.sent_at is not None])

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from noetl.engine.decide import decide, fail
-from noetl.engine.decision import Decision
+from noetl.engine.decision import Decision, Notification
 from noetl.engine.evolve import replay
-from noetl.engine.inputs import Inputs, Playbook
+from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
-from noetl.errors import BadRequest, ConfigError, NotFound, PlaybookInvalid, TemplateError, Unavailable
+from noetl.errors import ConfigError, TemplateError, Unavailable
 from noetl.facts.events import Event
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
-from noetl.facts.secret import Keychain
-from noetl.usecases import catalog, snapshots
+from noetl.usecases import snapshots
+from noetl.usecases.called import TurnCalls
 from noetl.usecases.credential_types import TYPES
-from noetl.usecases.input_secrets import seal_given
-from noetl.usecases.large_values import keep_pages
+from noetl.usecases.decision_inputs import find_playbook, inputs_of
 from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
+from noetl.usecases.retry import PlannedRetry
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn.called import admit_call
+from noetl.usecases.turn.attempts import find_obstacle
 from noetl.usecases.turn.writing import Turn, command_rows
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,11 @@ def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now
     what they record comes before or behind one another in it."""
     tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
+    calls = TurnCalls(rt, tx, now)
     turns: list[Turn] = []
     drafted = 0
     for row in rows:
-        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), now, name, drafted))
+        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), calls, name, drafted))
         drafted += len(turns[-1].decision.drafts)
     return turns
 
@@ -52,13 +53,13 @@ def _turn(
     tx: Transaction,
     row: ExecutionRow,
     tail: Sequence[Event],
-    now: datetime,
+    calls: TurnCalls,
     name: str,
     drafted: int,
 ) -> Turn:
     """`tail` is what follows the decided version, under the lock; `drafted` the events that others
     of the turn of that name have drafted."""
-    plan = rt.plan(tx, row.digest)
+    plan, now = rt.plan(tx, row.digest), calls.now
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
@@ -66,15 +67,21 @@ def _turn(
     if before.version < row.head_version:
         return Turn(row, before, Decision((), before), caught_up=False)
     kept: list[CredentialRow] = []
+    retries: list[PlannedRetry] = []
+    give_way: list[Notification] = []
+    take_call = partial(calls.take, row.execution_id, give_way)
     inputs = replace(
         _inputs(rt, tx, plan, before, now),
         status=row.status,
         turn=name,
         place=drafted - before.version,
         keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
+        prepare_retry=partial(find_obstacle, rt, tx, before, retries),
+        playbook=lambda path, version: find_playbook(rt, tx, path, version, take_call),
     )
     try:
         decision = decide(plan, before, inputs)
+        decision = replace(decision, notifications=(*decision.notifications, *give_way))
         commands = command_rows(plan, decision, rt.kinds, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.
@@ -85,7 +92,7 @@ def _turn(
         log.exception("Deciding execution %s failed", row.execution_id, extra={"execution": row.execution_id})
         decision = fail(plan, before, inputs, _defect(error))
         commands = command_rows(plan, decision, rt.kinds, now)
-    return Turn(row, before, decision, commands, kept)
+    return Turn(row, before, decision, commands, retries[0] if retries else None, kept)
 
 
 def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
@@ -113,49 +120,6 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     return replace(inputs, commands=commands, source=source, copies=copies)
 
 
-def inputs_of(
-    rt: Runtime, tx: Transaction, plan: Plan, execution_id: str, now: datetime, keep: Retention
-) -> Inputs:
-    """What decisions about an execution need of the world, whatever its state is. Values that are
-    too large for the log are kept as `keep` says."""
-    return Inputs(
-        now=now,
-        load=lambda reference: _load(rt, reference),
-        holds=rt.holds,
-        file_digest=partial(rt.file_digest, execution_id),
-        hold=lambda value: rt.hold(value, keep),
-        paged=lambda items: keep_pages(rt, items, keep),
-        env=rt.env,
-        max_in_flight=rt.limits.max_in_flight,
-        max_items=rt.limits.max_items,
-        max_generations=rt.limits.max_generations,
-        playbook=lambda path, version: _find_playbook(rt, tx, path, version),
-        max_depth=rt.limits.max_depth,
-        most_copies=rt.limits.turn_copies,
-        keychain=Keychain(plan.net.keychain, execution_id, rt.seal),
-    )
-
-
-def _find_playbook(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
-    """The playbook that a task calls: from the catalog, else from the library."""
-    try:
-        row = catalog.find_to_call(rt, tx, path, version)
-        digest = catalog.net_digest(rt, tx, row)
-    except (NotFound, PlaybookInvalid) as error:
-        return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    plan = rt.plan(tx, digest)
-    return Playbook(row.path, row.version, digest, plan.net.steps, partial(_find_fault, rt, plan))
-
-
-def _find_fault(rt: Runtime, plan: Plan, payload: JsonMap) -> ErrorInfo | None:
-    """Why the playbook does not take `payload`."""
-    try:
-        seal_given(rt, plan.net, admit_call(rt, plan, payload), "")
-    except (BadRequest, ConfigError, NotFound) as error:
-        return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    return None
-
-
 def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
     """What only this execution has, and loses when it has ended. Raises TemplateError where there
     is no key."""
@@ -166,14 +130,6 @@ def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: d
     said = data.get("type")
     type = said if said in TYPES else "generic"
     return CredentialRow(name, type, sealed, now, now, "execution", row.execution_id)
-
-
-def _load(rt: Runtime, reference: Mapping[str, Json]) -> Json:
-    """What is gone fails what looks into it, like any other template that cannot be evaluated."""
-    try:
-        return rt.load(reference)
-    except (NotFound, BadRequest) as error:
-        raise TemplateError(error.message) from error
 
 
 def _defect(error: Exception) -> ErrorInfo:

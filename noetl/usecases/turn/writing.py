@@ -24,12 +24,13 @@ from noetl.facts.children import Parent
 from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
+from noetl.usecases.called import admit_call
 from noetl.usecases.input_secrets import keep_given
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, Snapshot, Transaction
 from noetl.usecases.purposes import PURPOSES
+from noetl.usecases.retry import PlannedRetry, begin
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution
-from noetl.usecases.turn.called import admit_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Turn:
     before: State
     decision: Decision
     commands: tuple[CommandRow, ...] = ()
+    #: Its next attempt, which begins with this turn.
+    retry: PlannedRetry | None = None
     #: Credentials of this execution alone.
     kept: Sequence[CredentialRow] = ()
     #: Whether everything was read: events may be left for the next turn.
@@ -57,6 +60,8 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
         tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
     for child in decision.children:
         create_child(rt, tx, decision.after, child, now)
+    if turn.retry is not None and decision.retry_id is not None:
+        begin(tx, turn.retry, decision.retry_id, "server", now)
     for loop in decision.loops:
         tx.loops.save(
             LoopRow(
@@ -87,7 +92,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         # What was not decided yet is as the last turn left it: notifications of a change compare
         # with that.
         status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
-        next_wake_at=now if turn.decision.unfinished else wake_at(after),
+        next_wake_at=now if turn.decision.unfinished and not after.ended else wake_at(after),
         # What was asked for from outside holds until its event has been read.
         halt=_halt(after) if turn.caught_up else row.halt,
         now=now,
@@ -144,7 +149,13 @@ def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now
     plan = rt.plan(tx, fact.digest)
     given = keep_given(rt, tx, plan.net, admit_call(rt, plan, call.payload), fact.child_id)
     request = Requested(
-        fact.path, fact.playbook_version, fact.digest, given.payload, parent=parent, retry=fact.retry
+        fact.path,
+        fact.playbook_version,
+        fact.digest,
+        given.payload,
+        parent=parent,
+        retry=fact.retry,
+        key=fact.key,
     )
     create_execution(tx, fact.child_id, request, "server", now)
 
@@ -191,8 +202,9 @@ def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) ->
 def _notification_row(decision: Decision, one: Notification, now: datetime) -> CommandRow:
     """A command like any other, so that it survives the process that was to send it."""
     purpose, execution_id = PURPOSES[one.purpose], decision.after.execution_id
-    # A child may wait and go on again and again.
-    again = f"/{decision.after.version}" if one.purpose == "waits" else ""
+    # A child may wait and go on again and again; and whom a call makes give way may be a child
+    # that was given up before.
+    again = f"/{decision.after.version}" if one.purpose == "waits" or "reason" in one.context else ""
     return CommandRow(
         command_id=f"{execution_id}/{purpose.name}/{one.to}{again}",
         execution_id=execution_id,

@@ -77,7 +77,7 @@ class Iterations:
         self._begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        ports = pipeline_ports(rt, command, self.tools, self.tools.log)
+        ports = pipeline_ports(rt, command, self.tools, self.tools.log, self.batch.cache)
         for move in run(prog, self.items.names(index), progress, ports):
             self._follow(index, move)
 

@@ -15,6 +15,7 @@ from noetl.facts.events import Draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.work import shares
+from noetl.usecases.work.cached import cache_of
 from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
@@ -55,7 +56,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
 
 
 def _lane(worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTools) -> _Lane:
-    batch = ReportBatch(worker.rt, command, tools)
+    batch = ReportBatch(worker.rt, command, tools, cache_of(worker.rt, items.plan, command))
     cursor = items.loop.cursor
     return _Lane(
         worker,

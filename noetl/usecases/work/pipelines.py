@@ -17,7 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.reference import load_value
 from noetl.facts.secret import Keychain
-from noetl.pipeline.model import Names, PipelinePorts, PipelineSpec, Suspend, ToolPort, Where
+from noetl.pipeline.model import CachePort, Names, PipelinePorts, PipelineSpec, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -115,7 +115,11 @@ def issuing_event(command: CommandRow) -> str:
 
 
 def pipeline_ports(
-    rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = None
+    rt: Runtime,
+    command: CommandRow,
+    tools: ToolPort,
+    log: Log | None = None,
+    cache: CachePort | None = None,
 ) -> PipelinePorts:
     """The tool, references, jitter, and the whole context for code that asks for it."""
 
@@ -132,6 +136,7 @@ def pipeline_ports(
         is_large=rt.is_large,
         log=log,
         quoting=rt.quoting,
+        cache=cache,
         kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 

@@ -15,6 +15,7 @@ from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake_after_report
+from noetl.usecases.work.cached import CommandCache
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 
 
@@ -88,6 +89,7 @@ class ReportBatch:
     rt: Runtime
     command: CommandRow
     tools: LeasedTools
+    cache: CommandCache
     drafts: list[Draft] = field(default_factory=list)
     wakes: bool = False
 
@@ -128,6 +130,7 @@ class ReportBatch:
                 if self.drafts:
                     # The lock makes the expected version match.
                     tx.events.append(command.execution_id, execution.head_version, self.drafts, rt.clock())
+                self.cache.into(tx)
                 found = then(tx, execution)
         if execution is None:
             raise LeaseLost(command.command_id)

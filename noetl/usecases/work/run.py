@@ -24,6 +24,7 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Completed, Ending, Failed, Finished, Recorded, Sleep, Suspend
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
+from noetl.usecases.work.cached import cache_of
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
 from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
@@ -42,7 +43,14 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         first = command.attempt == 1 and command.issue == 1 and "copied" not in command.context
         recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     tools = LeasedTools(rt, command)
-    job = _Job(worker, command, plan, rt.clock(), tools, ReportBatch(rt, command, tools))
+    job = _Job(
+        worker,
+        command,
+        plan,
+        rt.clock(),
+        tools,
+        ReportBatch(rt, command, tools, cache_of(rt, plan, command)),
+    )
     with worker.leases.hold(command, tools.end, job.alive):
         try:
             job.run([event.draft for event in recorded])
@@ -70,7 +78,7 @@ class _Job:
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        ports = pipeline_ports(rt, command, self.tools, self.tools.log)
+        ports = pipeline_ports(rt, command, self.tools, self.tools.log, self.batch.cache)
         for move in run(prog, names(rt, self.plan, command), progress, ports):
             match move:
                 case Recorded():

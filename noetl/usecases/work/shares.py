@@ -74,6 +74,7 @@ def _commits_each(command: CommandRow, step: Transition, loop: Loop) -> bool:
 def _may_suspend(step: Transition, kinds: Mapping[str, KindInfo]) -> bool:
     return any(
         (task.kind in kinds and kinds[task.kind].suspends)
+        or (task.cache is not None and task.cache.lock)
         or any(rule.then.do == "retry" for rule in task.rules or ())
         for task in step.tasks
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
-from noetl.usecases import control
+from noetl.usecases import catalog, control
 
 
 def _ended(sim: Simulation) -> str:
@@ -62,3 +62,47 @@ def test_what_cannot_be_is_answered(client: FlaskClient, sim: Simulation) -> Non
     ):
         answer = client.post(f"/api/executions/{path}", json=body)
         assert (answer.status_code, told in answer.text) == (status, True), (path, body, answer.text)
+
+
+STUBBORN = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: stubborn, path: tests/stubborn}
+executor: {spec: {policy: {retry: {attempts: 2, delay: 60}}}}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1 / 0"}
+"""
+
+
+def test_a_report_names_the_attempt_that_follows(client: FlaskClient, sim: Simulation) -> None:
+    assert client.get(f"/api/executions/{_ended(sim)}").json["retry"] is None
+    sim.path = catalog.register(sim.rt, STUBBORN, "stubborn.yaml").path
+    run = sim.start()
+    sim.settle()
+    following = client.get(f"/api/executions/{run}").json["retry"]
+    assert following["standing"] == "scheduled"
+    assert following["text"] == "It will be retried at 2026-01-01T00:01:00+00:00 as attempt 2 of 2."
+    assert client.get(f"/api/executions/{run}/explain").json["retry"] == following["text"]
+    # What is asked for is about this execution: nobody waits for the next one here.
+    assert client.get(f"/api/executions/{run}/result?wait=10").json["status"] == "failed"
+    sim.pass_time(60)
+    sim.settle()
+    following = client.get(f"/api/executions/{run}").json["retry"]
+    (listed,) = client.get(f"/api/executions?source={run}").json["executions"]
+    assert (following["standing"], following["execution_id"]) == ("started", listed["execution_id"])
+    last = client.get(f"/api/executions/{listed['execution_id']}").json["retry"]
+    assert (last["standing"], last["reason"]) == ("declined", "attempt 2 of 2 was the last")
+
+
+def test_cancel_calls_off_the_attempt_that_follows(client: FlaskClient, sim: Simulation) -> None:
+    sim.path = catalog.register(sim.rt, STUBBORN, "stubborn.yaml").path
+    run = sim.start()
+    sim.settle()
+    assert client.post(f"/api/executions/{run}/pause").status_code == 409
+    answer = client.post(f"/api/executions/{run}/cancel", json={"reason": "enough"})
+    assert answer.status_code in (200, 202)
+    assert client.get(f"/api/executions/{run}").json["retry"]["standing"] == "cancelled"
+    sim.pass_time(3600)
+    sim.settle()
+    assert client.get(f"/api/executions?source={run}").json["executions"] == []

@@ -180,7 +180,7 @@ def test_nothing_can_be_done_to_an_execution_that_does_not_exist(
 ) -> None:
     answer = client.post(f"{HERE}/{execution_id}/{action}")
     assert answer.status_code == 404
-    assert ("ids are decimal numbers" in answer.json["detail"]) == (execution_id != "1")
+    assert ("nothing has that id or business key" in answer.json["detail"]) == (execution_id != "1")
     assert client.patch(f"{HERE}/{execution_id}/ctx", json={"a": 1}).status_code == 404
     assert client.put(f"/api/vars/{execution_id}/a", json={"value": 1}).status_code == 404
 

@@ -91,6 +91,17 @@ def begun(client: FlaskClient, sim: Simulation) -> str:
     return str(asked.get_json()["operation_id"])
 
 
+def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -> str:
+    """The execution that a request is sent to: one that waits, if it may go on doing so."""
+    if path.endswith("/retry"):
+        return ended(client, sim)
+    if not path.endswith("/migrate"):
+        return execution_id
+    other = sim.start({"wait_for_go": True})
+    sim.settle()
+    return other
+
+
 def test_what_the_document_says_may_be_sent_is_accepted(
     document: dict[str, Any], make: Callable[..., Flask], sim: Simulation, subtests: pytest.Subtests
 ) -> None:
@@ -103,7 +114,7 @@ def test_what_the_document_says_may_be_sent_is_accepted(
     ):
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             with subtests.test(f"{method} {path} {media_type}"):
-                chosen = ended(client, sim) if path.endswith("/retry") else execution_id
+                chosen = choose(client, sim, path, execution_id)
                 operation_id = begun(client, sim) if "{operation_id}" in path else ""
                 url = path.format(
                     execution_id=chosen, operation_id=operation_id, name="approved", path="examples/double"

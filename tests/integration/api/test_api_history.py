@@ -37,7 +37,7 @@ def test_what_is_not_there_is_answered(client: FlaskClient, sim: Simulation) -> 
         ("12/explain", 404, "There is no execution '12'."),
         (f"{run}/diff/12", 404, "There is no execution '12'."),
         (f"12/diff/{run}", 404, "There is no execution '12'."),
-        (f"{run}/diff/nonsense", 404, "ids are decimal numbers"),
+        (f"{run}/diff/nonsense", 404, "nothing has that id or business key"),
         (f"{run}/diff/{run}?limit=0", 400, "limit"),
     ):
         answer = client.get(f"/api/executions/{path}")

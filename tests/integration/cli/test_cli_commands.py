@@ -57,7 +57,7 @@ def test_every_help_says_what_it_does_and_gives_an_example(cli: Cli, command: tu
         (["execution", "shwo", "1"], "Did you mean 'show'?"),
         (["execution", "list", "--status", "done"], "'completed'"),
         (["execution", "list", "--limit", "0"], "--limit"),
-        (["execution", "show", "nonsense"], "There is no execution 'nonsense'."),
+        (["execution", "show", "nonsense"], "There is no execution 'nonsense': nothing has that id"),
         (["execution", "show", "12"], "There is no execution '12'."),
         (["execution", "show", "9" * 40], "There is no execution"),
         (["execution", "events", "12"], "There is no execution '12'."),

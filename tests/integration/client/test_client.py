@@ -20,7 +20,7 @@ import pytest
 from noetl.client import BatchItem, Client, ExecutionFailed, Started
 from noetl.client.aio import AsyncClient
 from noetl.config import Settings
-from noetl.errors import BadRequest, Conflict, InputsInvalid, NotFound, PlaybookInvalid, Unavailable
+from noetl.errors import BadRequest, Conflict, InputsInvalid, KeyTaken, NotFound, PlaybookInvalid, Unavailable
 
 from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, TYPED, served
 from .proxy import losing_the_first_answer
@@ -402,3 +402,50 @@ def test_the_client_needs_no_other_part_of_noetl() -> None:
     ours = ("noetl.client", "noetl.facts", "noetl.errors")
     own = ("noetl", "noetl._version")
     assert [name for name in loaded if name not in own and not name.startswith(ours)] == []
+
+
+@pytest.mark.parametrize(
+    "key", ["order/7", "a b", "Größe ✓", "100%", "%2F", "?x=1#y", "a+b", "a:b", "//", "x/../y"]
+)
+def test_executions_are_started_with_keys_and_found_by_them(client: Client, key: str) -> None:
+    run = client.start("client/gate", key=key)
+    assert not run.existing
+    for address in (key, f"client/gate:{key}"):
+        assert client.report(address)["execution_id"] == run.execution_id
+        assert client.result(address).execution_id == run.execution_id
+        assert client.event_page(address).events[0].data["execution_id"] == run.execution_id
+    assert [one["execution_id"] for one in client.executions(key=key)] == [run.execution_id]
+    with pytest.raises(KeyTaken, match="of playbook 'client/gate' is open") as refused:
+        client.start("client/gate", key=key)
+    assert refused.value.execution_id == run.execution_id
+    again = client.start("client/gate", key=key, on_conflict="return")
+    assert (again.execution_id, again.existing) == (run.execution_id, True)
+    client.cancel(key)
+    assert client.wait(key, 30).status == "cancelled"
+
+
+def test_items_of_a_batch_have_keys(client: Client) -> None:
+    one, two, three = client.start_batch(
+        [
+            BatchItem("client/gate", key="batched"),
+            BatchItem("client/gate", key="batched"),
+            BatchItem("client/gate", key="batched", on_conflict="cancel_other"),
+        ]
+    )
+    assert isinstance(one, Started)
+    assert isinstance(two, KeyTaken)
+    assert two.execution_id == one.execution_id
+    assert isinstance(three, Started)
+    assert client.wait(one.execution_id, 30).status == "cancelled"
+    assert client.report("batched")["execution_id"] == three.execution_id
+    client.cancel("batched")
+
+
+def test_the_asynchronous_client_takes_keys_as_well(client: Client, url: str) -> None:
+    run = client.start("client/double", {"n": 4}, key="a/b ✓").execution_id
+
+    async def ask() -> str:
+        async with AsyncClient(url) as opened:
+            return (await opened.wait("a/b ✓", 30)).execution_id
+
+    assert asyncio.run(ask()) == run

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.dsl import load_playbook
 from noetl.facts.json import Json, JsonMap
+from noetl.forecast import shape
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import ArcForecast, Forecast, StepForecast
 from noetl.forecast.tasks import Kinds
@@ -655,3 +656,20 @@ workflow:
     assert {name: value.value for name, value in first.sets.items()} == {"ctx.a": 7, "ctx.b": "{{ start }}"}
     assert (first.also, with_it.also) == (False, True)
     assert found.unreached == ("c",)
+
+
+def test_the_key_is_foreseen_with_what_it_reads_of_the_environment() -> None:
+    body = """
+key: "{{ order.id }}-{{ env.SHOP }}"
+workload: {order: {id: null}}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
+    found = ahead(body, {"order": {"id": 7}}, env={"SHOP": "oslo"})
+    assert found.key is not None
+    assert (found.key.value, shape.as_json(found)["key"]) == ("7-oslo", "7-oslo")
+    assert [(one.name, one.used_by, one.given) for one in found.variables] == [("SHOP", ("key",), True)]
+    gap = ahead(body, env={"SHOP": "oslo"})
+    (error,) = shape.as_json(gap)["errors"]
+    assert (gap.key.value if gap.key else 0, error["step"]) == (None, None)
+    assert error["message"].startswith("it reads order.id, which is null")
+    assert shape.as_json(ahead("workflow: [{step: start, tool: {kind: noop}}]"))["key"] is None

@@ -10,9 +10,9 @@ from scripted_pipeline import err, ok, otherwise, play, task, when
 
 from noetl.facts.events import AttemptFailed, PolicyEvaluated, TaskDone, TaskFailed
 from noetl.facts.outcome import ErrorInfo, failed
+from noetl.net.attempts import grow_delay
 from noetl.net.model import Directive
 from noetl.pipeline.model import Completed, Failed, Finished, Names, PipelineProgress, Suspend
-from noetl.pipeline.policy import backoff
 
 TYPES = ["task.done", "policy.task.evaluated"]
 
@@ -164,13 +164,13 @@ class TestDelays:
     )
     def test_backoff_grows_as_it_says(self, kind: str, waits: list[float]) -> None:
         directive = Directive("retry", backoff=kind)  # type: ignore[arg-type]
-        assert [backoff(directive, 2.0, attempt) for attempt in (1, 2, 3, 4)] == waits
+        assert [grow_delay(directive.backoff, 2.0, attempt) for attempt in (1, 2, 3, 4)] == waits
 
     @pytest.mark.parametrize("kind", ["linear", "exponential"])
     def test_delays_grow_to_an_hour_and_no_further(self, kind: str) -> None:
         directive = Directive("retry", backoff=kind)  # type: ignore[arg-type]
-        assert backoff(directive, 2.0, 100_000) == 3600.0
-        assert backoff(directive, 7200.0, 5) == 7200.0
+        assert grow_delay(directive.backoff, 2.0, 100_000) == 3600.0
+        assert grow_delay(directive.backoff, 7200.0, 5) == 7200.0
 
     @pytest.mark.parametrize(
         ("delay", "slept"), [(0.5, 0.5), ("500ms", 0.5), ("PT1S", 1.0), ("{{ d }}", 0.25)]

@@ -114,11 +114,11 @@ def test_rows_have_exactly_the_columns_of_their_table_and_no_null_where_one_is_r
 
 @pytest.mark.parametrize("body", [SQUARES, JUMPS, WRONG, GATED], ids=["loop", "jumps", "failure", "waits"])
 def test_an_execution_is_what_its_report_says(body: str) -> None:
-    simulation, report = simulated(body)
+    simulation, report = simulated("key: 'k-{{ execution_id }}'" + body)
     row = exported(simulation)["execution"][0]
     said = report.as_json()
-    assert [row[key] for key in ("execution_id", "path", "status", "events", "ctx")] == [
-        said[key] for key in ("execution_id", "path", "status", "events", "ctx")
+    assert [row[key] for key in ("execution_id", "path", "status", "events", "ctx", "key")] == [
+        said[key] for key in ("execution_id", "path", "status", "events", "ctx", "key")
     ]
     assert row["playbook_version"] == said["version"]
     assert row["error"] == said["error"]

@@ -9,7 +9,7 @@ import pytest
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import ResultScope, Retention
 from noetl.testing import Simulation
-from noetl.usecases import catalog
+from noetl.usecases import catalog, control
 from noetl.usecases.results import collect
 from noetl.usecases.runtime import RuntimeLimits
 
@@ -134,3 +134,23 @@ def test_a_dry_run_tells_and_removes_nothing() -> None:
     assert len(collect(sim.rt, late, dry_run=True).removed) == 1
     assert is_there(sim, reference)
     assert len(collect(sim.rt, late).removed) == 1
+
+
+STUBBORN = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: stubborn, path: stubborn}
+executor: {spec: {policy: {retry: {attempts: 2, delay: 30d}}}}
+workflow: [{step: start, tool: {kind: python, code: "result = 1 / 0"}}]
+"""
+
+
+def test_what_waits_for_its_next_attempt_keeps_what_that_will_need() -> None:
+    sim = simulation(playbook=STUBBORN)
+    failed = ended(sim)
+    kept = [put(sim, failed), put(sim, failed, "step")]
+    assert collect(sim.rt, sim.now + timedelta(days=29)).removed == ()
+    assert all(is_there(sim, reference) for reference in kept)
+    control.cancel(sim.rt, failed)
+    sim.settle()
+    assert len(collect(sim.rt, sim.now + timedelta(days=29)).removed) == 2

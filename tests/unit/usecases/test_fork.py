@@ -111,6 +111,22 @@ def test_a_child_that_was_open_is_forked_with_its_caller() -> None:
     assert again.calls["d"] == 1
 
 
+def test_a_child_that_failed_since_is_forked_from_before_its_end() -> None:
+    again = Again(CALLER)
+    policy = "executor: {spec: {policy: {retry: {attempts: 2}}}}\nworkflow:"
+    catalog.register(again.sim.rt, CHILD.replace("workflow:", policy), "child.yaml")
+    again.broken = {"y": "server_error"}
+    first = again.run()
+    asked = next(event for event in again.sim.events(first) if isinstance(event.fact, e.ChildRequested))
+    assert again.sim.types(asked.fact.child_id)[-1] == "execution.retry.declined"
+    again.broken = {}
+    second = _fork(again, first, at=asked.version)
+    (child,) = again.report(second).children
+    types = again.sim.types(child["execution_id"])
+    assert types[types.index("execution.forked") - 1] != "execution.retry.declined"
+    assert types.count("playbook.processed") == types.count("execution.retry.declined") == 1
+
+
 def test_a_paused_moment_is_paused_here_too() -> None:
     again = Again(CHAIN)
     first = again.sim.start()

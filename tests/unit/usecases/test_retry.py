@@ -605,6 +605,15 @@ def test_rows_of_a_cursor_are_those_that_were_claimed_then() -> None:
     assert again.report(second).result == {"n": 11}
 
 
+def test_a_plan_counts_iterations_that_never_began_and_those_whose_items_are_gone() -> None:
+    again = Again(LOOP.replace("mode: parallel", "mode: sequential"), "workload: {items: [1, 2, 3, 4, 5]}")
+    again.broken = {"u3": "server_error"}
+    first = again.run()
+    assert again.plan(first).plan.runs[0].iterations == {"reuse": 2, "rerun": 1, "new": 2}
+    fewer = again.plan(first, overrides={"items": [3, 2, 9]}).plan.runs[0].iterations
+    assert fewer == {"reuse": 1, "rerun": 1, "new": 1, "dropped": 1}
+
+
 def test_an_iteration_whose_playbook_is_another_one_today_runs_again() -> None:
     child = (
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: child, path: tests/child}\nworkflow:\n"

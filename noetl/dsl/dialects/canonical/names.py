@@ -36,7 +36,7 @@ _RESPONSE_OF_TASKS: Final[Renames] = {("outcome", "response"): "outcome.data"}
 _INPUTS: Final = frozenset({"input", "args"})
 _OF_ITERATIONS: Final = frozenset({"index", "parent"})
 #: Root keys whose templates are rendered before the first step.
-_BEFORE_STEPS: Final = ("inputs", "workload", "ctx", "keychain")
+_BEFORE_STEPS: Final = ("inputs", "workload", "ctx", "keychain", "key")
 #: Names that steps cannot be read by.
 _TAKEN: Final = frozenset(
     {"outcome", "output", "result", "response", "error", "event", "step", "iter", "ctx"}
