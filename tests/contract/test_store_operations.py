@@ -31,7 +31,7 @@ ROWS = [
     execution("400", parent_id="300"),
     execution("500", source_id="100", descent="retry", operation_id="77"),
     execution("600", source_id="200", descent="retry", status="cancelled"),
-    execution("700", source_id="300", descent="fork"),
+    execution("700", source_id="300", descent="fork", key="order-7"),
 ]
 
 WHERE = [
@@ -60,6 +60,9 @@ WHERE = [
     "descent != 'retry'",
     "descent not in ('retry', 'fork')",
     "operation = 77",
+    "key = 'order-7'",
+    "key ~ '^order'",
+    "key != 'order-7' and status != 'failed'",
     "id >= 300 and id < 600",
     "ended > '2026-03-01T12:00:01Z'",
     "ended >= '2026-03-01T12:00:01Z'",
@@ -95,9 +98,11 @@ def test_what_a_database_cannot_say_is_found_behind_many_others(store: Store) ->
 
 def test_retries_that_were_not_cancelled_stand_for_their_source(store: Store) -> None:
     newer = execution("800", source_id="100", descent="retry", status="failed")
-    create(store, *ROWS, newer)
+    elsewhere = execution("900", source_id="400", descent="migration")
+    create(store, *ROWS, newer, elsewhere)
     with store.read() as tx:
-        assert tx.executions.retries_of(["100", "200", "300", "999"]) == {"100": newer}
+        found = tx.executions.retries_of(["100", "200", "300", "400", "999"])
+        assert found == {"100": newer, "400": elsewhere}
         assert tx.executions.retries_of([]) == {}
 
 

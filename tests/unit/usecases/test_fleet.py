@@ -398,6 +398,34 @@ def test_a_database_that_is_away_refuses_nothing(monkeypatch: pytest.MonkeyPatch
     assert fleet.look(operation).counts == {"pending": 1}
 
 
+def test_a_retry_of_many_has_the_business_key_of_what_it_retries() -> None:
+    fleet = Fleet(BOOK.replace("workflow:", "key: order-{{ workload.order }}\nworkflow:", 1))
+    first, second = fleet.fail(2)
+    # Another execution is open under the key of the second one.
+    fleet.broken.clear()
+    taken = fleet.sim.start({"order": 2})
+    operation = fleet.begin()
+    sweep(fleet.rt)
+    fleet.sim.settle()
+    counts = fleet.finish(operation)
+    assert counts == {"completed": 1, "refused": 1}
+    (refused,) = operations.items(fleet.rt, operation, state="refused")
+    assert (refused.execution_id, taken in refused.reason) == (second, True)
+    (retried,) = _rows(fleet, where=f"operation = {operation}")
+    assert (retried.source_id, retried.key) == (first, "order-1")
+
+
+def test_a_retry_of_many_calls_off_the_next_attempt_of_the_policy() -> None:
+    policy = "executor: {spec: {policy: {retry: {attempts: 3, delay: 10m}}}}\nworkflow:"
+    fleet = Fleet(BOOK.replace("workflow:", policy, 1))
+    (first,) = fleet.fail(1)
+    fleet.broken.clear()
+    assert fleet.finish(fleet.begin()) == {"completed": 1}
+    fleet.sim.pass_time(3600)
+    fleet.sim.settle()
+    assert len(_rows(fleet, source=first)) == 1
+
+
 # --- effects and secrets --------------------------------------------------------------------------
 
 EXTERNAL = {**KINDS, "http": KindInfo("http", queue="http", effects="external")}
