@@ -14,6 +14,7 @@ from noetl.usecases.fork import ForkRequest
 from noetl.usecases.migrate import MigrateRequest
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.retry import NEWEST, RetryRequest
+from noetl.usecases.runtime import Runtime
 
 api = group("again", "/api/executions", "Executions that run others again, or go on from them")
 
@@ -29,25 +30,31 @@ def retry_execution(path: ExecutionPath, query: RetryQuery, body: RetryBody) -> 
     effects would be made again that may have had one, `confirm` says that this is meant, else 409.
     """
     rt = services().rt
+    wanted = retry_request(rt, path.execution_id, body, confirmed=query.confirm)
+    if query.dry_run:
+        return dict(retry.plan(rt, wanted).as_json()), 200
+    return _descendant(retry.retry(rt, wanted)), 202
+
+
+def retry_request(rt: Runtime, execution_id: str, body: RetryBody, *, confirmed: bool) -> RetryRequest:
+    """What the body asks for; the text of a playbook in it is registered. Raises BadRequest,
+    PlaybookInvalid."""
     version = NEWEST if body.version == "latest" else body.version
-    of_path = None
+    path = None
     if body.playbook is not None:
         registered = catalog.register(rt, body.playbook)
-        of_path, version = registered.path, registered.version
-    wanted = RetryRequest(
-        path.execution_id,
+        path, version = registered.path, registered.version
+    return RetryRequest(
+        execution_id,
         body.from_step,
         "" if body.iterations is None else body.iterations,
         body.payload,
         body.overrides,
         version,
-        of_path,
+        path,
         directories_of(body.directories),
-        confirmed=query.confirm,
+        confirmed=confirmed,
     )
-    if query.dry_run:
-        return dict(retry.plan(rt, wanted).as_json()), 200
-    return _descendant(retry.retry(rt, wanted)), 202
 
 
 @api.post("/<execution_id>/fork", responses={202: Descendant}, operation_id="execution_fork")

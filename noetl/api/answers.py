@@ -172,6 +172,7 @@ class RecordedRun(PlaybookRun):
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
     key: str | None = Field(description="its business key")
+    operation_id: str | None = Field(description="the operation that began it, of many at once")
     events: int
     created_at: str
     updated_at: str

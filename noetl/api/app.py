@@ -18,6 +18,7 @@ from noetl.api import (
     executions,
     guards,
     history,
+    operations,
     problems,
     results,
     specimens,
@@ -38,7 +39,16 @@ MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
 _GROUPS: Final = (
-    *(system.api, catalog.api, executions.api, again.api, history.api, starts.batch_api, specimens.api),
+    *(
+        system.api,
+        catalog.api,
+        executions.api,
+        again.api,
+        history.api,
+        operations.api,
+        starts.batch_api,
+        specimens.api,
+    ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     *(cache.api, starts.workflows_api),
 )

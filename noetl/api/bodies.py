@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from noetl.api.answers import JsonObject
 from noetl.api.requests import (
     MAX_VERSION,
+    WHERE,
     BusinessKey,
     ConflictPolicy,
     IdempotencyKey,
@@ -22,6 +23,9 @@ from noetl.api.requests import (
     Reason,
 )
 from noetl.facts.nearest import did_you_mean
+from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN
+from noetl.usecases.ports import OperationKind
+from noetl.usecases.where import LONGEST
 
 #: Executions that one request may start.
 MAX_BATCH: Final = 1000
@@ -161,6 +165,20 @@ class RetryBody(Body):
         if self.playbook is not None and self.version is not None:
             raise ValueError("the text of a `playbook` is its own version")
         return self
+
+
+class OperationBody(RetryBody):
+    """What is done to many executions. All but the first keys say how each of them is run again, as
+    for one."""
+
+    model_config = ConfigDict(openapi_extra={"required": True})  # type: ignore[typeddict-unknown-key]
+
+    kind: OperationKind = "retry"
+    where: str = Field(min_length=1, max_length=LONGEST, description=WHERE)
+    concurrency: int = Field(
+        CONCURRENCY, ge=1, le=MOST_AT_ONCE, description="how many are under way at once, at most"
+    )
+    limit: int = Field(LIMIT, ge=1, le=MOST_CHOSEN, description="how many at most, the newest ones")
 
 
 class ForkBody(Body):

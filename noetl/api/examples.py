@@ -67,6 +67,7 @@ _SUMMARY: Final = {
     "parent_id": None,
     "source_id": None,
     "descent": None,
+    "operation_id": None,
     "key": "order-7",
     "path": _PATH,
     "version": 1,
@@ -116,6 +117,52 @@ _DESCENDANT: Final = {
     "source_id": _ID,
     "descent": "retry",
     "links": _LINKS,
+}
+_WHERE: Final = "status = 'failed' and error ~ 'timed out'"
+_FAILURES: Final[JsonMap] = {
+    "fingerprint": "58d2c1d0a6f3",
+    "kind": "timeout",
+    "type": "",
+    "step": "load",
+    "task": "task_0",
+    "shape": "<path> timed out after <number> s",
+    "sample": "https://shop.example/orders/17 timed out after 30 s",
+    "count": 12,
+    "retried": 2,
+    "first_at": _AT,
+    "last_at": _END,
+    "newest": [_ID],
+    "paths": [_PATH],
+}
+_OPERATION: Final[JsonMap] = {
+    "operation_id": "1234567890125",
+    "kind": "retry",
+    "status": "running",
+    "where": _WHERE,
+    "how": {"version": 0},
+    "concurrency": 5,
+    "reason": "",
+    "created_at": _AT,
+    "updated_at": _AT,
+    "ended_at": None,
+    "items": {
+        "total": 10,
+        "pending": 3,
+        "started": 5,
+        "completed": 1,
+        "failed": 0,
+        "partial": 0,
+        "cancelled": 0,
+        "refused": 1,
+        "dropped": 0,
+    },
+}
+_ITEM: Final = {
+    "position": 0,
+    "execution_id": _ID,
+    "state": "started",
+    "begun_id": "1234567890124",
+    "reason": "",
 }
 _CHUNK: Final = {
     "seq": 1,
@@ -334,6 +381,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         },
         {"executions": [{**_START, "idempotency_key": "order-7"}]},
     ),
+    "GET /api/executions/failures": _json({"groups": [_FAILURES], "count": 12, "more": False}),
     "GET /api/executions/{execution_id}": _json(_REPORT),
     "GET /api/executions/{execution_id}/result": _json(_RESULT),
     "GET /api/executions/{execution_id}/state": _json(
@@ -367,6 +415,19 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "text/event-stream": 'id: 1\nevent: log\ndata: {"seq": 1, "text": "42 rows\\n"}\n\n',
         }
     ),
+    "POST /api/operations": _json(_OPERATION, {"where": _WHERE, "version": "latest", "concurrency": 5}),
+    "GET /api/operations": _json({"operations": [_OPERATION], "next": None}),
+    "GET /api/operations/{operation_id}": _json(_OPERATION),
+    "GET /api/operations/{operation_id}/items": _json({"items": [_ITEM], "next": None}),
+    "POST /api/operations/{operation_id}/cancel": _json(
+        {**_OPERATION, "status": "cancelling", "reason": "not needed any more"},
+        {"reason": "not needed any more"},
+    ),
+    "POST /api/operations/{operation_id}/pause": _json(
+        {**_OPERATION, "status": "paused", "reason": "the warehouse is being moved"},
+        {"reason": "the warehouse is being moved"},
+    ),
+    "POST /api/operations/{operation_id}/resume": _json(_OPERATION),
     "GET /api/vars/{execution_id}": _json({"execution_id": _ID, "version": 8, "vars": {"approved": True}}),
     "GET /api/vars/{execution_id}/{name}": _json({"execution_id": _ID, "name": "approved", "value": True}),
     "PUT /api/vars/{execution_id}/{name}": _json(_STANDS, {"value": True}),

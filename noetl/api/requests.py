@@ -17,7 +17,8 @@ from noetl.api.segments import decode_segment
 from noetl.errors import BadRequest
 from noetl.facts.business_key import OnConflict
 from noetl.usecases.address import resolve
-from noetl.usecases.ports import ExecutionStatus
+from noetl.usecases.ports import ExecutionStatus, ItemState
+from noetl.usecases.where import LONGEST
 
 #: Seconds that a request may wait.
 MAX_WAIT_S: Final = 60
@@ -37,6 +38,7 @@ IdempotencyKey = Annotated[
         description="the same key and request yield the same execution, however often they are sent",
     ),
 ]
+WHERE: Final = "only those of which this is true: `status = 'failed' and error ~ 'timed out'`"
 BusinessKey = Annotated[
     str | None,
     Field(
@@ -120,7 +122,11 @@ class VersionQuery(Parameters):
     version: PlaybookVersion | None = None
 
 
-class ExecutionsQuery(Parameters):
+class FailuresQuery(Parameters):
+    where: str | None = Field(None, max_length=LONGEST, description=WHERE)
+
+
+class ExecutionsQuery(FailuresQuery):
     status: ExecutionStatus | None = Field(None, description="only those in this status")
     path: str | None = Field(None, max_length=512, description="only those of this playbook")
     parent: str | None = Field(None, max_length=19, description="only those that this execution called")
@@ -130,6 +136,21 @@ class ExecutionsQuery(Parameters):
     key: str | None = Field(None, max_length=200, description="only those with this business key")
     limit: int = Field(50, ge=1, le=1000, description="how many at most")
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
+
+
+class OperationPath(BaseModel):
+    operation_id: str = Field(max_length=100, description="the operation's id")
+
+
+class OperationsQuery(Parameters):
+    limit: int = Field(50, ge=1, le=1000, description="how many at most")
+    before: str | None = Field(None, max_length=19, description="go on behind this operation id")
+
+
+class OperationItemsQuery(Parameters):
+    state: ItemState | None = Field(None, description="only those in this state")
+    limit: int = Field(100, ge=1, le=1000, description="how many at most")
+    after: int = Field(-1, ge=-1, le=MAX_VERSION, description="only those behind this position")
 
 
 class RetryQuery(Parameters):

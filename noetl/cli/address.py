@@ -20,7 +20,9 @@ def execution_argument(name: str = "execution_id", **more: Any) -> Callable[[F],
     return click.argument(name, callback=_resolve_all, **more)
 
 
-def _resolve_all(_ctx: click.Context, _param: click.Parameter, given: str | tuple[str, ...]) -> Any:
+def _resolve_all(_ctx: click.Context, _param: click.Parameter, given: str | tuple[str, ...] | None) -> Any:
+    if given is None:
+        return None
     return _resolve(given) if isinstance(given, str) else tuple(map(_resolve, given))
 
 

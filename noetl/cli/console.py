@@ -54,6 +54,17 @@ payload_option = click.option(
     help="Workload values as JSON, or a file with them.",
 )
 
+where_option = click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Those of which this is true: \"status = 'failed' and error ~ 'timed out'\".",
+)
+
+
+def is_asked() -> bool:
+    """Whether somebody sits there who can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
 
 def read_bytes(path: Path) -> bytes:
     """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file

@@ -7,12 +7,13 @@ import json
 import click
 
 from noetl.cli.address import execution_argument
-from noetl.cli.console import as_json_option, json_out, table
+from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.execution_history import diff, replay
 from noetl.cli.execution_history import explain as explain_command
 from noetl.cli.execution_migrate import migrate
+from noetl.cli.failures import failures
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
@@ -20,6 +21,7 @@ from noetl.cli.specimen import export, import_
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
+from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -36,7 +38,7 @@ def execution() -> None:
 
 
 _STEERING = (cancel, pause, resume, patch, retry, fork, migrate)
-for command in (logs, *_STEERING, explain_command, diff, replay, export, import_):
+for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_):
     execution.add_command(command)
 
 
@@ -52,6 +54,7 @@ for command in (logs, *_STEERING, explain_command, diff, replay, export, import_
 @click.option("--parent", metavar="ID", help="Only those that this execution called.")
 @click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
 @click.option("--key", metavar="KEY", help="Only those with this business key.")
+@where_option
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
 )
@@ -62,13 +65,21 @@ def list_(
     parent: str | None,
     source: str | None,
     key: str | None,
+    where: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """Newest first."""
     with open_runtime() as rt:
         rows = inspect.executions(
-            rt, status=status, path=path, parent=parent, source=source, key=key, limit=limit
+            rt,
+            status=status,
+            path=path,
+            parent=parent,
+            source=source,
+            key=key,
+            where=where,
+            limit=limit,
         )
     if as_json:
         json_out(
@@ -78,6 +89,7 @@ def list_(
                     "parent_id": row.parent_id,
                     "source_id": row.source_id,
                     "descent": row.descent,
+                    "operation_id": row.operation_id,
                     "key": row.key,
                     "path": row.path,
                     "version": row.playbook_version,
@@ -121,16 +133,21 @@ def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     )
 
 
+def _lineage(row: ExecutionRow) -> list[str]:
+    """Where it comes from, a line for each."""
+    lines = [f"called by {row.parent_id}"] if row.parent_id else []
+    lines += [f"{row.descent} of {row.source_id}"] if row.source_id else []
+    return lines + ([f"begun by operation {row.operation_id}"] if row.operation_id else [])
+
+
 def _show_head(report: inspect.Report) -> None:
     """Where it stands, and what it came from."""
     row = report.row
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
     if row.key is not None:
         click.echo(f"key {row.key}")
-    if row.parent_id:
-        click.echo(f"called by {row.parent_id}")
-    if row.source_id:
-        click.echo(f"{row.descent} of {row.source_id}")
+    for line in _lineage(row):
+        click.echo(line)
     if report.retry:
         click.echo(report.retry["text"])
     if row.imported_at is not None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
 import click
 
-from noetl import bootstrap
 from noetl.cli import run as run_command
 from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
@@ -28,16 +26,18 @@ from noetl.cli.console import (
     payload_option,
     read_text,
     set_option,
+    where_option,
 )
 from noetl.cli.execution_control import assignments_of
-from noetl.cli.process import cancel_on_signals, drop_repeats, open_runtime
-from noetl.config import Settings
+from noetl.cli.fleet import Manner, confirmed, retry_many
+from noetl.cli.process import open_runtime, run_here
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
 from noetl.forecast.again import PlannedRun, Verdict
 from noetl.usecases import catalog, inspect
 from noetl.usecases import fork as forking
 from noetl.usecases import retry as retrying
+from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN, FleetRequest
 from noetl.usecases.fork import ForkRequest
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.retry import NEWEST, PlannedRetry, RetryRequest
@@ -48,10 +48,11 @@ _UNBOUNDED: Final = 1 << 20
 
 
 @click.command(
-    short_help="Run an ended execution again, from what failed on.",
+    short_help="Run an ended execution again, from what failed on; or many.",
     epilog="Example: noetl execution retry 1234567890123 --playbook fixed.yaml --dry-run",
 )
-@execution_argument()
+@execution_argument(required=False)
+@where_option
 @click.option(
     "--from",
     "from_step",
@@ -70,12 +71,25 @@ _UNBOUNDED: Final = 1 << 20
 @click.option("--version", metavar="N|latest", help="Run this version; else the one that it ran.")
 @click.option("--dry-run", is_flag=True, help="Print what would run again, and why; start nothing.")
 @click.option("--yes", is_flag=True, help="Calls that may have had effects may be made again.")
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    help=f"With --where: how many are under way at once, at most.  [default: {CONCURRENCY}]",
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, MOST_CHOSEN),
+    help=f"With --where: how many are retried, at most, the newest ones.  [default: {LIMIT}]",
+)
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @as_json_option
 @click.pass_context
 def retry(
     ctx: click.Context,
-    execution_id: str,
+    execution_id: str | None,
+    where: str | None,
     from_step: str,
     iterations: str | None,
     overrides: tuple[str, ...],
@@ -84,14 +98,20 @@ def retry(
     version: str | None,
     dry_run: bool,
     yes: bool,
+    concurrency: int | None,
+    limit: int | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Run an ended execution again. What it recorded stands in for calls that nothing has changed
     for: their code, what they read, and the names of their credentials. What is set goes over what
-    it was given."""
+    it was given. With --where all are retried of which that is true, as one operation."""
+    if (execution_id is None) is (where is None):
+        raise BadRequest("Name the execution that is to be retried, or say which ones by --where.")
+    if where is None and (concurrency or limit):
+        raise BadRequest("--concurrency and --limit are for many executions: say which ones by --where.")
     wanted = RetryRequest(
-        execution_id,
+        execution_id or "",
         from_step,
         iterations or "",  # type: ignore[arg-type]  # click has checked it
         payload_of(payload),
@@ -99,17 +119,19 @@ def retry(
         confirmed=yes,
     )
     assigned = assigned_of(overrides)
+    if where is not None:
+        fleet = FleetRequest(where, wanted, concurrency or CONCURRENCY, limit or LIMIT)
+        how = Manner(dry_run=dry_run, quiet=quiet, as_json=as_json)
+        ctx.exit(retry_many(lambda rt: _with_file(rt, wanted, file), fleet, assigned, how))
     with open_runtime() as rt:
-        shard = inspect.execution(rt, execution_id).shard
+        shard = inspect.execution(rt, wanted.execution_id).shard
         wanted = _with_overrides(rt, _with_file(rt, wanted, file), assigned)
         planned = retrying.plan(rt, wanted)
     if dry_run or not (as_json or quiet):
         show_plan(planned, as_json=as_json, err=not dry_run)
     if dry_run:
         return
-    if planned.plan.repeats and not yes and is_asked():
-        click.confirm("Make these calls again?", abort=True, err=True)
-        wanted = replace(wanted, confirmed=True)
+    wanted = confirmed(wanted, needed=bool(planned.plan.repeats))
     run_there(ctx, shard, lambda rt: retrying.retry(rt, wanted), quiet=quiet, as_json=as_json, file=file)
 
 
@@ -142,11 +164,6 @@ def _with_overrides(rt: Runtime, wanted: RetryRequest, assigned: Sequence[Assign
         return wanted
     inputs = catalog.inputs_of(rt, retrying.playbook_of(rt, wanted))
     return replace(wanted, overrides=overrides_of(assigned, inputs))
-
-
-def is_asked() -> bool:
-    """Whether somebody sits there who can answer."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @click.command(
@@ -191,7 +208,7 @@ def run_there(
 ) -> None:
     """Starts it where the other one ran: here, or with the stack."""
     if shard:
-        with _here(file) as rt:
+        with run_here(None if file is None else directories_of(file)[0]) as rt:
             report = run_command.follow_here(rt, begin(rt).execution_id, quiet=quiet or as_json)
         run_command.show(report, as_json=as_json, file="" if file is None else str(file))
         ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
@@ -210,18 +227,6 @@ def _summary(row: ExecutionRow) -> JsonMap:
         "source_id": row.source_id,
         "descent": row.descent,
     }
-
-
-@contextmanager
-def _here(file: Path | None) -> Iterator[Runtime]:
-    """This process as the whole of NoETL, as for `noetl run`."""
-    settings = Settings.from_env()
-    bootstrap.open_log(settings)
-    drop_repeats()
-    # Without a file names start where those of the other execution did.
-    base = None if file is None else directories_of(file)[0]
-    with cancel_on_signals(), bootstrap.local(settings, base_dir=base) as rt:
-        yield rt
 
 
 # --- the plan -------------------------------------------------------------------------------------

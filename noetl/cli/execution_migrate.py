@@ -10,8 +10,8 @@ import click
 
 from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
-from noetl.cli.console import as_json_option, directories_of, json_out, read_text
-from noetl.cli.execution_again import is_asked, run_there, show_runs, version_of
+from noetl.cli.console import as_json_option, directories_of, is_asked, json_out, read_text
+from noetl.cli.execution_again import run_there, show_runs, version_of
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
 from noetl.usecases import catalog, inspect

@@ -39,6 +39,18 @@ def open_runtime(base_dir: Path | None = None) -> Iterator[Runtime]:
         bootstrap.close(rt)
 
 
+@contextmanager
+def run_here(base_dir: Path | None = None, shard: str | None = None) -> Iterator[Runtime]:
+    """This process as the whole of NoETL, as for `noetl run`; `shard` takes the place of another
+    such process. Without a directory, names of files start where those of the other execution
+    did."""
+    settings = Settings.from_env()
+    bootstrap.open_log(settings)
+    drop_repeats()
+    with cancel_on_signals(), bootstrap.local(settings, base_dir=base_dir, shard=shard) as rt:
+        yield rt
+
+
 def handle_signals(handler: Callable[[int, Any], object], *numbers: signal.Signals) -> dict[int, Any]:
     """Has `handler` called for those of `numbers` that this process was not started to ignore;
     returns their handlers of before.

@@ -198,10 +198,16 @@ def report(execution_id: str) -> Operation[JsonMap]:
 
 
 def executions(
-    *, path: str | None = None, status: str | None = None, key: str | None = None, limit: int = 50
+    *,
+    path: str | None = None,
+    status: str | None = None,
+    key: str | None = None,
+    where: str | None = None,
+    limit: int = 50,
 ) -> Operation[list[JsonMap]]:
-    """The newest executions, newest first, as `GET /api/executions` lists them."""
-    params = make_params(path=path, status=status, key=key)
+    """The newest executions, newest first, as `GET /api/executions` lists them; with `where` those
+    of which that is true (`ended > '-2h' and error ~ 'timed out'`)."""
+    params = make_params(path=path, status=status, key=key, where=where)
     found: list[JsonMap] = []
     while len(found) < limit:
         size = min(PAGE, limit - len(found))

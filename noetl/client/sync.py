@@ -9,7 +9,7 @@ from typing import Concatenate, Final, ParamSpec
 
 import requests
 
-from noetl.client import core, operations, specimens, stream
+from noetl.client import core, fleets, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -77,6 +77,15 @@ class Client:
     plan_retry = perform(operations.plan_retry)
     retry = perform(operations.retry)
     fork = perform(operations.fork)
+    failures = perform(fleets.failures)
+    plan_retries = perform(fleets.plan_retries)
+    retry_all = perform(fleets.retry_all)
+    list_operations = perform(fleets.list_operations)
+    operation = perform(fleets.operation)
+    operation_items = perform(fleets.operation_items)
+    cancel_operation = perform(fleets.cancel_operation)
+    pause_operation = perform(fleets.pause_operation)
+    resume_operation = perform(fleets.resume_operation)
     plan_migration = perform(operations.plan_migration)
     migrate = perform(operations.migrate)
     explain = perform(operations.explain)

@@ -76,6 +76,10 @@ class DirectSession(Session):
         self._waiting.append(self._text(form.sure(), values))
         self._checks.append(check)
 
+    def read_once(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Rows:
+        self._send_waiting()
+        return super()._run(statement, values)
+
     def alone(self, statement: Executable, values: Mapping[str, Any]) -> Rows:
         """Statements that travel together without BEGIN are a transaction by themselves."""
         begin = BEGIN["relaxed"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -23,15 +24,18 @@ from sqlalchemy import (
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
+from noetl.store.conditions import narrow
 from noetl.store.schema import execution, log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
+from noetl.usecases.fields import holds
 from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark
+from noetl.usecases.ports.conditions import Condition
 
 _c = execution.c
 COLUMNS: Final = columns_of(execution, ExecutionRow)
 WIDTH: Final = len(COLUMNS)
 _ERROR: Final = COLUMNS.index(_c.error)
-_OTHERS: Final = (COLUMNS.index(_c.parent_id), COLUMNS.index(_c.source_id))
+_OTHERS: Final = tuple(COLUMNS.index(_c[name]) for name in ("parent_id", "source_id", "operation_id"))
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
@@ -70,6 +74,18 @@ _printed = select(func.max(log.c.seq)).where(log.c.execution_id == _c.execution_
 _marks = select(_c.execution_id, _c.head_version, _c.decided_version, _c.status, _printed).where(
     _c.execution_id.in_(bindparam("ids", expanding=True))
 )
+#: The newest one last.
+_retries = (
+    select(*COLUMNS)
+    .where(
+        _c.source_id.in_(bindparam("ids", expanding=True)),
+        _c.descent.in_(("retry", "migration")),
+        _c.status != "cancelled",
+    )
+    .order_by(_c.execution_id)
+)
+#: Rows that a filter looks at with one statement, at least.
+PAGE: Final = 500
 _insert = insert(execution)
 _halt = update(execution).where(_c.execution_id == bindparam("id")).values(halt=bindparam("new_halt"))
 _turn = (
@@ -126,7 +142,7 @@ class SqlExecutions(SqlTable):
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
         values = {column.name: getattr(row, column.name) for column in COLUMNS}
         values |= {"execution_id": number, "error": text_or_none(row.error), "shard": self._shard}
-        for name in ("parent_id", "source_id"):
+        for name in ("parent_id", "source_id", "operation_id"):
             values[name] = None if values[name] is None else codec.number(values[name])
         self._session.later(_insert, values)
 
@@ -142,6 +158,7 @@ class SqlExecutions(SqlTable):
         parent: str | None = None,
         source: str | None = None,
         key: str | None = None,
+        where: Condition | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
@@ -149,8 +166,29 @@ class SqlExecutions(SqlTable):
         ids = {name: None if one is None else codec.number(one) for name, one in others.items()}
         given = {"status": status, "path": path, "key": key, **ids}
         asked = {name: value for name, value in given.items() if value is not None}
+        if where is not None:
+            return list(islice(self._filter(where, asked, max(limit, PAGE)), limit))
         page = self._session.read(_page(tuple(asked)), {**asked, "limit": limit})
         return [row(found) for found in page]
+
+    def _filter(self, where: Condition, asked: Mapping[str, Any], size: int) -> Iterator[ExecutionRow]:
+        """The database narrows, and what it cannot say is asked of each row."""
+        narrowed = narrow(where)
+        given = {**asked, "limit": size}
+        while True:
+            page = [row(one) for one in self._session.read_once(_page(tuple(asked)).where(narrowed), given)]
+            yield from (one for one in page if holds(where, one))
+            if len(page) < size:
+                return
+            given["before"] = codec.number(page[-1].execution_id)
+            asked = {**asked, "before": given["before"]}
+
+    def retries_of(self, execution_ids: Sequence[str]) -> Mapping[str, ExecutionRow]:
+        found: dict[str, ExecutionRow] = {}
+        for ids in lines(execution_ids):
+            retries = map(row, self._session.read(_retries, {"ids": [codec.number(one) for one in ids]}))
+            found |= {str(retry.source_id): retry for retry in retries}
+        return found
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         found = self._session.write(_lock, {"id": codec.number(execution_id)}).first()

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0011"
+HEAD: Final = "0012"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -107,6 +107,8 @@ execution = Table(
     Column("imported_at", Instant),
     #: Its business key.
     Column("key", Text),
+    #: The operation that began it, of many at once.
+    Column("operation_id", Id),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
@@ -114,6 +116,7 @@ execution = Table(
     partial("ix_execution_parent_id", "parent_id", "execution_id", where="parent_id IS NOT NULL"),
     partial("ix_execution_source_id", "source_id", "execution_id", where="source_id IS NOT NULL"),
     partial("ix_execution_key", "key", "execution_id", where="key IS NOT NULL"),
+    partial("ix_execution_operation_id", "operation_id", "execution_id", where="operation_id IS NOT NULL"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 
@@ -321,6 +324,41 @@ worker = Table(
     Column("seen_at", Instant, nullable=False),
     Column("skew_s", Float),
     PrimaryKeyConstraint("name"),
+)
+
+#: What is done to many executions at once.
+operation = Table(
+    "operation",
+    metadata,
+    Column("operation_id", Id, autoincrement=False, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    #: The condition that chose its executions, as it was written.
+    Column("chosen_by", Text, nullable=False),
+    #: JSON: what is done to each of them.
+    Column("how", Text, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("shard", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    PrimaryKeyConstraint("operation_id"),
+    partial("ix_operation_open", "shard", "operation_id", where="ended_at IS NULL"),
+)
+
+operation_item = Table(
+    "operation_item",
+    metadata,
+    Column("operation_id", Id, ForeignKey("operation.operation_id"), nullable=False),
+    Column("position", Integer, autoincrement=False, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("state", Text, nullable=False),
+    #: The execution that was begun for it.
+    Column("begun_id", Id),
+    Column("reason", Text, nullable=False),
+    PrimaryKeyConstraint("operation_id", "position"),
+    Index(None, "operation_id", "state", "position"),
 )
 
 #: What calls of tasks with `cache` came to. The execution, the run and the iteration are those that

@@ -70,6 +70,10 @@ class Session:
         """Runs a query."""
         return self._run(statement, values)
 
+    def read_once(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Rows:
+        """Runs a query that somebody made up, and that no connection need prepare and keep."""
+        return self._run(statement, values)
+
     def write(self, statement: Executable, values: Values = None) -> Rows:
         """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in
         a transaction for reads."""

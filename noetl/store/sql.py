@@ -21,6 +21,7 @@ from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
+from noetl.store.operations import SqlOperations
 from noetl.store.records import (
     SqlCredentials,
     SqlDeadLetters,
@@ -54,6 +55,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         dead_letters=SqlDeadLetters(session, shard),
         workers=SqlWorkers(session, shard),
         logs=SqlLogs(session, shard),
+        operations=SqlOperations(session, shard),
         cached=SqlCachedResults(session, shard),
         now=partial(_read_clock, session),
     )

@@ -24,6 +24,7 @@ from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.where import parse_where
 
 #: Children that are shown with the execution that called them.
 SHOWN_CHILDREN = 50
@@ -65,18 +66,27 @@ def executions(
     parent: str | None = None,
     source: str | None = None,
     key: str | None = None,
+    where: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `key` their business key, `before` the id to page on from. Raises
-    BadRequest where an id is none."""
+    again or are forks of, `key` their business key, `where` a filter, `before` the id to page on
+    from. Raises BadRequest where an id is none, or the filter cannot be used."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
+    condition = None if where is None else parse_where(where, rt.clock())
     with rt.store.read() as tx:
         return tx.executions.find(
-            status=status, path=path, parent=parent, source=source, key=key, before=before, limit=limit
+            status=status,
+            path=path,
+            parent=parent,
+            source=source,
+            key=key,
+            where=condition,
+            before=before,
+            limit=limit,
         )
 
 
@@ -181,6 +191,7 @@ class Report:
             "parent_id": self.row.parent_id,
             "source_id": self.row.source_id,
             "descent": self.row.descent,
+            "operation_id": self.row.operation_id,
             "key": self.row.key,
             "path": self.row.path,
             "version": self.row.playbook_version,

@@ -272,9 +272,11 @@ def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
     return last
 
 
-def _pages(tx: Transaction, **which: str) -> Iterator[ExecutionRow]:
+def _pages(
+    tx: Transaction, *, parent: str | None = None, source: str | None = None
+) -> Iterator[ExecutionRow]:
     """All that `executions.find` finds."""
     before: str | None = None
-    while rows := tx.executions.find(**which, before=before, limit=_PAGE):
+    while rows := tx.executions.find(parent=parent, source=source, before=before, limit=_PAGE):
         yield from rows
         before = rows[-1].execution_id

@@ -52,6 +52,8 @@ class RetryRequest:
     directories: tuple[str, ...] = ()
     confirmed: bool = False
     attempt: int = 1
+    #: The operation that asks for it, of many at once.
+    operation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class PlannedRetry:
 def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         return plan_within(rt, tx, request, UNDRAWN)
 
 
@@ -97,19 +99,26 @@ def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     already, effects would have to be confirmed, or an open one has its business key; BadRequest
     where the request fits neither the playbook nor what has run.
     """
-    now = rt.clock()
-    new_id = draw_ids(rt, now, 1)[0]
-    with rt.store.begin() as tx:
-        planned = plan_within(rt, tx, request, new_id)
-        check_confirmed(planned, confirmed=request.confirmed)
-        source = tx.executions.lock(request.execution_id)
-        _check_alone(tx, request.execution_id)
-        if source is not None:
-            call_off(tx, source, f"execution {new_id} retries it", now)
-        take_key(rt, tx, planned, new_id)
-        row = begin(tx, planned, new_id, "client", now)
+    with catalog.keeping_nets(rt) as tx:
+        row = write_retry(rt, tx, request)
     wake(rt)
     return row
+
+
+def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> ExecutionRow:
+    """The same within a transaction that may store nets; who commits it wakes the scheduler."""
+    now = rt.clock()
+    new_id = draw_ids(rt, now, 1)[0]
+    planned = plan_within(rt, tx, request, new_id)
+    check_confirmed(planned, confirmed=request.confirmed)
+    if request.operation_id is not None:
+        _check_begins(planned)
+    source = tx.executions.lock(request.execution_id)
+    _check_alone(tx, request.execution_id)
+    if source is not None:
+        call_off(tx, source, f"execution {new_id} retries it", now)
+    take_key(rt, tx, planned, new_id)
+    return begin(tx, planned, new_id, "client", now, request.operation_id)
 
 
 def plan_next(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
@@ -129,12 +138,19 @@ def take_key(rt: Runtime, tx: Transaction, planned: PlannedRetry, new_id: str) -
         take_free(rt, tx, NamedKey(planned.request.path, planned.request.key), new_id)
 
 
-def begin(tx: Transaction, planned: PlannedRetry, new_id: str, source: Source, now: datetime) -> ExecutionRow:
-    """Writes the execution that was planned, and what is to be kept for it. Its row as it is
-    then."""
+def begin(
+    tx: Transaction,
+    planned: PlannedRetry,
+    new_id: str,
+    source: Source,
+    now: datetime,
+    operation_id: str | None = None,
+) -> ExecutionRow:
+    """Writes the execution that was planned, for an operation where one is named, and what is to be
+    kept for it. Its row as it is then."""
     for secret in planned.kept:
         tx.credentials.save(secret)
-    return create_execution(tx, new_id, planned.request, source, now)
+    return create_execution(tx, new_id, planned.request, source, now, operation_id)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:
@@ -156,6 +172,13 @@ def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
             f"A retry of {planned.source.execution_id} makes calls again that may have had effects: "
             f"{repeats}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
+
+
+def _check_begins(planned: PlannedRetry) -> None:
+    """Of many at once none is started that is known to come to nothing."""
+    error = planned.plan.error
+    if error is not None:
+        raise Conflict(f"The retry would end before its first step: {error.message}")
 
 
 def name_repeats(plan: RetryPlan) -> str:

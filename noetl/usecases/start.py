@@ -220,10 +220,16 @@ class _Recording:
 
 
 def create_execution(
-    tx: Transaction, new_id: str, request: Requested, source: Source, now: datetime
+    tx: Transaction,
+    new_id: str,
+    request: Requested,
+    source: Source,
+    now: datetime,
+    operation_id: str | None = None,
 ) -> ExecutionRow:
-    """Writes an execution and its first event. Its row as it is then."""
-    row = row_of(new_id, request, now)
+    """Writes an execution and its first event, for an operation where one is named. Its row as it
+    is then."""
+    row = replace(row_of(new_id, request, now), operation_id=operation_id)
     tx.executions.create(row)
     tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
     return replace(row, head_version=1)

@@ -13,6 +13,7 @@ from typing import Final
 from noetl.errors import Unavailable, UnknownPurpose
 from noetl.facts.events import CommandLost
 from noetl.facts.outcome import ErrorInfo
+from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
@@ -29,18 +30,20 @@ _ENDING = ("cancel", "fail")
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What one sweep did. `resent` counts commands that had been sent before."""
+    """What one sweep did. `resent` counts commands that had been sent before, `begun` executions
+    that operations began."""
 
     sent: int = 0
     resent: int = 0
     expired: int = 0
     woken: int = 0
+    begun: int = 0
 
 
 def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
-    executions that owe a turn, and forgets the credentials of those that have ended and cached
-    results whose time is over."""
+    executions that owe a turn, forgets the credentials of those that have ended and cached results
+    whose time is over, and carries operations on."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
@@ -48,6 +51,7 @@ def sweep(rt: Runtime) -> SweepReport:
         silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
+        operations = tx.operations.unfinished()
         stale = tx.cached.has_expired(now)
     _forget_credentials(rt, holders)
     if stale:
@@ -62,7 +66,8 @@ def sweep(rt: Runtime) -> SweepReport:
             tx.commands.mark_sent([row.command_id for row in waiting], now)
     sent = send(rt, waiting)
     woken = _wake(rt, owing)
-    return SweepReport(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
+    begun = carry_on(rt, operations)
+    return SweepReport(len(due) if sent else 0, len(silent) if sent else 0, expired, woken, begun)
 
 
 def _forget_credentials(rt: Runtime, executions: list[str]) -> None:

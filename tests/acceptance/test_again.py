@@ -15,6 +15,8 @@ import pytest
 
 from noetl.errors import Conflict
 from noetl.usecases import control, retry
+from noetl.usecases.fleet import operations
+from noetl.usecases.fleet.planning import FleetRequest
 from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 from tests import services
@@ -112,6 +114,56 @@ def test_every_payment_is_made_once(mortal: Stack, dsn: str, ending: str) -> Non
     assert paid == list(range(ITEMS)), f"{before} were paid before; seed {SEED}"
     report = mortal.report(second)
     assert report.steps["start"]["result"]["stats"] == {"total": ITEMS, "completed": ITEMS, "failed": 0}
+
+
+PAYMENT = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: payment, path: tests/payment}}
+workload: {{n: 0}}
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      dsn: {dsn}
+      exactly_once: true
+      command: |
+        select 1 / (case when broken then 0 else 1 end) from switch;
+        select pg_sleep(0.2);
+        insert into paid (n) values (:n)
+      params: {{n: "{{{{ workload.n }}}}"}}
+"""
+
+
+def _kill_meanwhile(stack: Stack, chance: random.Random, operation_id: str) -> None:
+    """SIGKILL to the sweeper, who carries the operation on, and to workers, until it has ended."""
+    for number in range(KILLS):
+        time.sleep(chance.uniform(0.0, 0.5))
+        if operations.operation(stack.rt, operation_id).row.ended_at is not None:
+            return
+        if number % 2 == 0:
+            stack.restart("sweeper")
+        else:
+            kill_process(stack, chance)
+
+
+def test_an_operation_whose_processes_die_retries_each_once(mortal: Stack, dsn: str) -> None:
+    chance = random.Random(SEED)
+    ask(dsn, "create table paid (n int); create table switch (broken bool); insert into switch values (true)")
+    failed = [mortal.begin(PAYMENT.format(dsn=dsn), {"n": n}) for n in range(20)]
+    assert {row.status for row in mortal.wait(failed).values()} == {"failed"}
+    ask(dsn, "update switch set broken = false")
+    how = RetryRequest("", confirmed=True)
+    request = FleetRequest("path = 'tests/payment' and status = 'failed'", how, concurrency=4)
+    name = operations.begin(mortal.rt, request).row.operation_id
+    _kill_meanwhile(mortal, chance, name)
+    eventually(lambda: operations.operation(mortal.rt, name).row.ended_at, "the end of the operation", 120.0)
+    assert operations.operation(mortal.rt, name).counts == {"completed": 20}, f"seed {SEED}"
+    assert [n for (n,) in ask(dsn, "select n from paid order by n")] == list(range(20)), f"seed {SEED}"
+    with mortal.rt.store.read() as tx:
+        retries = [row for one in failed for row in tx.executions.find(source=one)]
+    assert {row.operation_id for row in retries} == {name}
+    assert sorted(row.source_id or "" for row in retries) == sorted(failed)
 
 
 # --- a payment service ----------------------------------------------------------------------------

@@ -50,6 +50,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0009 (Executions that were imported, to be looked at.) is pending.",
         "Revision 0010 (What calls of tasks with `cache` came to, for others that are equal.) is pending.",
         "Revision 0011 (Business keys, and which execution each of them means.) is pending.",
+        "Revision 0012 (What is done to many executions at once.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD

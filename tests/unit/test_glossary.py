@@ -45,6 +45,7 @@ HOMES = {
     "manifest": {"exports"},
     "message": {"tools/message", ""},
     "net": {"net", "usecases/ports"},
+    "operation": {"usecases/fleet", "usecases/ports"},
     "outcome": {"facts"},
     "parent": {"facts"},
     "part": {"exports"},

@@ -12,6 +12,7 @@ from datetime import datetime
 from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands
+from noetl.usecases.ports.conditions import Condition
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.dispatcher import Dispatcher
@@ -30,6 +31,14 @@ from noetl.usecases.ports.library import Library, PlaybookFile
 from noetl.usecases.ports.logs import Logs
 from noetl.usecases.ports.loops import LoopRow, Loops
 from noetl.usecases.ports.nets import Nets
+from noetl.usecases.ports.operations import (
+    ItemState,
+    OperationItem,
+    OperationKind,
+    OperationRow,
+    Operations,
+    OperationStatus,
+)
 from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
 from noetl.usecases.ports.results import Results
 from noetl.usecases.ports.snapshots import Snapshot, Snapshots
@@ -49,6 +58,7 @@ __all__ = [
     "Clock",
     "CommandRow",
     "Commands",
+    "Condition",
     "CredentialRow",
     "CredentialScope",
     "Credentials",
@@ -61,6 +71,7 @@ __all__ = [
     "ExecutionStatus",
     "Executions",
     "IdempotencyKeys",
+    "ItemState",
     "KeyOwner",
     "Library",
     "Logs",
@@ -69,6 +80,11 @@ __all__ = [
     "Mark",
     "NamedKey",
     "Nets",
+    "OperationItem",
+    "OperationKind",
+    "OperationRow",
+    "OperationStatus",
+    "Operations",
     "PlaybookFile",
     "PlaybookRow",
     "Playbooks",

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
 from noetl.facts.json import JsonMap
+from noetl.usecases.ports.conditions import Condition
 
 #: What tells two moments of an execution apart. Only compared.
 Mark: TypeAlias = Hashable
@@ -53,6 +54,8 @@ class ExecutionRow:
     #: The execution that it descends from, and how; None where it is its own.
     source_id: str | None = None
     descent: Descent | None = None
+    #: The operation that began it, of many at once; None where it was asked for by itself.
+    operation_id: str | None = None
     #: When it was imported, to be looked at: nothing is appended to it, and it owes no turn.
     imported_at: datetime | None = None
     #: Its business key.
@@ -95,12 +98,17 @@ class Executions(Protocol):
         parent: str | None = None,
         source: str | None = None,
         key: str | None = None,
+        where: Condition | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
         """Newest first; `parent` is the execution that called them, `source` the one that they run
-        again or are forks of, `key` their business key, `before` an id to page on from
-        (exclusive)."""
+        again or are forks of, `key` their business key, `where` what is true of them, `before` an
+        id to page on from (exclusive)."""
+
+    def retries_of(self, execution_ids: Sequence[str]) -> Mapping[str, ExecutionRow]:
+        """Of each of these that is run again, was, or goes on elsewhere (`migration`), the newest
+        execution that does so and was not cancelled."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""

@@ -19,6 +19,7 @@ from noetl.usecases.ports.idempotency import IdempotencyKeys
 from noetl.usecases.ports.logs import Logs
 from noetl.usecases.ports.loops import Loops
 from noetl.usecases.ports.nets import Nets
+from noetl.usecases.ports.operations import Operations
 from noetl.usecases.ports.playbooks import Playbooks
 from noetl.usecases.ports.snapshots import Snapshots
 from noetl.usecases.ports.workers import Workers
@@ -45,6 +46,7 @@ class Transaction:
     dead_letters: DeadLetters
     workers: Workers
     logs: Logs
+    operations: Operations
     cached: CachedResults
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]

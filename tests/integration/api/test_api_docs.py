@@ -84,6 +84,13 @@ def ended(client: FlaskClient, sim: Simulation) -> str:
     return str(started.get_json()["execution_id"])
 
 
+def begun(client: FlaskClient, sim: Simulation) -> str:
+    """An operation that has not ended: only such a one is cancelled."""
+    ended(client, sim)
+    asked = client.post("/api/operations", json={"where": "status = 'completed'"})
+    return str(asked.get_json()["operation_id"])
+
+
 def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -> str:
     """The execution that a request is sent to: one that waits, if it may go on doing so."""
     if path.endswith("/retry"):
@@ -108,8 +115,15 @@ def test_what_the_document_says_may_be_sent_is_accepted(
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             with subtests.test(f"{method} {path} {media_type}"):
                 chosen = choose(client, sim, path, execution_id)
-                url = path.format(execution_id=chosen, name="approved", path="examples/double")
+                operation_id = begun(client, sim) if "{operation_id}" in path else ""
+                url = path.format(
+                    execution_id=chosen, operation_id=operation_id, name="approved", path="examples/double"
+                )
                 example = content["example"]
+                if path == "/api/operations":
+                    # None has failed here, and an operation on nothing is refused.
+                    ended(client, sim)
+                    example = {**example, "where": "status = 'completed'"}
                 data = example if isinstance(example, str) else json.dumps(example)
                 answer = client.open(url, method=method.upper(), data=data, content_type=media_type)
                 assert answer.status_code < 300, answer.text

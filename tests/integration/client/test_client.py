@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,31 @@ def test_executions_are_run_again_and_forked(client: Client) -> None:
         client.retry(run, **{"from": "dubble"})
     with pytest.raises(NotFound):
         client.fork("42", at=1)
+
+
+def test_many_executions_are_run_again_as_one_operation(client: Client) -> None:
+    runs = [client.start("client/double", {"n": n}).execution_id for n in (1, 2)]
+    for run in runs:
+        client.wait(run)
+    where = f"path = 'client/double' and id in ({', '.join(runs)})"
+    assert [one["execution_id"] for one in client.executions(where=where)] == list(reversed(runs))
+    assert client.failures(where)["groups"] == []
+    assert client.plan_retries(where, overrides={"n": 4})["groups"][0]["runs"] == {"rerun": 2}
+    name = client.retry_all(where, overrides={"n": 4}, concurrency=1)
+    assert client.operation(name)["items"]["total"] == 2
+    assert [one["operation_id"] for one in client.list_operations(limit=1)] == [name]
+    assert [one["execution_id"] for one in client.operation_items(name)] == runs
+    assert client.operation_items(name, state="refused") == []
+    with suppress(Conflict):  # its server has ended it already
+        assert client.pause_operation(name, "lunch") == "paused"
+        assert client.resume_operation(name) == "running"
+        assert client.cancel_operation(name, "enough") in ("cancelling", "cancelled")
+    with pytest.raises(NotFound):
+        client.cancel_operation("12")
+    with pytest.raises(BadRequest, match="there is no field 'x'"):
+        client.retry_all("x = 1")
+    with pytest.raises(NotFound):
+        client.operation("12")
 
 
 def test_executions_are_explained_and_compared(client: Client) -> None:

@@ -54,6 +54,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "parent_id",
         "source_id",
         "descent",
+        "operation_id",
         "key",
         "path",
         "version",
