@@ -42,7 +42,7 @@ HOMES = {
     "lease": {"usecases/work", "tools/code/runner"},
     "loop": {"dsl/document", "net", "usecases/ports"},
     "manifest": {"exports"},
-    "message": {"tools/message", ""},
+    "message": {"tools/message", "trial"},
     "net": {"net", "usecases/ports"},
     "outcome": {"facts"},
     "parent": {"facts"},

@@ -49,6 +49,7 @@ from noetl.dsl.document.specs import (
     is_result,
 )
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
+from noetl.dsl.document.trials import Expectation, ExpectedCall, PlaybookTest, StandIn, StandInError, TestFile
 
 __all__ = [
     "Action",
@@ -70,6 +71,8 @@ __all__ = [
     "ElseThen",
     "Executor",
     "ExecutorSpec",
+    "Expectation",
+    "ExpectedCall",
     "FailurePolicy",
     "FrameSpec",
     "InputDeclaration",
@@ -83,6 +86,7 @@ __all__ = [
     "NextCall",
     "NextSpec",
     "Pagination",
+    "PlaybookTest",
     "Policy",
     "PolicyRule",
     "Repeat",
@@ -93,11 +97,14 @@ __all__ = [
     "SelectSpec",
     "Sink",
     "SizeThreshold",
+    "StandIn",
+    "StandInError",
     "Step",
     "StepSpec",
     "TaskLoop",
     "TaskSpec",
     "Template",
+    "TestFile",
     "Then",
     "Tolerate",
     "Tool",
