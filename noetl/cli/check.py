@@ -148,7 +148,7 @@ class NamedFiles:
         if not name.is_dir():
             self.files += [name] if name not in self.files else []
             return
-        files = list(_below(name))
+        files = list(files_below(name))
         playbooks = [file for file in files if _is_playbook(file)]
         self.files += [file for file in playbooks if file not in self.files]
         self.passed_over += len(files) - len(playbooks)
@@ -172,8 +172,9 @@ def find_files(names: Iterable[Path]) -> NamedFiles:
     return found
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Those of a directory before those of its directories."""
+def files_below(folder: Path) -> Iterator[Path]:
+    """The YAML files below a directory: its own before those of its directories; names that begin
+    with a dot are passed over."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(one for one in folders if not one.startswith("."))
         for name in sorted(files):

@@ -14,15 +14,16 @@ from noetl.errors import ToolError, Unavailable
 from noetl.facts.children import ChildCall
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.facts.outcome import Outcome
 from noetl.facts.secret import seal_reference
 from noetl.net.model import KindInfo
-from noetl.pipeline.model import Call, Later, Suspension, ToolPort
+from noetl.pipeline.model import Call, Suspension, ToolPort
 from noetl.results import open_results
 from noetl.store import open_store
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
+from noetl.trial.stand_ins import ask_function
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, CommandRow, Library, Results, Store
 from noetl.usecases.purposes import find_purpose
@@ -52,12 +53,7 @@ class ScriptedTools(ToolPort):
 
     def run(self, call: Call) -> Outcome | Suspension:
         self.calls.append(call)
-        try:
-            result = self._functions[call.kind](call)
-        except ToolError as error:
-            info = ErrorInfo(error.kind, error.message, type=error.type, retryable=error.retryable)
-            return failed(info)
-        return result if isinstance(result, Outcome | Later | ChildCall) else succeeded(result)
+        return ask_function(self._functions[call.kind], call)
 
     def interrupt(self, call: Call) -> None:
         """Scripted calls end at once; there is nothing to interrupt."""

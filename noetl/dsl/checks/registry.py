@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.dsl.checks import code, code_names, flow, keychain, repeat, structure, templates, tools, values
+from noetl.dsl.checks import (
+    code,
+    code_names,
+    flow,
+    keychain,
+    repeat,
+    structure,
+    templates,
+    tools,
+    trials,
+    values,
+)
 from noetl.dsl.checks.subject import Check, Subject
 from noetl.dsl.problems import Finding
 
@@ -59,6 +70,7 @@ OF_NETS: Final[Sequence[Check]] = (
     flow.check_joins,
     values.check_inputs,
     code_names.check_names_of_code,
+    trials.check_tests,
 )
 
 

@@ -49,7 +49,14 @@ from noetl.dsl.document.specs import (
     is_result,
 )
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
-from noetl.dsl.document.trials import Expectation, ExpectedCall, PlaybookTest, StandIn, StandInError, TestFile
+from noetl.dsl.document.trials import (
+    Expectation,
+    ExpectedCall,
+    PlaybookTest,
+    StandIn,
+    StandInError,
+    TrialFile,
+)
 
 __all__ = [
     "Action",
@@ -104,10 +111,10 @@ __all__ = [
     "TaskLoop",
     "TaskSpec",
     "Template",
-    "TestFile",
     "Then",
     "Tolerate",
     "Tool",
+    "TrialFile",
     "canonical_keys",
     "is_older",
     "is_result",

@@ -17,8 +17,8 @@ class StandInError(DocumentPart):
     message: str = "The stand-in says so."
     type: str = ""
     retryable: bool | None = None
-    """Whether trying again may help; unless given, as the kinds `connection`, `timeout`, `rate_limit` and
-    `server_error` say."""
+    """Whether trying again may help; unless given, as the kinds `connection`, `timeout`,
+    `rate_limit` and `server_error` say."""
     status: Any = None
     """What the tool knows of the failure besides: `503` of an http answer."""
 
@@ -27,7 +27,8 @@ class StandIn(DocumentPart):
     """What stands in for a call: one of `result`, `recorded`, `error` and `run`."""
 
     result: Any = None
-    """What the call yields. Templates in it see `args`, `config`, `attempt` and `iteration` of the call."""
+    """What the call yields. Templates in it see `args`, `config`, `attempt` and `iteration` of the
+    call."""
     recorded: Any = None
     """The same, as an execution recorded it: templates in it are texts."""
     error: (
@@ -64,13 +65,14 @@ class ExpectedCall(DocumentPart):
 
 
 class Expectation(DocumentPart):
-    """How an execution is to go. A mapping says of the keys that it has, a text that begins with `~ ` is a
-    regular expression, everything else is equal."""
+    """How an execution is to go. A mapping says of the keys that it has, a text that begins with
+    `~ ` is a regular expression, everything else is equal."""
 
     status: Literal["completed", "failed", "partial", "waiting", "paused", "cancelled", "refused"] | None = (
         None
     )
-    """`completed` unless `error` is given; `refused`: it was not started, as its inputs are wrong."""
+    """`completed` unless `error` is given; `refused`: it was not started, as its inputs are
+    wrong."""
     path: list[str] | None = None
     """The steps that ran, in the order in which they began."""
     not_run: list[str] | None = None
@@ -102,14 +104,12 @@ class PlaybookTest(DocumentPart):
     expect: Expectation | None = None
 
 
-class TestFile(DocumentPart):
+class TrialFile(DocumentPart):
     """Tests that stand beside their playbook."""
 
-    #: For pytest: this is not a class of tests.
-    __test__ = False
-
     playbook: str | None = None
-    """The file of the playbook, from the directory of this one; unless given, that of the same name."""
+    """The file of the playbook, from the directory of this one; unless given, that of the same
+    name."""
     tests: Annotated[
         list[PlaybookTest] | None, Key(required=True, example="[{name: ..., expect: {...}}]")
     ] = None
