@@ -89,6 +89,7 @@ class Client:
     last_lines = perform(operations.last_lines)
     result_page = perform(operations.result_page)
     export_execution = perform(specimens.export_execution)
+    fixture = perform(specimens.fixture)
     import_execution = perform(specimens.import_execution)
     runtime = perform(operations.runtime)
     health = perform(operations.health)

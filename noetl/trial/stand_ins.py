@@ -81,7 +81,8 @@ class StandIns(ToolPort):
     def _names(self, call: Call) -> tuple[str, ...]:
         path = self.find_path(call.where.execution_id)
         step = call.where.step if path is None else f"{path}{IN_CALLED}{call.where.step}"
-        return f"{step}.{call.task}", step, call.kind
+        of_step = () if call.where.claim else (step,)
+        return f"{step}.{call.task}", *of_step, call.kind
 
     def _find(self, names: Sequence[str], key: str | None, call: Call) -> Answer:
         """Raises CallMissed."""
@@ -91,12 +92,13 @@ class StandIns(ToolPort):
                 f"{{{names[1]}: {{result: ...}}}}, or {{{names[1]}: {{run: true}}}} to really make it."
             )
         answers = self.given[key]
+        if call.where.claim:
+            return self._claim(key, answers)
         if not isinstance(answers, Sequence):
             return answers
         where = call.where
         if where.iteration is None:
-            every = [one for item in answers for one in (item if isinstance(item, Sequence) else [item])]
-            return self._next(every, key, key)
+            return self._next(_flat(answers), key, key)
         item = self._number(key, (where.run_id, where.iteration))
         if item >= len(answers):
             raise CallMissed(_too_few(key, len(answers), f"item {item}"))
@@ -104,6 +106,13 @@ class StandIns(ToolPort):
         return (
             self._next(found, (key, item), f"{key} (item {item})") if isinstance(found, Sequence) else found
         )
+
+    def _claim(self, key: str, answers: Answers) -> Answer:
+        """What a cursor's claim finds: behind the last stand-in no rows are left."""
+        try:
+            return self._next(_flat(answers), key, key)
+        except CallMissed:
+            return StandIn(recorded={"rows": []})
 
     def _number(self, key: str, item: object) -> int:
         """Which item of all that met the stand-in it is, from 0."""
@@ -129,6 +138,12 @@ class StandIns(ToolPort):
         if "recorded" in answer.model_fields_set:
             return succeeded(answer.recorded, **extras)
         return succeeded(_render(answer.result, call), **extras)
+
+
+def _flat(answers: Answers) -> list[Answer]:
+    """One for each call."""
+    items = answers if isinstance(answers, Sequence) else [answers]
+    return [one for item in items for one in (item if isinstance(item, Sequence) else [item])]
 
 
 def _too_few(name: str, count: int, what: str) -> str:

@@ -1,0 +1,262 @@
+"""Fixtures: an execution as a test of its playbook. What it recorded stands in for its calls, and
+how it went is what is expected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from noetl.dsl.read.scalars import ScalarFault, plain
+from noetl.errors import BadRequest
+from noetl.facts.events import (
+    AttemptFailed,
+    Event,
+    Fact,
+    LoopClaimed,
+    StepScheduled,
+    StepSkipped,
+    TaskCallDone,
+    TaskCallFailed,
+    TaskDone,
+    TaskFailed,
+    TaskItemDone,
+    TaskItemFailed,
+)
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import holds_reference
+from noetl.facts.secret import is_secret
+from noetl.net.model import Net, Task, Transition
+from noetl.usecases import inspect, moment
+from noetl.usecases.large_values import Resolver
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+
+#: Bytes of JSON that the values of one fixture have at most: a file of tests may have 256 kB.
+MOST_BYTES: Final = 128 * 1024
+#: In the place of a secret, which no file is to hold.
+SECRET: Final = "<secret>"  # noqa: S105 - what stands for one
+#: Kinds that need no stand-in: they run.
+_INSIDE: Final = frozenset({"noop"})
+#: Keys of errors that a stand-in says.
+_ERROR_KEYS: Final = ("kind", "message", "type", "retryable", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """A test, as files of tests have it, and what it does not say that the execution did."""
+
+    playbook: str
+    test: JsonMap
+    about: str
+    notes: tuple[str, ...]
+
+    def as_yaml(self) -> str:
+        """The text of a file of tests."""
+        lines = [f"# {self.about}", *(f"# {note}" for note in self.notes)]
+        body = {"playbook": self.playbook, "tests": [self.test]}
+        text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        return "\n".join(lines) + "\n" + text
+
+
+def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
+    """The test that an execution would pass. Raises NotFound, and BadRequest for one that is still
+    at work, or was cancelled."""
+    report = inspect.report(rt, execution_id)
+    row = report.row
+    if row.status not in {*ENDED, "waiting"} - {"cancelled"}:
+        raise BadRequest(
+            f"Execution {execution_id} is {row.status}: a test is made of one that ended or waits, by itself."
+        )
+    with rt.store.read() as tx:
+        request = moment.requested(tx, execution_id)
+        log = tx.events.read(execution_id)
+    net = inspect.net_of(rt, execution_id)
+    book = _Notebook(Resolver(rt))
+    test = {
+        "name": f"as execution {execution_id} went",
+        "clock": row.created_at.isoformat(),
+        "inputs": book.given(request.payload, "inputs"),
+        "set": book.given(request.overrides, "set"),
+        "stand_ins": dict(_stand_ins(net, log, book)),
+        "expect": _expect(report, _path(log), book),
+    }
+    about = f"Made of execution {execution_id} of {row.path}@{row.playbook_version}."
+    shown = {key: value for key, value in test.items() if value not in ({}, None)}
+    return Fixture(net.file.rpartition("/")[2], shown, about, tuple(book.notes))
+
+
+@dataclass(slots=True)
+class _Notebook:
+    """Opens what is kept by reference, as long as there is room, and notes what is left out."""
+
+    resolve: Resolver
+    left: int = MOST_BYTES
+    notes: list[str] = field(default_factory=list)
+
+    def value(self, value: Json, place: str) -> Json:
+        """The value itself; null, with a note, where it is too large or gone."""
+        found = _without_secrets(self.resolve(value), place, self.notes)
+        size = len(json.dumps(found, default=str))
+        if size > self.left or holds_reference(found):
+            self.notes.append(f"{place} is left out: it is too large for a test, or gone.")
+            return None
+        self.left -= size
+        return found
+
+    def given(self, values: JsonMap, place: str) -> JsonMap:
+        return {key: self.value(value, f"{place}.{key}") for key, value in values.items()}
+
+
+def _without_secrets(value: Json, place: str, notes: list[str]) -> Json:
+    if is_secret(value):
+        notes.append(f"{place} was a secret: {SECRET} stands in its place.")
+        return SECRET
+    match value:
+        case Mapping():
+            return {key: _without_secrets(one, f"{place}.{key}", notes) for key, one in value.items()}
+        case list():
+            return [_without_secrets(one, place, notes) for one in value]
+        case _:
+            return value
+
+
+# --- how it went ---
+
+
+def _path(log: Iterable[Event]) -> list[str]:
+    log = list(log)
+    skipped = {event.draft.run_id for event in log if isinstance(event.fact, StepSkipped)}
+    begun = (event.draft for event in log if isinstance(event.fact, StepScheduled))
+    return [str(draft.step) for draft in begun if draft.run_id not in skipped]
+
+
+def _expect(report: inspect.Report, path: list[str], book: _Notebook) -> JsonMap:
+    found: dict[str, Any] = {"status": report.row.status, "path": path}
+    for key, value in (("result", report.result), ("ctx", dict(report.ctx)), ("error", _error(report))):
+        if not value:
+            continue
+        if report.row.execution_id in json.dumps(value, default=str):
+            book.notes.append(f"expect.{key} is left out: it names the execution.")
+        elif (shown := book.value(value, f"expect.{key}")) is not None:
+            found[key] = shown
+    return found
+
+
+def _error(report: inspect.Report) -> JsonMap | None:
+    return None if report.error is None else {key: report.error[key] for key in ("kind", "message")}
+
+
+# --- what stands in for its calls ---
+
+
+def _stand_ins(net: Net, log: list[Event], book: _Notebook) -> Iterator[tuple[str, Json]]:
+    for step in net.transitions:
+        events = [event for event in log if event.draft.step == step.name]
+        for task in step.tasks:
+            if task.kind in _INSIDE:
+                continue
+            name = step.name if len(step.calls) == 1 else f"{step.name}.{task.name}"
+            yield from _of_task(name, step, task, events, book)
+        if step.loop is not None and step.loop.cursor is not None:
+            yield from _claims(f"{step.name}.{step.loop.cursor.name}", events, book)
+
+
+def _of_task(
+    name: str, step: Transition, task: Task, events: list[Event], book: _Notebook
+) -> Iterator[tuple[str, Json]]:
+    """One for each call; in a loop one for each item, in their order."""
+    items: dict[tuple[str, int], list[JsonMap]] = {}
+    runs: dict[str | None, int] = {}
+    for event in events:
+        fact = event.fact
+        if (
+            getattr(fact, "task", None) == task.name
+            and (one := _stand_in(task, fact, book, name)) is not None
+        ):
+            run = runs.setdefault(event.draft.run_id, len(runs))
+            place = (f"{run:09}", event.draft.iteration or 0)
+            items.setdefault(place, []).append(one)
+    if not items:
+        return
+    if step.loop is None:
+        calls = [one for _, found in sorted(items.items()) for one in found]
+        yield name, calls[0] if len(calls) == 1 else calls
+    else:
+        yield name, [found[0] if len(found) == 1 else found for _, found in sorted(items.items())]
+
+
+def _stand_in(task: Task, fact: Fact, book: _Notebook, name: str) -> JsonMap | None:
+    """What stands in for the call that `fact` is the end of; None where it is the end of none."""
+    whole = task.loop is not None or task.repeat is not None
+    match fact:
+        case TaskDone() if not whole:
+            return _result(fact.result, fact.extras, book, name)
+        case TaskItemDone() | TaskCallDone():
+            return _result(fact.result, fact.extras, book, name)
+        case AttemptFailed() | TaskItemFailed() | TaskCallFailed():
+            return _failure(fact.error, fact.extras, book, name)
+        case TaskFailed() if task.loop is None:
+            return _failure(fact.error, fact.extras, book, name)
+        case _:
+            return None
+
+
+def _result(result: Json, extras: JsonMap, book: _Notebook, name: str) -> JsonMap:
+    return {"recorded": book.value(result, f"A result of {name}"), **_extras(extras, book, name)}
+
+
+def _failure(error: ErrorInfo, extras: JsonMap, book: _Notebook, name: str) -> JsonMap | None:
+    if error.kind == "template":
+        # The call was never made: its inputs could not be rendered, which the test does again.
+        return None
+    said = {key: getattr(error, key) for key in _ERROR_KEYS}
+    kept = {key: value for key, value in said.items() if value not in (None, "")}
+    return {"error": book.value(kept, f"An error of {name}"), **_extras(extras, book, name)}
+
+
+def _extras(extras: JsonMap, book: _Notebook, name: str) -> JsonMap:
+    return {"extras": book.value(dict(extras), f"What the tool said of {name}")} if extras else {}
+
+
+def _claims(name: str, events: list[Event], book: _Notebook) -> Iterator[tuple[str, Json]]:
+    facts = [event.fact for event in events if isinstance(event.fact, LoopClaimed)]
+    claimed = [
+        _failure(fact.error, {}, book, name)
+        if fact.error is not None
+        else {"recorded": {"rows": book.value(fact.items, f"Rows of {name}")}}
+        for fact in facts
+        if fact.count or fact.error is not None
+    ]
+    if facts:
+        yield name, claimed or {"recorded": {"rows": []}}
+
+
+# --- as text ---
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts so that this project's reader, which knows fewer words than YAML 1.1 and other
+    numbers, reads them as texts; nothing twice as an alias."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None if _stays(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _stays(text: str) -> bool:
+    try:
+        return bool(plain(text) == text)
+    except ScalarFault:
+        return False
+
+
+_Dumper.add_representer(str, _represent_text)
