@@ -21,7 +21,7 @@ from noetl.trial.coverage import KINDS, Coverage
 from noetl.trial.junit import junit_text
 from noetl.trial.running import Verdict, explain_failure, run_test
 from noetl.trial.stage import Stage, open_stage
-from noetl.trial.suites import Suite, has_tests, is_test_file, read_suite, test_files_beside
+from noetl.trial.suites import Suite, has_tests, is_test_file, read_suite, tests_beside
 from noetl.trial.updating import update_text
 
 
@@ -229,7 +229,7 @@ def _named(file: Path) -> Sequence[Path]:
         raise BadRequest(f"There is no file {str(file)!r}; name a playbook, its tests, or a directory.")
     if is_test_file(file):
         return [file]
-    found = [*([file] if has_tests(file) else []), *test_files_beside(file)]
+    found = [*([file] if has_tests(file) else []), *tests_beside(file)]
     if not found:
         beside = file.with_name(f"{file.stem}.test.yaml")
         raise BadRequest(f"{file} has no tests, and none stand beside it: write {beside}.")

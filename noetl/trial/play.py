@@ -22,7 +22,7 @@ from noetl.trial.stand_ins import Answers, SeenCall, StandIns
 from noetl.usecases import history, inspect
 
 #: Messages and delays after which an execution is taken for endless.
-MOST_MOVES = 20_000
+MOST_MOVES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Played:
     ctx: JsonMap = field(default_factory=dict)
     error: JsonMap | None = None
     steps: JsonMap = field(default_factory=dict)
-    calls: Sequence[SeenCall] = ()
+    calls: Sequence[SeenCall] = field(default=(), repr=False)
     faults: Sequence[str] = ()
     waits: Sequence[str] = ()
-    traces: Sequence[Trace] = ()
+    traces: Sequence[Trace] = field(default=(), repr=False)
 
     @property
     def path(self) -> list[str]:

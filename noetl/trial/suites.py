@@ -26,6 +26,7 @@ ENDINGS: Final = tuple(f".test{suffix}" for suffix in SUFFIXES)
 TESTS: Final = "tests"
 #: The root key of tests, in a playbook or a file of their own.
 _KEY: Final = re.compile(rb"""^["']?tests["']?[ \t]*:""", re.MULTILINE)
+_PLAYBOOK: Final = re.compile(rb"""^["']?playbook["']?[ \t]*:""", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,23 @@ def is_test_file(file: Path) -> bool:
     return file.name.endswith(ENDINGS)
 
 
-def test_files_beside(playbook: Path) -> list[Path]:
+def is_meant(file: Path) -> bool:
+    """Whether a file that is called so is meant for NoETL: others have tests in such files, too."""
+    try:
+        text = file.read_bytes()
+    except OSError:
+        return False
+    beside = any(one.is_file() for one in _beside(file))
+    return _KEY.search(text) is not None and (beside or _PLAYBOOK.search(text) is not None)
+
+
+def _beside(file: Path) -> list[Path]:
+    """Where the playbook of a file of tests is that does not name it."""
+    stem = next(file.name.removesuffix(one) for one in ENDINGS if file.name.endswith(one))
+    return [file.with_name(f"{stem}{suffix}") for suffix in SUFFIXES]
+
+
+def tests_beside(playbook: Path) -> list[Path]:
     """The files of tests that are called like a playbook."""
     named = (playbook.with_name(f"{playbook.stem}{ending}") for ending in ENDINGS)
     return [file for file in named if file.is_file()]
@@ -109,11 +126,8 @@ def _check(document: TrialFile, report: ProblemReport) -> Iterator[Finding]:
 
 def _playbook_of(file: Path, document: TrialFile, report: ProblemReport) -> Path | None:
     """The file of the playbook; None where there is none, which is reported."""
-    if document.playbook is not None:
-        candidates = [file.parent / document.playbook]
-    else:
-        stem = next(file.name.removesuffix(one) for one in ENDINGS if file.name.endswith(one))
-        candidates = [file.with_name(f"{stem}{suffix}") for suffix in SUFFIXES]
+    named = document.playbook
+    candidates = _beside(file) if named is None else [file.parent / named]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
