@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.dsl.checks.trials import IN_CALLED
 from noetl.dsl.document import StandIn, StandInError
-from noetl.errors import NoetlError, ToolError
+from noetl.errors import TemplateError, ToolError
 from noetl.expressions import evaluate
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
@@ -68,11 +68,15 @@ class StandIns(ToolPort):
         if key is None and call.kind in INSIDE:
             return self.real.run(call)
         try:
-            answer = self._find(names, key, call)
-            return self._ask(answer, call)
-        except (CallMissed, NoetlError) as fault:
-            self.faults.append(str(fault))
-            return failed(ErrorInfo("internal", str(fault), type="UnexpectedCall"))
+            return self._ask(self._find(names, key, call), call)
+        except CallMissed as fault:
+            return self._miss(str(fault))
+        except TemplateError as error:
+            return self._miss(f"The stand-in of {key!r}: {error.message}")
+
+    def _miss(self, fault: str) -> Outcome:
+        self.faults.append(fault)
+        return failed(ErrorInfo("internal", fault, type="UnexpectedCall"))
 
     def interrupt(self, call: Call) -> None:
         """Ends what really runs."""
@@ -127,7 +131,7 @@ class StandIns(ToolPort):
         return answers[number]
 
     def _ask(self, answer: Answer, call: Call) -> Outcome | Suspension:
-        """Raises NoetlError where the templates of the stand-in fail."""
+        """Raises TemplateError where the templates of the stand-in fail."""
         if not isinstance(answer, StandIn):
             return ask_function(answer, call)
         if answer.run:
