@@ -79,11 +79,13 @@ def _parts(net: Net) -> Iterator[tuple[Name, Part]]:
             missed = f"the arc from {step.name!r} to {arc.step!r}{when} was never taken"
             yield ("arcs", arc.id), Part("arcs", arc.line or step.line, missed)
         for number, rule in enumerate(step.admit.rules if step.admit else ()):
-            missed = f"rule {number} of the admission to {step.name!r} ({_when(rule.when)}) never matched"
+            missed = f"rule {number + 1} of the admission to {step.name!r} ({_when(rule.when)}) never matched"
             yield ("rules", f"{step.name}/{number}"), Part("rules", step.line, missed)
         for task in step.tasks:
             for number, one in enumerate(task.rules or ()):
-                missed = f"rule {number} of task '{step.name}.{task.name}' ({_when(one.when)}) never matched"
+                missed = (
+                    f"rule {number + 1} of task '{step.name}.{task.name}' ({_when(one.when)}) never matched"
+                )
                 yield ("rules", f"{step.name}.{task.name}/{number}"), Part("rules", task.line, missed)
 
 

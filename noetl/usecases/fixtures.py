@@ -37,11 +37,13 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
 #: Bytes of JSON that the values of one fixture have at most: a file of tests may have 256 kB.
-MOST_BYTES: Final = 128 * 1024
+MOST_BYTES: Final = 160 * 1024
 #: In the place of a secret, which no file is to hold.
 SECRET: Final = "<secret>"  # noqa: S105 - what stands for one
 #: Kinds that need no stand-in: they run.
 _INSIDE: Final = frozenset({"noop"})
+#: Types of errors that a policy makes of a success.
+_OF_POLICIES: Final = frozenset({"PolicyFailed", "AttemptsUsedUp"})
 #: Keys of errors that a stand-in says.
 _ERROR_KEYS: Final = ("kind", "message", "type", "retryable", "status")
 
@@ -76,7 +78,7 @@ def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
         request = moment.requested(tx, execution_id)
         log = tx.events.read(execution_id)
     net = inspect.net_of(rt, execution_id)
-    book = _Notebook(Resolver(rt))
+    book = _Notebook(Resolver(rt), any(getattr(event.fact, "call", "") for event in log))
     test = {
         "name": f"as execution {execution_id} went",
         "clock": row.created_at.isoformat(),
@@ -95,6 +97,8 @@ class _Notebook:
     """Opens what is kept by reference, as long as there is room, and notes what is left out."""
 
     resolve: Resolver
+    #: Whether the log says of each call that it was made: older ones do not.
+    has_digests: bool
     left: int = MOST_BYTES
     notes: list[str] = field(default_factory=list)
 
@@ -194,6 +198,8 @@ def _stand_in(task: Task, fact: Fact, book: _Notebook, name: str) -> JsonMap | N
     """What stands in for the call that `fact` is the end of; None where it is the end of none."""
     whole = task.loop is not None or task.repeat is not None
     match fact:
+        case _ if _is_uncalled(task, fact, book):
+            return None
         case TaskDone() if not whole:
             return _result(fact.result, fact.extras, book, name)
         case TaskItemDone() | TaskCallDone():
@@ -206,14 +212,24 @@ def _stand_in(task: Task, fact: Fact, book: _Notebook, name: str) -> JsonMap | N
             return None
 
 
+def _is_uncalled(task: Task, fact: Fact, book: _Notebook) -> bool:
+    """Whether it failed before the call was made, as it will in the test: its inputs could not be
+    rendered, or were not what the task expects."""
+    error: ErrorInfo | None = getattr(fact, "error", None)
+    # What a called playbook came to is recorded in another turn than its call.
+    is_known = book.has_digests and isinstance(fact, TaskFailed | AttemptFailed) and task.kind != "playbook"
+    return error is not None and (error.kind == "template" or (is_known and not getattr(fact, "call", "")))
+
+
 def _result(result: Json, extras: JsonMap, book: _Notebook, name: str) -> JsonMap:
     return {"recorded": book.value(result, f"A result of {name}"), **_extras(extras, book, name)}
 
 
-def _failure(error: ErrorInfo, extras: JsonMap, book: _Notebook, name: str) -> JsonMap | None:
-    if error.kind == "template":
-        # The call was never made: its inputs could not be rendered, which the test does again.
-        return None
+def _failure(error: ErrorInfo, extras: JsonMap, book: _Notebook, name: str) -> JsonMap:
+    if error.type in _OF_POLICIES:
+        book.notes.append(
+            f"A call of {name} went well, and its policy failed it: its result is not in the log."
+        )
     said = {key: getattr(error, key) for key in _ERROR_KEYS}
     kept = {key: value for key, value in said.items() if value not in (None, "")}
     return {"error": book.value(kept, f"An error of {name}"), **_extras(extras, book, name)}

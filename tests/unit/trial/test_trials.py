@@ -1,5 +1,5 @@
-"""Executions on trial: what stands in for calls, time that passes at once, and what is said of a test
-that fails."""
+"""Executions on trial: what stands in for calls, time that passes at once, and what is said of a
+test that fails."""
 
 from __future__ import annotations
 
