@@ -277,7 +277,9 @@ def test_what_is_refused_is_expected_and_secrets_need_no_store(trial: Trial) -> 
     )
     given = "  inputs: {zip: '01234', token: t}\n  stand_ins: {start: {result: 1}}\n"
     assert (
-        only(trial, INPUTS, given + "  expect: {result: 1, calls: {start: [{config: {url: https://x/01234}}]}}")
+        only(
+            trial, INPUTS, given + "  expect: {result: 1, calls: {start: [{config: {url: https://x/01234}}]}}"
+        )
         == ""
     )
 
