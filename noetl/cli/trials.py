@@ -159,7 +159,10 @@ class _Session:
         parts = [f"{sum(one.passed for one in self.verdicts)} ok"]
         parts += [f"{len(self.failed)} failed"] if self.failed else []
         parts += [f"{len(self.updated)} updated"] if self.updated else []
-        parts += [f"{len(self.problems)} problems in files that were not run"] if self.problems else []
+        files = len({problem.file for problem in self.problems})
+        where = "a file that was" if files == 1 else f"{files} files that were"
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        parts += [f"{count} in {where} not run"] if files else []
         number = len(self.verdicts)
         return f"{number} test{'' if number == 1 else 's'}: {', '.join(parts)} ({seconds:.2f} s)"
 
