@@ -28,8 +28,8 @@ from noetl.engine.state import State, initial_state
 from noetl.facts.events import Draft, Fact
 from noetl.facts.json import JsonMap, assign
 from noetl.trial.from_python import answers_of
-from noetl.trial.play import Played, Script
-from noetl.trial.play import play as play_script
+from noetl.trial.play import Played, Scenario
+from noetl.trial.play import play as play_scenario
 from noetl.trial.simulation import (
     KINDS,
     START,
@@ -41,7 +41,7 @@ from noetl.trial.simulation import (
     StillLeases,
     default_tools,
 )
-from noetl.trial.stage import Stage, open_stage
+from noetl.trial.stage import TrialStage, open_stage
 
 __all__ = [
     "KINDS",
@@ -135,15 +135,15 @@ def play(
     file = Path(playbook)
     text, stage = file.read_text(encoding="utf-8-sig"), _stage()
     answers = answers_of(stand_ins or {}, load_playbook(text, file=str(file), kinds=stage.kinds))
-    played = play_script(
-        stage, text, file, Script(inputs or {}, assign({}, set or {}), answers, env or {}, clock)
+    played = play_scenario(
+        stage, text, file, Scenario(inputs or {}, assign({}, set or {}), answers, env or {}, clock)
     )
     assert not played.faults, "\n".join(played.faults)
     return played
 
 
 @cache
-def _stage() -> Stage:
+def _stage() -> TrialStage:
     """One for the process: what runs user code is started once."""
     stack = ExitStack()
     atexit.register(stack.close)

@@ -19,8 +19,8 @@ from noetl.facts.json import JsonMap
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.trial.coverage import KINDS, Coverage
 from noetl.trial.junit import junit_text
-from noetl.trial.running import Verdict, explain_failure, run_test
-from noetl.trial.stage import Stage, open_stage
+from noetl.trial.running import TrialVerdict, explain_failure, run_test
+from noetl.trial.stage import TrialStage, open_stage
 from noetl.trial.suites import Suite, has_tests, is_test_file, read_suite, tests_beside
 from noetl.trial.updating import update_text
 
@@ -93,8 +93,8 @@ class _Session:
     as_json: bool
     suites: list[Suite] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
-    updated: list[Verdict] = field(default_factory=list)
+    verdicts: list[TrialVerdict] = field(default_factory=list)
+    updated: list[TrialVerdict] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
 
     def read(self, file: Path) -> None:
@@ -117,11 +117,11 @@ class _Session:
                 yield suite, index
 
     @property
-    def failed(self) -> list[Verdict]:
+    def failed(self) -> list[TrialVerdict]:
         """Those that failed, and still would."""
         return [one for one in self.verdicts if not one.passed and one not in self.updated]
 
-    def run(self, stage: Stage, suite: Suite, index: int) -> None:
+    def run(self, stage: TrialStage, suite: Suite, index: int) -> None:
         verdict = run_test(stage, suite, index)
         self.verdicts.append(verdict)
         self.coverage.add(verdict.played.traces)
@@ -138,7 +138,7 @@ class _Session:
         wrong = [
             one
             for one in self.verdicts
-            if not one.played.faults and (one.differences or one.test.expect is None)
+            if not one.played.faults and (one.mismatches or one.test.expect is None)
         ]
         for file in dict.fromkeys(one.suite.file for one in wrong):
             own = [one for one in wrong if one.suite.file == file]
@@ -178,7 +178,7 @@ class _Session:
         return {**said, "coverage": _describe_coverage(self.coverage)} if coverage else said
 
 
-def _describe(verdict: Verdict) -> JsonMap:
+def _describe(verdict: TrialVerdict) -> JsonMap:
     played = verdict.played
     return {
         "file": str(verdict.suite.file),
@@ -239,7 +239,7 @@ def _named(file: Path) -> Sequence[Path]:
     return found
 
 
-def _update_text(verdicts: Sequence[Verdict]) -> str:
+def _update_text(verdicts: Sequence[TrialVerdict]) -> str:
     try:
         return update_text(verdicts)
     except ModuleNotFoundError as error:

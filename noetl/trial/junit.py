@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from noetl.trial.running import Verdict, explain_failure
+from noetl.trial.running import TrialVerdict, explain_failure
 
 #: Characters that XML cannot hold.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_text(verdicts: Sequence[Verdict]) -> str:
+def junit_text(verdicts: Sequence[TrialVerdict]) -> str:
     """A suite for each file, in the order in which they ran."""
     root = ElementTree.Element("testsuites", _counts(verdicts))
     for file in dict.fromkeys(verdict.suite.file for verdict in verdicts):
@@ -25,7 +25,7 @@ def junit_text(verdicts: Sequence[Verdict]) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _counts(verdicts: Sequence[Verdict]) -> dict[str, str]:
+def _counts(verdicts: Sequence[TrialVerdict]) -> dict[str, str]:
     failures = sum(1 for verdict in verdicts if not verdict.passed)
     seconds = sum(verdict.seconds for verdict in verdicts)
     return {
@@ -36,7 +36,7 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, str]:
     }
 
 
-def _add_case(suite: ElementTree.Element, file: Path, verdict: Verdict) -> None:
+def _add_case(suite: ElementTree.Element, file: Path, verdict: TrialVerdict) -> None:
     about = {"classname": str(file), "name": verdict.name, "time": f"{verdict.seconds:.3f}"}
     case = ElementTree.SubElement(suite, "testcase", {**about, "file": str(file), "line": str(verdict.line)})
     if not verdict.passed:

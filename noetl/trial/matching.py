@@ -15,7 +15,7 @@ from noetl.facts.json import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """Where something else was expected: `path` leads there, from the expectation on."""
 
     path: Path
@@ -23,18 +23,18 @@ class Difference:
     got: Json
 
 
-def differences(expected: Json, got: Json, path: Path = ()) -> Iterator[Difference]:
+def mismatches(expected: Json, got: Json, path: Path = ()) -> Iterator[Mismatch]:
     """In what `got` is not as `expected`."""
     match expected:
         case Mapping() if isinstance(got, Mapping):
             for key, inner in expected.items():
-                yield from differences(inner, got.get(key), (*path, key))
+                yield from mismatches(inner, got.get(key), (*path, key))
         case list() if isinstance(got, list) and len(got) == len(expected):
             for index, (inner, found) in enumerate(zip(expected, got, strict=True)):
-                yield from differences(inner, found, (*path, index))
+                yield from mismatches(inner, found, (*path, index))
         case _:
             if not _fits(expected, got):
-                yield Difference(path, expected, got)
+                yield Mismatch(path, expected, got)
 
 
 def renew(expected: Json, got: Json) -> Json:

@@ -17,7 +17,7 @@ from noetl.facts.json import Json, JsonMap, assign
 from noetl.net.model import Net
 from noetl.store.library import FileLibrary
 from noetl.trial.simulation import START, Outside, Simulation
-from noetl.trial.stage import Stage
+from noetl.trial.stage import TrialStage
 from noetl.trial.stand_ins import Answers, SeenCall, StandIns
 from noetl.usecases import history, inspect
 
@@ -26,7 +26,7 @@ MOST_MOVES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class Scenario:
     """What an execution is given: `inputs` are its payload, `overrides` what `--set` would say."""
 
     inputs: JsonMap = field(default_factory=dict)
@@ -36,11 +36,11 @@ class Script:
     clock: datetime = START
 
 
-def script_of(test: PlaybookTest) -> Script:
+def scenario_of(test: PlaybookTest) -> Scenario:
     """What a test as it is written gives."""
     clock = START if test.clock is None else instant(test.clock)
     overrides = assign({}, test.set or {})
-    return Script(test.inputs or {}, overrides, test.stand_ins or {}, test.env or {}, clock)
+    return Scenario(test.inputs or {}, overrides, test.stand_ins or {}, test.env or {}, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,18 @@ class Played:
         return [one.as_json() for one in self.calls if name in one.names]
 
 
-def play(stage: Stage, playbook: str, file: Path, script: Script) -> Played:
+def play(stage: TrialStage, playbook: str, file: Path, scenario: Scenario) -> Played:
     """Plays the text of a playbook, which stands in `file`. Raises PlaybookInvalid where it cannot
     be run."""
     stage.directories = tuple(dict.fromkeys((file.absolute().parent, Path.cwd())))
-    stand_ins = StandIns(script.stand_ins, stage.tools)
+    stand_ins = StandIns(scenario.stand_ins, stage.tools)
     outside = Outside(
-        script.clock, dict(script.env), FileLibrary(file.absolute().parent), stand_ins, stage.results
+        scenario.clock, dict(scenario.env), FileLibrary(file.absolute().parent), stand_ins, stage.results
     )
     with _simulation(playbook, stage, file, outside) as simulation:
         stand_ins.find_path = _PathFinder(simulation)
         try:
-            execution_id = simulation.start(script.inputs, **script.overrides)
+            execution_id = simulation.start(scenario.inputs, **scenario.overrides)
         except (BadRequest, ConfigError) as error:
             return Played("refused", error={"kind": "client_error", "message": refusal_text(error)})
         endless = _rest(simulation)
@@ -108,7 +108,7 @@ def refusal_text(error: NoetlError) -> str:
 
 
 @contextmanager
-def _simulation(playbook: str, stage: Stage, file: Path, outside: Outside) -> Iterator[Simulation]:
+def _simulation(playbook: str, stage: TrialStage, file: Path, outside: Outside) -> Iterator[Simulation]:
     simulation = Simulation(playbook, kinds=stage.kinds, file=str(file), outside=outside)
     try:
         yield simulation

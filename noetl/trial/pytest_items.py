@@ -11,17 +11,17 @@ import pytest
 
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.tools.kit.registry import kinds
-from noetl.trial.running import Verdict, explain_failure, run_test
-from noetl.trial.stage import Stage, open_stage
+from noetl.trial.running import TrialVerdict, explain_failure, run_test
+from noetl.trial.stage import TrialStage, open_stage
 from noetl.trial.suites import Suite, is_meant, read_suite
 
-_STAGE = pytest.StashKey[Stage]()
+_STAGE = pytest.StashKey[TrialStage]()
 
 
 class TrialFailed(AssertionError):
     """An execution went otherwise than its test says."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: TrialVerdict) -> None:
         super().__init__(verdict.name)
         self.verdict = verdict
 
@@ -72,7 +72,7 @@ class TrialItem(pytest.Item):
         return self.path, line - 1, self.name
 
 
-def _stage_of(config: pytest.Config) -> Stage:
+def _stage_of(config: pytest.Config) -> TrialStage:
     """One for all tests of a session: processes for user code are started once."""
     if _STAGE not in config.stash:
         stack = ExitStack()

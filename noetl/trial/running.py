@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from noetl.dsl.document import PlaybookTest
 from noetl.dsl.problems import format_path
 from noetl.facts.json import Json
-from noetl.trial.matching import Difference
-from noetl.trial.play import Played, play, script_of
-from noetl.trial.stage import Stage
+from noetl.trial.matching import Mismatch
+from noetl.trial.play import Played, play, scenario_of
+from noetl.trial.stage import TrialStage
 from noetl.trial.suites import TESTS, Suite
 from noetl.trial.verdicts import judge
 
@@ -21,13 +21,13 @@ _SHORT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TrialVerdict:
     """What became of test number `index` of a suite."""
 
     suite: Suite
     index: int
     played: Played
-    differences: Sequence[Difference]
+    mismatches: Sequence[Mismatch]
     seconds: float
 
     @property
@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return not self.differences and not self.played.faults
+        return not self.mismatches and not self.played.faults
 
     @property
     def line(self) -> int:
@@ -48,39 +48,39 @@ class Verdict:
         return self.suite.source.mark((TESTS, self.index)).line
 
 
-def run_test(stage: Stage, suite: Suite, index: int) -> Verdict:
+def run_test(stage: TrialStage, suite: Suite, index: int) -> TrialVerdict:
     """Runs one test. Raises PlaybookInvalid where its playbook cannot be run."""
     began = time.perf_counter()
     test = suite.tests[index]
-    played = play(stage, suite.text, suite.playbook, script_of(test))
+    played = play(stage, suite.text, suite.playbook, scenario_of(test))
     found = judge(test.expect, played)
-    return Verdict(suite, index, played, found, time.perf_counter() - began)
+    return TrialVerdict(suite, index, played, found, time.perf_counter() - began)
 
 
-def explain_failure(verdict: Verdict) -> Iterator[str]:
+def explain_failure(verdict: TrialVerdict) -> Iterator[str]:
     """Why a test failed: what was expected and what came, each with its place; what the execution
     says of itself; and what ran."""
     played = verdict.played
     for fault in played.faults:
         yield f"{verdict.suite.file}:{verdict.line}: {fault}"
-    for difference in verdict.differences:
-        yield f"{_place(verdict, difference)}: {_describe(difference)}"
+    for mismatch in verdict.mismatches:
+        yield f"{_place(verdict, mismatch)}: {_describe(mismatch)}"
     if played.error is not None and not played.faults:
         yield _error(verdict)
     yield from played.waits
     yield f"ran: {_ran(played)}"
 
 
-def _place(verdict: Verdict, difference: Difference) -> str:
-    mark = verdict.suite.source.mark((TESTS, verdict.index, "expect", *difference.path))
+def _place(verdict: TrialVerdict, mismatch: Mismatch) -> str:
+    mark = verdict.suite.source.mark((TESTS, verdict.index, "expect", *mismatch.path))
     return f"{verdict.suite.file}:{mark.line}:{mark.column}"
 
 
-def _describe(difference: Difference) -> str:
-    if difference.path[0] == "not_run":
-        return f"step {difference.expected!r} was not to run: {difference.got}"
-    name = format_path(difference.path)
-    return f"{name}: expected {shorten(difference.expected)}, got {shorten(difference.got)}"
+def _describe(mismatch: Mismatch) -> str:
+    if mismatch.path[0] == "not_run":
+        return f"step {mismatch.expected!r} was not to run: {mismatch.got}"
+    name = format_path(mismatch.path)
+    return f"{name}: expected {shorten(mismatch.expected)}, got {shorten(mismatch.got)}"
 
 
 def shorten(value: Json) -> str:
@@ -89,7 +89,7 @@ def shorten(value: Json) -> str:
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
-def _error(verdict: Verdict) -> str:
+def _error(verdict: TrialVerdict) -> str:
     error = verdict.played.error or {}
     line = f":{error['line']}" if error.get("line") else ""
     step = f" (step {error['step']})" if error.get("step") else ""

@@ -17,7 +17,7 @@ from noetl.usecases.ports import Results
 
 
 @dataclass(slots=True)
-class Stage:
+class TrialStage:
     """`directories` are those of the playbook that is tested now: relative names start there."""
 
     tools: Registry
@@ -31,7 +31,7 @@ class Stage:
 
 
 @contextmanager
-def open_stage(settings: Settings | None = None) -> Iterator[Stage]:
+def open_stage(settings: Settings | None = None) -> Iterator[TrialStage]:
     """Tools as `noetl run` has them, for as long as the block runs; they open no secrets."""
     settings = settings or Settings.from_env()
     results = open_results(f"memory://{uuid4().hex}")
@@ -49,7 +49,7 @@ def open_stage(settings: Settings | None = None) -> Iterator[Stage]:
         memory_mb=settings.python_memory_mb,
         default_deadline_s=settings.task_timeout_s,
     )
-    stage = Stage(Registry(services), results)
+    stage = TrialStage(Registry(services), results)
     try:
         yield stage
     finally:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from noetl.dsl.read.source import read
-from noetl.trial.running import Verdict
+from noetl.trial.running import TrialVerdict
 from noetl.trial.suites import TESTS
 from noetl.trial.verdicts import renewed
 
 
-def update_text(verdicts: Iterable[Verdict]) -> str:
+def update_text(verdicts: Iterable[TrialVerdict]) -> str:
     """The text of the file that these tests stand in, with expectations that hold.
 
     Raises PlaybookInvalid where the text cannot be read with its comments, and ModuleNotFoundError

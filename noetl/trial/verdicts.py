@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.dsl.document import Expectation
 from noetl.facts.json import Json, JsonMap
-from noetl.trial.matching import Difference, differences, renew
+from noetl.trial.matching import Mismatch, mismatches, renew
 from noetl.trial.play import Played
 
 #: Keys whose values are asked of the execution as they stand.
@@ -21,11 +21,11 @@ def expected_of(expect: Expectation | None) -> JsonMap:
     return {"status": ended, **said}
 
 
-def judge(expect: Expectation | None, played: Played) -> list[Difference]:
+def judge(expect: Expectation | None, played: Played) -> list[Mismatch]:
     """In what it went otherwise."""
     expected = expected_of(expect)
     came = facts_of(expected, played)
-    found = list(differences({key: expected[key] for key in came}, came))
+    found = list(mismatches({key: expected[key] for key in came}, came))
     return [*found, *_ran(expected.get("not_run") or [], played)]
 
 
@@ -48,10 +48,10 @@ def _calls(expected: Json, played: Played, name: str) -> Json:
     return len(found) if isinstance(expected, int) else found
 
 
-def _ran(steps: list[str], played: Played) -> Iterator[Difference]:
+def _ran(steps: list[str], played: Played) -> Iterator[Mismatch]:
     for index, step in enumerate(steps):
         if (runs := played.path.count(step)) > 0:
-            yield Difference(("not_run", index), step, f"it ran {'once' if runs == 1 else f'{runs} times'}")
+            yield Mismatch(("not_run", index), step, f"it ran {'once' if runs == 1 else f'{runs} times'}")
 
 
 def renewed(expect: Expectation | None, played: Played) -> JsonMap:

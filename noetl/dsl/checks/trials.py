@@ -40,7 +40,7 @@ def find_faults(tests: Sequence[PlaybookTest], path: Path, net: Net, names: Dott
         for part, below in parts_of(test):
             if isinstance(part, StandIn):
                 yield from _check_stand_in(part, (*at, *below))
-        known = KnownNames(net, names)
+        known = CallNames(net, names)
         yield from known.check_calls(test.stand_ins or {}, (*at, "stand_ins"))
         if test.expect is not None:
             yield from _check_expectation(test.expect, (*at, "expect"), known)
@@ -80,7 +80,7 @@ def _check_stand_in(one: StandIn, at: Path) -> Iterator[Finding]:
         )
 
 
-def _check_expectation(expect: Expectation, at: Path, known: KnownNames) -> Iterator[Finding]:
+def _check_expectation(expect: Expectation, at: Path, known: CallNames) -> Iterator[Finding]:
     for key in ("path", "not_run"):
         for index, step in enumerate(getattr(expect, key) or []):
             yield from known.check_step(step, (*at, key, index))
@@ -108,7 +108,7 @@ def _patterns(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNames:
+class CallNames:
     """The names that tests of a playbook may use."""
 
     net: Net

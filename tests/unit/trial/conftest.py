@@ -11,18 +11,18 @@ import pytest
 
 from noetl.config import Settings
 from noetl.tools.kit.registry import kinds
-from noetl.trial.running import Verdict, explain_failure, run_test
-from noetl.trial.stage import Stage, open_stage
+from noetl.trial.running import TrialVerdict, explain_failure, run_test
+from noetl.trial.stage import TrialStage, open_stage
 from noetl.trial.suites import read_suite
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/trial}\n"
 
 #: `trial(playbook, tests)`: what became of the tests in a file beside the playbook.
-Trial: TypeAlias = Callable[[str, str], list[Verdict]]
+Trial: TypeAlias = Callable[[str, str], list[TrialVerdict]]
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialStage]:
     with open_stage(Settings(home=tmp_path_factory.mktemp("home"))) as opened:
         yield opened
 
@@ -41,15 +41,15 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 @pytest.fixture
-def trial(stage: Stage, write: Callable[[str, str], Path]) -> Trial:
-    def tried(playbook: str, tests: str) -> list[Verdict]:
+def trial(stage: TrialStage, write: Callable[[str, str], Path]) -> Trial:
+    def tried(playbook: str, tests: str) -> list[TrialVerdict]:
         suite = read_suite(write(playbook, tests), kinds())
         return [run_test(stage, suite, index) for index in range(len(suite.tests))]
 
     return tried
 
 
-def failures(verdict: Verdict) -> str:
+def failures(verdict: TrialVerdict) -> str:
     """Why a test failed, without the folder."""
     lines = "\n".join(explain_failure(verdict))
     return lines.replace(f"{verdict.suite.file.parent}/", "")

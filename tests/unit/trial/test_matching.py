@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.trial.matching import Difference, differences, renew
+from noetl.trial.matching import Mismatch, mismatches, renew
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from noetl.trial.matching import Difference, differences, renew
     ],
 )
 def test_it_holds(expected: Any, got: Any) -> None:
-    assert list(differences(expected, got)) == []
+    assert list(mismatches(expected, got)) == []
     assert renew(expected, got) == expected
 
 
@@ -45,13 +45,13 @@ def test_it_holds(expected: Any, got: Any) -> None:
     ],
 )
 def test_it_does_not_hold_there(expected: Any, got: Any, path: tuple[Any, ...]) -> None:
-    (found,) = differences(expected, got)
+    (found,) = mismatches(expected, got)
     assert found.path == path
-    assert list(differences(renew(expected, got), got)) == []
+    assert list(mismatches(renew(expected, got), got)) == []
 
 
 def test_a_difference_says_both_sides_and_what_holds_stays_as_it_was() -> None:
     expected = {"text": "~ ^a", "rows": [{"id": 1}, {"id": 2}]}
     got = {"text": "abc", "rows": [{"id": 1, "x": 0}, {"id": 3}], "more": True}
-    assert list(differences(expected, got)) == [Difference(("rows", 1, "id"), 2, 3)]
+    assert list(mismatches(expected, got)) == [Mismatch(("rows", 1, "id"), 2, 3)]
     assert renew(expected, got) == {"text": "~ ^a", "rows": [{"id": 1}, {"id": 3}]}

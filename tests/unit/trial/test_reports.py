@@ -10,7 +10,7 @@ from noetl.tools.kit.registry import kinds
 from noetl.trial.coverage import Coverage
 from noetl.trial.junit import junit_text
 from noetl.trial.running import run_test
-from noetl.trial.stage import Stage
+from noetl.trial.stage import TrialStage
 from noetl.trial.suites import read_suite
 from noetl.trial.updating import update_text
 
@@ -84,7 +84,7 @@ def test_junit_has_a_case_for_each_and_the_failures_as_text(trial: Trial) -> Non
 
 
 def test_what_came_is_written_in_the_place_of_what_was_expected(
-    trial: Trial, write: Callable[[str, str], Path], stage: Stage
+    trial: Trial, write: Callable[[str, str], Path], stage: TrialStage
 ) -> None:
     first = trial(BOOK, TESTS)
     text = update_text([first[0], first[1], first[2]])

@@ -12,7 +12,7 @@ from noetl.errors import PlaybookInvalid
 from noetl.net.codec import digest
 from noetl.tools.kit.registry import kinds
 from noetl.trial.running import run_test
-from noetl.trial.stage import Stage
+from noetl.trial.stage import TrialStage
 from noetl.trial.suites import has_tests, is_meant, read_suite
 
 from .conftest import HEAD
@@ -100,7 +100,9 @@ tests:
 """
 
 
-def test_tests_stand_in_the_playbook_as_well_and_change_nothing_of_it(tmp_path: Path, stage: Stage) -> None:
+def test_tests_stand_in_the_playbook_as_well_and_change_nothing_of_it(
+    tmp_path: Path, stage: TrialStage
+) -> None:
     file = tmp_path / "book.yaml"
     file.write_text(HEAD + IN_PLACE, encoding="utf-8")
     suite = read_suite(file, kinds())
