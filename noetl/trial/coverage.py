@@ -17,7 +17,7 @@ KINDS: tuple[Kind, ...] = ("steps", "arcs", "rules")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CoveredPart:
     """A step, an arc or a rule: where it stands, and what to say where nothing met it."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class PlaybookCoverage:
     """One playbook: all of its parts, and those that were met."""
 
     file: str
-    parts: dict[Name, Part]
+    parts: dict[Name, CoveredPart]
     met: set[Name] = field(default_factory=set)
 
     def count(self, kind: Kind) -> tuple[int, int]:
@@ -38,7 +38,7 @@ class PlaybookCoverage:
         names = [name for name in self.parts if name[0] == kind]
         return sum(1 for name in names if name in self.met), len(names)
 
-    def missed(self) -> list[Part]:
+    def missed(self) -> list[CoveredPart]:
         """In the order of their lines."""
         found = [part for name, part in self.parts.items() if name not in self.met]
         return sorted(found, key=lambda part: part.line)
@@ -71,22 +71,22 @@ class Coverage:
         return 100.0 * sum(met for met, _ in counts) / total if total else 100.0
 
 
-def _parts(net: Net) -> Iterator[tuple[Name, Part]]:
+def _parts(net: Net) -> Iterator[tuple[Name, CoveredPart]]:
     for step in net.transitions:
-        yield ("steps", step.name), Part("steps", step.line, f"step {step.name!r} never ran")
+        yield ("steps", step.name), CoveredPart("steps", step.line, f"step {step.name!r} never ran")
         for arc in step.ways:
             when = f" (when {arc.when})" if arc.when is not None else ""
             missed = f"the arc from {step.name!r} to {arc.step!r}{when} was never taken"
-            yield ("arcs", arc.id), Part("arcs", arc.line or step.line, missed)
+            yield ("arcs", arc.id), CoveredPart("arcs", arc.line or step.line, missed)
         for number, rule in enumerate(step.admit.rules if step.admit else ()):
             missed = f"rule {number + 1} of the admission to {step.name!r} ({_when(rule.when)}) never matched"
-            yield ("rules", f"{step.name}/{number}"), Part("rules", step.line, missed)
+            yield ("rules", f"{step.name}/{number}"), CoveredPart("rules", step.line, missed)
         for task in step.tasks:
             for number, one in enumerate(task.rules or ()):
                 missed = (
                     f"rule {number + 1} of task '{step.name}.{task.name}' ({_when(one.when)}) never matched"
                 )
-                yield ("rules", f"{step.name}.{task.name}/{number}"), Part("rules", task.line, missed)
+                yield ("rules", f"{step.name}.{task.name}/{number}"), CoveredPart("rules", task.line, missed)
 
 
 def _when(when: object) -> str:

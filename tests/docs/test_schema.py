@@ -24,6 +24,8 @@ from tests.unit.dsl.test_problems import SAMPLES
 from .pages import ROOT
 
 KINDS = kinds()
+#: Without their tests.
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.yaml")) - set((ROOT / "examples").glob("*.test.yaml")))
 SCHEMA = json_schema(KINDS)
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 
@@ -42,7 +44,7 @@ def test_the_file_is_fresh() -> None:
     assert (ROOT / "docs/playbook.schema.json").read_text(encoding="utf-8") == made, "run `make docs`"
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
 def test_every_example_validates(file: File) -> None:
     assert complaints(file.read_text(encoding="utf-8")) == []
 

@@ -33,6 +33,7 @@ HOMES = {
     "event": {"facts", "usecases/ports", "api", "client"},
     "execution": {"usecases/ports"},
     "explanation": {"history"},
+    "fixture": {"usecases"},
     "forecast": {"forecast"},
     "guard": {"dsl/dialects"},
     "idempotency key": {"usecases/ports"},
