@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noetl.facts.events import AdmitEvaluated, Event, NextEvaluated, PolicyEvaluated, StepScheduled
@@ -52,9 +53,11 @@ class Coverage:
 
     def know(self, net: Net) -> PlaybookCoverage:
         """Counts the parts of a playbook, whether or not anything meets them."""
-        if net.file not in self.playbooks:
-            self.playbooks[net.file] = PlaybookCoverage(net.file, dict(_parts(net)))
-        return self.playbooks[net.file]
+        # A called playbook is found by another name than the one that the command was given.
+        file = str(Path(net.file).resolve())
+        if file not in self.playbooks:
+            self.playbooks[file] = PlaybookCoverage(net.file, dict(_parts(net)))
+        return self.playbooks[file]
 
     def add(self, traces: Iterable[Trace]) -> None:
         """Counts what executions met."""

@@ -97,6 +97,7 @@ def play(stage: TrialStage, playbook: str, file: Path, scenario: Scenario) -> Pl
             execution_id = simulation.start(scenario.inputs, **scenario.overrides)
         except (BadRequest, ConfigError) as error:
             return Played("refused", error={"kind": "client_error", "message": refusal_text(error)})
+        stand_ins.steps = inspect.net_of(simulation.rt, execution_id).steps.keys()
         endless = _rest(simulation)
         return _look(simulation, execution_id, stand_ins, endless)
 

@@ -39,9 +39,7 @@ class TrialModule(pytest.File):
         try:
             suite = read_suite(self.path, kinds())
         except PlaybookInvalid as error:
-            raise self.CollectError("\n".join(map(str, error.problems)) or str(error)) from None
-        except NoetlError as error:
-            raise self.CollectError(error.message) from None
+            raise self.CollectError("\n".join(map(str, error.problems))) from None
         for index, test in enumerate(suite.tests):
             yield TrialItem.from_parent(self, name=test.name or str(index), suite=suite, index=index)
 

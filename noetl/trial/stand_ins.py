@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -56,6 +56,8 @@ class StandIns(ToolPort):
     given: Mapping[str, Answers]
     real: ToolPort
     find_path: Callable[[str], str | None] = lambda _: None
+    #: Of the playbook that is tested: a kind that is called like one of them is that step.
+    steps: Container[str] = ()
     calls: list[SeenCall] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     _taken: dict[object, int] = field(default_factory=dict)
@@ -86,7 +88,8 @@ class StandIns(ToolPort):
         path = self.find_path(call.where.execution_id)
         step = call.where.step if path is None else f"{path}{IN_CALLED}{call.where.step}"
         of_step = () if call.where.claim else (step,)
-        return f"{step}.{call.task}", *of_step, call.kind
+        of_kind = () if call.kind in self.steps else (call.kind,)
+        return f"{step}.{call.task}", *of_step, *of_kind
 
     def _find(self, names: Sequence[str], key: str | None, call: Call) -> Answer:
         """Raises CallMissed."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from noetl.dsl import Code, Problem, compile_playbook
+from noetl.dsl import Code, Compiled, Problem, compile_playbook
 from noetl.dsl.checks.trials import find_faults
 from noetl.dsl.document import PlaybookTest, TrialFile
 from noetl.dsl.document.base import parts_of
@@ -17,7 +17,7 @@ from noetl.dsl.document.validation import read_as, unknown_keys
 from noetl.dsl.problems import Finding
 from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import MAX_BYTES, Source, read
-from noetl.errors import BadRequest, PlaybookInvalid
+from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
 from noetl.store.library import SUFFIXES
 
@@ -79,22 +79,22 @@ def tests_beside(playbook: Path) -> list[Path]:
 
 
 def read_suite(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
-    """Reads a file of tests, or a playbook with tests. Raises PlaybookInvalid with every problem,
-    and BadRequest where the file cannot be read."""
+    """Reads a file of tests, or a playbook with tests. Raises PlaybookInvalid with every
+    problem."""
     return (_of_test_file if is_test_file(file) else _of_playbook)(file, kinds)
 
 
 def _of_playbook(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
-    text = _text(file)
-    compiled = compile_playbook(text, file=str(file), kinds=kinds)
+    compiled = _compile(file, kinds)
     problems = [_strict(one) if one.path.startswith(TESTS) else one for one in compiled.problems]
     if compiled.net is None or compiled.document is None or _errors(problems):
         _refuse(file, problems)
-    return Suite(file, compiled.source, compiled.document.tests or [], file, text, compiled.net)
+    tests = compiled.document.tests or []
+    return Suite(file, compiled.source, tests, file, compiled.source.text, compiled.net)
 
 
 def _of_test_file(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
-    report = ProblemReport(read(_text(file), str(file)))
+    report = ProblemReport(read(_content(file), str(file)))
     data = report.source.data
     found = read_as(TrialFile, data, report) if data is not None else None
     if found is None:
@@ -105,8 +105,7 @@ def _of_test_file(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
     playbook = _playbook_of(file, document, report)
     if playbook is None:
         _refuse(file, [_strict(one) for one in report.problems])
-    text = _text(playbook)
-    compiled = compile_playbook(text, file=str(playbook), kinds=kinds)
+    compiled = _compile(playbook, kinds)
     if compiled.net is None:
         _refuse(playbook, [*map(_strict, report.problems), *compiled.problems])
     for finding in find_faults(document.tests or [], (TESTS,), compiled.net, report.names):
@@ -114,6 +113,7 @@ def _of_test_file(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
     problems = [_strict(one) for one in report.problems]
     if _errors(problems):
         _refuse(file, problems)
+    text = compiled.source.text
     return Suite(file, report.source, document.tests or [], playbook, text, compiled.net)
 
 
@@ -149,9 +149,14 @@ def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     raise PlaybookInvalid(f"The tests of {file} cannot be run.", tuple(_errors(problems)))
 
 
-def _text(file: Path) -> str:
+def _compile(file: Path, kinds: Mapping[str, KindInfo]) -> Compiled:
+    return compile_playbook(_content(file), file=str(file), kinds=kinds, parse_sql=True)
+
+
+def _content(file: Path) -> bytes:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return file.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BadRequest(f"{str(file)!r} cannot be read: {reason}.") from error
+        problem = Problem(Code.FILE, "error", str(file), 1, 1, "", f"it cannot be read: {reason}")
+        raise PlaybookInvalid(f"{str(file)!r} cannot be read: {reason}.", (problem,)) from error

@@ -139,9 +139,35 @@ def test_validate_checks_tests_too(cli: Cli, folder: Path) -> None:
     Path("asking.yaml").write_text(text, encoding="utf-8")
     ended = cli("validate", "asking.yaml")
     assert (ended.code, "the playbook has no step 'ende' (did you mean 'end'?)" in ended.out) == (2, True)
-    Path("asking.yaml").write_text(ASKING + TESTS, encoding="utf-8")
+    Path("asking.yaml").write_text(ASKING + TESTS.replace("result: 3", "result: 4"), encoding="utf-8")
     assert cli("validate", "asking.yaml", "--strict").code == 0
-    assert cli("test", "asking.yaml").err.startswith("4 tests: 4 ok")
+    assert cli("test", "asking.yaml", "--update").err.startswith("4 tests: 3 ok, 1 updated")
+    assert Path("asking.yaml").read_text(encoding="utf-8") == ASKING + TESTS
+    assert cli("validate", ".").err == "5 playbooks: no problems.\n"
+    Path("asking.test.yaml").write_text(TESTS.replace("expect", "expct", 1), encoding="utf-8")
+    for named in ("asking.test.yaml", "."):
+        ended = cli("validate", named)
+        assert (ended.code, ended.out.count("the key 'expct' means nothing here")) == (2, 1)
+
+
+def test_a_step_called_like_a_kind_is_the_step(cli: Cli, folder: Path) -> None:
+    Path("asking.yaml").write_text(ASKING.replace("step: end", "step: http"), encoding="utf-8")
+    tests = "tests: [{name: it, stand_ins: {http: {result: 1}, start: {result: {open: true}}}, expect: {calls: {http: 1}}}]"
+    Path("asking.test.yaml").write_text(tests, encoding="utf-8")
+    assert cli("test").code == 0
+    Path("asking.test.yaml").write_text(tests.replace("start: {result: {open: true}}", ""), encoding="utf-8")
+    assert "Nothing stands in for the http call of 'start.task_0'" in cli("test").out
+
+
+def test_what_cannot_be_read_is_a_problem_of_that_file(cli: Cli, folder: Path) -> None:
+    Path("b.test.yaml").write_bytes(b"tests: [\xff]")
+    Path("b.yaml").touch()
+    ended = cli("test")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        2,
+        "b.test.yaml:1:9: error[NOETL102]: byte 0xFF is not UTF-8 (save the document as UTF-8)",
+    )
+    assert "2 tests: 2 ok" in ended.err
 
 
 def test_an_execution_passes_the_test_that_is_made_of_it(cli: Cli) -> None:
