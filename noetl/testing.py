@@ -123,6 +123,7 @@ def play(
     set: JsonMap | None = None,
     env: Mapping[str, str] | None = None,
     clock: datetime = START,
+    patches: Sequence[JsonMap] = (),
 ) -> Played:
     """How the playbook in a file goes: `played.status`, `.path`, `.result`, `.ctx`, `.error`,
     `.steps`,
@@ -136,7 +137,7 @@ def play(
     text, stage = file.read_text(encoding="utf-8-sig"), _stage()
     answers = answers_of(stand_ins or {}, load_playbook(text, file=str(file), kinds=stage.kinds))
     played = play_scenario(
-        stage, text, file, Scenario(inputs or {}, assign({}, set or {}), answers, env or {}, clock)
+        stage, text, file, Scenario(inputs or {}, assign({}, set or {}), answers, env or {}, clock, patches)
     )
     assert not played.faults, "\n".join(played.faults)
     return played

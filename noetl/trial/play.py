@@ -19,7 +19,7 @@ from noetl.store.library import FileLibrary
 from noetl.trial.simulation import START, Outside, Simulation
 from noetl.trial.stage import TrialStage
 from noetl.trial.stand_ins import Answers, SeenCall, StandIns
-from noetl.usecases import history, inspect
+from noetl.usecases import control, history, inspect
 
 #: Messages and delays after which an execution is taken for endless.
 MOST_MOVES = 5_000
@@ -34,13 +34,17 @@ class Scenario:
     stand_ins: Mapping[str, Answers] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     clock: datetime = START
+    #: Of ctx, by dotted names: each is made once the execution waits.
+    patches: Sequence[JsonMap] = ()
 
 
 def scenario_of(test: PlaybookTest) -> Scenario:
     """What a test as it is written gives."""
     clock = START if test.clock is None else instant(test.clock)
     overrides = assign({}, test.set or {})
-    return Scenario(test.inputs or {}, overrides, test.stand_ins or {}, test.env or {}, clock)
+    return Scenario(
+        test.inputs or {}, overrides, test.stand_ins or {}, test.env or {}, clock, test.patches or ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def play(stage: TrialStage, playbook: str, file: Path, scenario: Scenario) -> Pl
         except (BadRequest, ConfigError) as error:
             return Played("refused", error={"kind": "client_error", "message": refusal_text(error)})
         stand_ins.steps = inspect.net_of(simulation.rt, execution_id).steps.keys()
-        endless = _rest(simulation)
+        endless = [*_rest(simulation), *_patch(simulation, execution_id, scenario.patches, stand_ins)]
         return _look(simulation, execution_id, stand_ins, endless)
 
 
@@ -137,6 +141,23 @@ def _rest(simulation: Simulation) -> list[str]:
     except AssertionError as error:
         return [str(error)]
     return []
+
+
+def _patch(
+    simulation: Simulation, execution_id: str, patches: Sequence[JsonMap], stand_ins: StandIns
+) -> Iterator[str]:
+    """Makes each patch once the execution waits. Why it never does, where it does not come to
+    rest."""
+    for number, patch in enumerate(patches, 1):
+        status = inspect.execution(simulation.rt, execution_id).status
+        try:
+            if status != "waiting":
+                raise BadRequest(f"the execution is {status}, and does not wait for it.")
+            control.patch_ctx(simulation.rt, execution_id, patch)
+        except BadRequest as error:
+            stand_ins.faults.append(f"Patch {number} is not made: {error.message}")
+            return
+        yield from _rest(simulation)
 
 
 def _look(simulation: Simulation, execution_id: str, stand_ins: StandIns, endless: list[str]) -> Played:

@@ -4,6 +4,7 @@ how it went is what is expected."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,7 @@ from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.errors import BadRequest
 from noetl.facts.events import (
     AttemptFailed,
+    CtxPatched,
     Event,
     Fact,
     LoopClaimed,
@@ -84,11 +86,12 @@ def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
         "clock": row.created_at.isoformat(),
         "inputs": book.given(request.payload, "inputs"),
         "set": book.given(request.overrides, "set"),
+        "patches": [book.given(patch, "patches") for patch in _patches(log)],
         "stand_ins": dict(_stand_ins(net, log, book)),
         "expect": _expect(report, _path(log), book),
     }
     about = f"Made of execution {execution_id} of {row.path}@{row.playbook_version}."
-    shown = {key: value for key, value in test.items() if value not in ({}, None)}
+    shown = {key: value for key, value in test.items() if value not in ({}, [])}
     return Fixture(net.file.rpartition("/")[2], shown, about, tuple(book.notes))
 
 
@@ -139,16 +142,36 @@ def _path(log: Iterable[Event]) -> list[str]:
     return [str(draft.step) for draft in begun if draft.run_id not in skipped]
 
 
+def _patches(log: Iterable[Event]) -> Iterator[JsonMap]:
+    """What somebody outside assigned to ctx."""
+    for event in log:
+        if isinstance(event.fact, CtxPatched) and event.draft.source == "client":
+            yield event.fact.patch
+
+
 def _expect(report: inspect.Report, path: list[str], book: _Notebook) -> JsonMap:
     found: dict[str, Any] = {"status": report.row.status, "path": path}
     for key, value in (("result", report.result), ("ctx", dict(report.ctx)), ("error", _error(report))):
         if not value:
             continue
-        if report.row.execution_id in json.dumps(value, default=str):
+        if _mentions(value, report.row.execution_id):
             book.notes.append(f"expect.{key} is left out: it names the execution.")
         elif (shown := book.value(value, f"expect.{key}")) is not None:
             found[key] = shown
     return found
+
+
+def _mentions(value: Json, word: str) -> bool:
+    """Whether a text in `value` has `word` in it: it is another one in a test."""
+    match value:
+        case str():
+            return re.search(rf"\b{word}\b", value) is not None
+        case Mapping():
+            return any(_mentions(inner, word) for inner in value.values())
+        case list():
+            return any(_mentions(inner, word) for inner in value)
+        case _:
+            return False
 
 
 def _error(report: inspect.Report) -> JsonMap | None:

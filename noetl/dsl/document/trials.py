@@ -99,6 +99,9 @@ class PlaybookTest(DocumentPart):
     """The environment that templates see."""
     clock: str | None = None
     """When it begins: an instant. Delays pass at once, and move the clock."""
+    patches: list[Names] | None = None
+    """What somebody outside assigns to ctx while the execution waits, one after the other, by
+    dotted names."""
     stand_ins: Annotated[dict[str, StandInForms] | None, Key(example="{step: {result: ...}}")] = None
     """By step, `step.task` or kind of tool; of a called playbook by `path:step`."""
     expect: Expectation | None = None

@@ -261,6 +261,15 @@ def test_what_never_comes_to_rest_says_what_it_waits_for(
     assert "it does not come to rest within 50 messages and delays" in said
 
 
+def test_patches_are_made_while_it_waits(trial: Trial) -> None:
+    test = "  patches: [{other: 1}, {go: true}]\n  expect: {status: completed, ctx: {go: true, other: 1}}"
+    assert only(trial, GATE, test) == ""
+    late = "  patches: [{go: true}, {deep.er: 1}]\n  expect: {path: [start]}"
+    assert only(trial, GATE, late).startswith(
+        "book.test.yaml:2: Patch 2 is not made: the execution is completed, and does not wait for it."
+    )
+
+
 INPUTS = """
 inputs: {zip: {type: string, pattern: "^[0-9]{5}$"}, token: {type: string, secret: true, required: true}}
 keychain: [{name: shop, kind: secret, provider: env, secret_name: SHOP}]
