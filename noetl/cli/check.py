@@ -18,7 +18,7 @@ from noetl.cli.complaints import INVALID
 from noetl.cli.console import STDIN, directories_of, json_out, read_bytes, read_text
 from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
-from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook, schema_of_tests
 from noetl.dsl.explain.lessons import section
 from noetl.dsl.explain.rendering import render_problems
 from noetl.dsl.problems import quote_value
@@ -226,6 +226,7 @@ def graph(file: Path, form: str) -> None:
 
 
 @click.command(epilog="Example: noetl schema > playbook.schema.json")
-def schema() -> None:
+@click.option("--tests", is_flag=True, help="That of files of tests (orders.test.yaml).")
+def schema(tests: bool) -> None:
     """Print the JSON Schema of playbooks, for editors."""
-    json_out(json_schema(installed_kinds()))
+    json_out(schema_of_tests() if tests else json_schema(installed_kinds()))

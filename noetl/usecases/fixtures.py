@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
-from noetl.dsl.read.scalars import ScalarFault, plain
+from noetl.dsl.read.dump import dump
 from noetl.errors import BadRequest
 from noetl.facts.events import (
     AttemptFailed,
@@ -63,8 +61,7 @@ class Fixture:
         """The text of a file of tests."""
         lines = [f"# {self.about}", *(f"# {note}" for note in self.notes)]
         body = {"playbook": self.playbook, "tests": [self.test]}
-        text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-        return "\n".join(lines) + "\n" + text
+        return "\n".join(lines) + "\n" + dump(body)
 
 
 def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
@@ -208,13 +205,15 @@ def _of_task(
             run = runs.setdefault(event.draft.run_id, len(runs))
             place = (f"{run:09}", event.draft.iteration or 0)
             items.setdefault(place, []).append(one)
-    if not items:
-        return
-    if step.loop is None:
-        calls = [one for _, found in sorted(items.items()) for one in found]
-        yield name, calls[0] if len(calls) == 1 else calls
-    else:
-        yield name, [found[0] if len(found) == 1 else found for _, found in sorted(items.items())]
+    found = [calls for _, calls in sorted(items.items())]
+    if found and step.loop is None:
+        yield name, _alone([one for calls in found for one in calls])
+    elif found:
+        yield name, [_alone(calls) for calls in found]
+
+
+def _alone(calls: list[JsonMap]) -> Json:
+    return calls[0] if len(calls) == 1 else calls
 
 
 def _stand_in(task: Task, fact: Fact, book: _Notebook, name: str) -> JsonMap | None:
@@ -273,29 +272,3 @@ def _claims(name: str, events: list[Event], book: _Notebook) -> Iterator[tuple[s
     ]
     if facts:
         yield name, claimed or {"recorded": {"rows": []}}
-
-
-# --- as text ---
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts so that this project's reader, which knows fewer words than YAML 1.1 and other
-    numbers, reads them as texts; nothing twice as an alias."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None if _stays(text) else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-def _stays(text: str) -> bool:
-    try:
-        return bool(plain(text) == text)
-    except ScalarFault:
-        return False
-
-
-_Dumper.add_representer(str, _represent_text)

@@ -20,7 +20,7 @@ from .corpus import cases
 HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 #: Those that are refused, and those that call others.
 RUNS = [case for case in cases() if case.expected["status"] is not None and not case.others]
-SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=12, full=1, long=1)]
+SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=24, full=2, long=1)]
 
 
 def test_an_execution_passes_the_test_that_is_made_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
