@@ -2,6 +2,7 @@
 
     given(plan, *facts).when(*facts).then(*facts)   one decision of the engine
     Simulation(yaml, tools={...}).run()             a whole execution, every message in your hands
+    play("orders.yaml", stand_ins={...})            the same as a test of `noetl test`: how it went
 
 A simulation runs the same use cases as production, over the store in memory, a clock that stands
 still until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
@@ -9,43 +10,55 @@ still until it is moved, and messages that wait in a list until they are deliver
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+import atexit
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+from noetl.dsl import load_playbook
 from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
-from noetl.errors import ToolError, Unavailable
-from noetl.facts.children import ChildCall
-from noetl.facts.events import Draft, Event, Fact
-from noetl.facts.json import Json, JsonMap
-from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.facts.secret import seal_reference
-from noetl.net.model import KindInfo
-from noetl.pipeline.model import Call, Later, Suspension, ToolPort
-from noetl.results import open_results
-from noetl.store import open_store
-from noetl.tools.code.quoting import CommandLine
-from noetl.tools.kit.base import Services
-from noetl.tools.playbook import CallPlaybook, PlaybookConfig
-from noetl.usecases import catalog, inspect
-from noetl.usecases.ports import CommandRow, Store
-from noetl.usecases.purposes import find_purpose
-from noetl.usecases.runtime import Runtime, RuntimeLimits
-from noetl.usecases.start import StartRequest, start
-from noetl.usecases.sweep import sweep
-from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.leases import End, Leases, Worker
+from noetl.facts.events import Draft, Fact
+from noetl.facts.json import JsonMap, assign
+from noetl.trial.from_python import answers_of
+from noetl.trial.play import Played, Scenario
+from noetl.trial.play import play as play_scenario
+from noetl.trial.simulation import (
+    KINDS,
+    START,
+    Mailbox,
+    Message,
+    Scripted,
+    ScriptedTools,
+    Simulation,
+    StillLeases,
+    default_tools,
+)
+from noetl.trial.stage import TrialStage, open_stage
 
-#: When simulations begin.
-START = datetime(2026, 1, 1, tzinfo=UTC)
+__all__ = [
+    "KINDS",
+    "START",
+    "Given",
+    "Mailbox",
+    "Message",
+    "Played",
+    "Scripted",
+    "ScriptedTools",
+    "Simulation",
+    "StillLeases",
+    "When",
+    "default_tools",
+    "given",
+    "play",
+]
 
 
 # --- one decision ---------------------------------------------------------------------------------
@@ -99,199 +112,40 @@ def _fold(state: State, facts: Sequence[Fact | Draft]) -> State:
     return state
 
 
-# --- whole executions -----------------------------------------------------------------------------
+# --- one execution, as a test of `noetl test` -----------------------------------------------------
 
 
-#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises
-#: fails the call.
-Scripted = Callable[[Call], Any]
+def play(
+    playbook: Path | str,
+    inputs: JsonMap | None = None,
+    stand_ins: Mapping[str, Any] | None = None,
+    *,
+    set: JsonMap | None = None,
+    env: Mapping[str, str] | None = None,
+    clock: datetime = START,
+    patches: Sequence[JsonMap] = (),
+) -> Played:
+    """How the playbook in a file goes: `played.status`, `.path`, `.result`, `.ctx`, `.error`,
+    `.steps`,
+    and `.calls_of("step")`. Everything means what it means in a test of `noetl test`; a stand-in
+    may be a function of the call as well, whose ToolError is the error of the call.
+
+    Raises AssertionError for a call that nothing stands in for, BadRequest for stand-ins that
+    cannot be used, PlaybookInvalid, and OSError where there is no such file.
+    """
+    file = Path(playbook)
+    text, stage = file.read_text(encoding="utf-8-sig"), _stage()
+    answers = answers_of(stand_ins or {}, load_playbook(text, file=str(file), kinds=stage.kinds))
+    played = play_scenario(
+        stage, text, file, Scenario(inputs or {}, assign({}, set or {}), answers, env or {}, clock, patches)
+    )
+    assert not played.faults, "\n".join(played.faults)
+    return played
 
 
-class ScriptedTools(ToolPort):
-    """Tools from functions: `{"python": lambda call: {"n": 1}}`."""
-
-    def __init__(self, functions: Mapping[str, Scripted]) -> None:
-        self._functions = functions
-        self.calls: list[Call] = []
-
-    def run(self, call: Call) -> Outcome | Suspension:
-        self.calls.append(call)
-        try:
-            result = self._functions[call.kind](call)
-        except ToolError as error:
-            info = ErrorInfo(error.kind, error.message, type=error.type, retryable=error.retryable)
-            return failed(info)
-        return result if isinstance(result, Outcome | Later | ChildCall) else succeeded(result)
-
-    def interrupt(self, call: Call) -> None:
-        """Scripted calls end at once; there is nothing to interrupt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message that was sent and not yet delivered: a command, or a wake (`command` None)."""
-
-    command: CommandRow | None = None
-
-
-@dataclass(slots=True)
-class Mailbox:
-    """A dispatcher that keeps messages until the test delivers them."""
-
-    messages: list[Message] = field(default_factory=list)
-    away: bool = False
-
-    def send(self, commands: Sequence[CommandRow]) -> None:
-        self._here()
-        self.messages += [Message(row) for row in commands]
-
-    def wake(self) -> None:
-        self._here()
-        if Message() not in self.messages:
-            self.messages.append(Message())
-
-    def waiting(self, _queue: str) -> int:
-        """None: a message that was not delivered when time passes is taken for lost."""
-        self._here()
-        return 0
-
-    def _here(self) -> None:
-        if self.away:
-            raise Unavailable("The mailbox is away.")
-
-
-#: Kinds that simulations know by default.
-KINDS = (
-    {kind: KindInfo(kind, queue=kind, effects="none") for kind in ("http", "noop", "shell")}
-    | {
-        kind: KindInfo(kind, queue=kind, effects="none", verbatim_with_params=("command",))
-        for kind in ("postgres", "duckdb", "sqlite")
-    }
-    | {
-        "python": KindInfo(
-            "python", queue="python", effects="none", verbatim=("code",), python_keys=("code",)
-        ),
-        "playbook": CallPlaybook.info(),
-    }
-)
-
-
-def default_tools() -> dict[str, Scripted]:
-    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as
-    names."""
-
-    def python(call: Call) -> Json:
-        scope: dict[str, Any] = {**call.args, "args": dict(call.args), "input_data": dict(call.args)}
-        try:
-            exec(str(call.config.get("code", "")), scope)  # noqa: S102 - the test's own code
-        except Exception as error:
-            raise ToolError("python", str(error), type=type(error).__name__) from error
-        return scope.get("result")
-
-    def playbook(call: Call) -> ChildCall:
-        return CallPlaybook(Services()).run(call, PlaybookConfig.model_validate(call.config))
-
-    return {
-        "python": python,
-        "noop": lambda call: call.config.get("result", dict(call.args)),
-        "playbook": playbook,
-    }
-
-
-class StillLeases(Leases):
-    """Leases without a thread: the worker's heart beats when the test calls `beat`."""
-
-    def start(self) -> None:
-        """Nothing beats by itself."""
-
-
-class Simulation:
-    """One playbook and its executions, with time and every message in the hands of the test."""
-
-    def __init__(
-        self,
-        playbook: str,
-        tools: Mapping[str, Scripted] | None = None,
-        *,
-        store: Store | None = None,
-        limits: RuntimeLimits | None = None,
-        wrap: Callable[[Store], Store] | None = None,
-        kinds: Mapping[str, KindInfo] | None = None,
-    ) -> None:
-        self.now = START
-        self.mailbox = Mailbox()
-        self.tools = ScriptedTools({**default_tools(), **(tools or {})})
-        opened = store or open_store("memory://")
-        #: Threads that start executions at once draw from it as well.
-        self._drawn = itertools.count(1)
-        self.rt = Runtime(
-            store=wrap(opened) if wrap else opened,
-            dispatcher=self.mailbox,
-            results=open_results(f"memory://{uuid4().hex}"),
-            tools=self.tools,
-            kinds=KINDS if kinds is None else kinds,
-            clock=lambda: self.now,
-            entropy=self._draw,
-            random=lambda: 0.5,
-            limits=limits or RuntimeLimits(slice_s=3600.0),
-            quoting=CommandLine,
-            # Nobody opens what simulated tools are handed: they see references.
-            seal=lambda reference: seal_reference(reference, b"simulated"),
-            encrypt=lambda data: json.dumps(dict(data)).encode(),
-        )
-        self.leases = StillLeases(self.rt)
-        self.worker = Worker(self.rt, "simulated", self.leases)
-        self.path = catalog.register(self.rt, playbook, "test.yaml").path
-
-    def _draw(self) -> int:
-        return next(self._drawn)
-
-    def start(self, payload: JsonMap | None = None, **overrides: Json) -> str:
-        """Requests an execution and returns its id; nothing has run yet."""
-        request = StartRequest(self.path, payload=payload or {}, overrides=overrides)
-        return start(self.rt, request).execution_id
-
-    def deliver(self, index: int = 0) -> None:
-        """Hands one message to whom it is for."""
-        message = self.mailbox.messages.pop(index)
-        if message.command is None:
-            advance(self.rt)
-            return
-        row = message.command
-        if find_purpose(row).handler(self.worker, row.command_id).end is End.AGAIN:
-            self.mailbox.messages.append(message)
-
-    def pass_time(self, seconds: float) -> None:
-        """Moves the clock and sweeps once, as the sweeper would."""
-        self.now += timedelta(seconds=seconds)
-        sweep(self.rt)
-
-    def settle(self, limit: int = 10_000) -> None:
-        """Delivers messages in order until none are left. Raises AssertionError where that takes
-        more than `limit`."""
-        for _ in range(limit):
-            if not self.mailbox.messages:
-                return
-            self.deliver()
-        raise AssertionError(f"messages are still moving after {limit} deliveries")
-
-    def run(self, payload: JsonMap | None = None, **overrides: Json) -> inspect.Report:
-        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at
-        once."""
-        execution_id = self.start(payload, **overrides)
-        self.settle()
-        for _ in range(100):
-            if inspect.execution(self.rt, execution_id).status != "running":
-                break
-            self.pass_time(3600)
-            self.settle()
-        return self.report(execution_id)
-
-    def report(self, execution_id: str) -> inspect.Report:
-        return inspect.report(self.rt, execution_id)
-
-    def events(self, execution_id: str) -> list[Event]:
-        return inspect.events(self.rt, execution_id)
-
-    def types(self, execution_id: str) -> list[str]:
-        return [event.fact.type for event in self.events(execution_id)]
+@cache
+def _stage() -> TrialStage:
+    """One for the process: what runs user code is started once."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(open_stage())

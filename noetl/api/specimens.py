@@ -18,6 +18,7 @@ from noetl.api.requests import ExecutionPath
 from noetl.api.wire import body_of
 from noetl.facts.json import Json
 from noetl.usecases import specimens
+from noetl.usecases.fixtures import make_fixture
 
 #: Bytes of a file.
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -27,6 +28,13 @@ api = group("specimens", "/api/executions", "Executions as files")
 _FILE: Final[JsonObject] = {
     "description": "JSON lines, each with a hash that covers all before it",
     "content": {LINES: {"schema": {"type": "string"}}},
+}
+
+
+YAML: Final = "application/yaml"
+_TESTS: Final[JsonObject] = {
+    "description": "a file of tests",
+    "content": {YAML: {"schema": {"type": "string"}}},
 }
 
 
@@ -63,6 +71,21 @@ def export(path: ExecutionPath) -> Response:
     name = f"{path.execution_id}.noetl.jsonl"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(itertools.chain([first], lines), mimetype=LINES, headers=headers)
+
+
+@api.get("/<execution_id>/fixture", responses={200: _TESTS})
+def fixture(path: ExecutionPath) -> Response:
+    """Make a test of an execution
+
+    A file for `noetl test` that this execution would pass: what it was given, what it recorded in
+    the
+    place of its calls, and how it went. Secrets and values that are too large are left out, which
+    the file says. An execution that still runs, or was cancelled, is refused (400).
+    """
+    made = make_fixture(services().rt, path.execution_id)
+    name = f"{path.execution_id}.test.yaml"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(made.as_yaml(), mimetype=YAML, headers=headers)
 
 
 @api.post("/import", responses={201: SpecimenView})

@@ -18,18 +18,19 @@ from noetl.cli.complaints import INVALID
 from noetl.cli.console import STDIN, directories_of, json_out, read_bytes, read_text
 from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
-from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook, schema_of_tests
 from noetl.dsl.explain.lessons import section
 from noetl.dsl.explain.rendering import render_problems
 from noetl.dsl.problems import quote_value
 from noetl.dsl.read.source import MAX_BYTES
-from noetl.errors import BadRequest
+from noetl.errors import BadRequest, PlaybookInvalid
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
 from noetl.store.library import SUFFIXES
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.scripts import source_file
+from noetl.trial.suites import is_meant, is_test_file, read_suite
 
 
 def _complete_code(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -89,10 +90,21 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
 def _check_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> CheckedFile:
     """A file that cannot be read has that as its problem: the others are checked all the same."""
     try:
+        if is_test_file(file):
+            return _check_tests(file, kinds)
         found = compile_file(file, kinds, strict=strict)
     except BadRequest as error:
         return CheckedFile(str(file), (_file_fault(str(file), error.message),))
     return CheckedFile(str(file), found.problems, found.shown)
+
+
+def _check_tests(file: Path, kinds: Mapping[str, KindInfo]) -> CheckedFile:
+    text = read_text(file)
+    try:
+        read_suite(file, kinds)
+    except PlaybookInvalid as error:
+        return CheckedFile(str(file), tuple(error.problems), text)
+    return CheckedFile(str(file), (), text)
 
 
 def _file_fault(name: str, message: str) -> Problem:
@@ -148,8 +160,8 @@ class NamedFiles:
         if not name.is_dir():
             self.files += [name] if name not in self.files else []
             return
-        files = list(_below(name))
-        playbooks = [file for file in files if _is_playbook(file)]
+        files = list(files_below(name))
+        playbooks = [file for file in files if _is_playbook(file) or (is_test_file(file) and is_meant(file))]
         self.files += [file for file in playbooks if file not in self.files]
         self.passed_over += len(files) - len(playbooks)
         if not playbooks:
@@ -172,8 +184,9 @@ def find_files(names: Iterable[Path]) -> NamedFiles:
     return found
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Those of a directory before those of its directories."""
+def files_below(folder: Path) -> Iterator[Path]:
+    """The YAML files below a directory: its own before those of its directories; names that begin
+    with a dot are passed over."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(one for one in folders if not one.startswith("."))
         for name in sorted(files):
@@ -213,6 +226,7 @@ def graph(file: Path, form: str) -> None:
 
 
 @click.command(epilog="Example: noetl schema > playbook.schema.json")
-def schema() -> None:
+@click.option("--tests", is_flag=True, help="That of files of tests (orders.test.yaml).")
+def schema(tests: bool) -> None:
     """Print the JSON Schema of playbooks, for editors."""
-    json_out(json_schema(installed_kinds()))
+    json_out(schema_of_tests() if tests else json_schema(installed_kinds()))

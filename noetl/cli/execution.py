@@ -17,7 +17,7 @@ from noetl.cli.failures import failures
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
-from noetl.cli.specimen import export, import_
+from noetl.cli.specimen import export, fixture, import_
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
@@ -38,7 +38,7 @@ def execution() -> None:
 
 
 _STEERING = (cancel, pause, resume, patch, retry, fork, migrate)
-for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_):
+for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_, fixture):
     execution.add_command(command)
 
 

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "down": ("noetl.cli.up:down", "Stop the stack that runs on this home."),
     "status": ("noetl.cli.up:status", "Say whether a stack runs on this home, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
+    "test": ("noetl.cli.trials:test", "Run the tests of playbooks, with stand-ins for their calls."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),
     "graph": ("noetl.cli.check:graph", "Draw a playbook as Mermaid or DOT."),

@@ -20,6 +20,7 @@ from noetl.cli.console import STDIN, as_json_option, json_out
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
 from noetl.usecases import specimens
+from noetl.usecases.fixtures import make_fixture
 from noetl.usecases.specimen_file import Specimen
 
 
@@ -98,6 +99,24 @@ def _say_exported(said: dict[str, Any], *, as_json: bool) -> None:
     click.echo(kept, err=aside)
     for one in said["left_out"]:
         click.echo(f"left out: {one['ref']}: {one['why']}", err=True)
+
+
+@click.command(
+    short_help="Make a test of an execution.",
+    epilog="Example: noetl execution fixture 1234567890123 > orders.test.yaml",
+)
+@click.argument("execution_id")
+def fixture(execution_id: str) -> None:
+    """Print a test that an execution would pass, as a file for `noetl test`: what it recorded
+    stands in for its calls, and how it went is what is expected.
+
+    Secrets, and values that are too large, are left out; the file says which.
+    """
+    with open_runtime() as rt:
+        made = make_fixture(rt, execution_id)
+    click.echo(made.as_yaml(), nl=False)
+    for note in made.notes:
+        click.echo(note, err=True)
 
 
 @click.command(

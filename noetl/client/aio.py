@@ -91,6 +91,7 @@ class AsyncClient:
     last_lines = perform(operations.last_lines)
     result_page = perform(operations.result_page)
     export_execution = perform(specimens.export_execution)
+    fixture = perform(specimens.fixture)
     import_execution = perform(specimens.import_execution)
     cached = perform(operations.cached)
     clear_cache = perform(operations.clear_cache)

@@ -19,6 +19,15 @@ def export_execution(execution_id: str) -> Operation[str]:
     return reply.text
 
 
+def fixture(execution_id: str) -> Operation[str]:
+    """A file for `noetl test` that the execution would pass. Raises NotFound, BadRequest for one
+    that still runs or was cancelled."""
+    reply = yield from send(Request("GET", execution_path(execution_id, "/fixture"), timeout_s=FILE_S))
+    if reply.status != 200:
+        read(reply)
+    return reply.text
+
+
 def import_execution(file: str) -> Operation[JsonMap]:
     """Has the server keep such a file, to be looked at: `{execution_id, status, is_new, ...}`, as
     `POST /api/executions/import` answers. Raises BadRequest for what is none, Conflict where other

@@ -7,7 +7,7 @@ are rewritten to the canonical form (`lowering`), which alone is turned into a N
 from __future__ import annotations
 
 from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook, net_of
-from noetl.dsl.document.schema import json_schema
+from noetl.dsl.document.schema import json_schema, schema_of_tests
 from noetl.dsl.problems import MEANING, Code, Problem
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "json_schema",
     "load_playbook",
     "net_of",
+    "schema_of_tests",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -123,6 +124,8 @@ class Runtime:
     entropy: Callable[[], int]
     random: Callable[[], float]
     limits: RuntimeLimits = RuntimeLimits()
+    #: Waits so many seconds in a worker.
+    sleep: Callable[[float], None] = time.sleep
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they differ from data that only looks like one.
     seal: Seal = omit_seal

@@ -240,7 +240,8 @@ def documents(root: Path) -> Iterator[str]:
         for path, body in case.others:
             yield head(path) + body
     for file in sorted((root / "examples").rglob("*.yaml")):
-        yield file.read_text(encoding="utf-8")
+        if not file.name.endswith(".test.yaml"):
+            yield file.read_text(encoding="utf-8")
     for name, scenario in SCENARIOS.items():
         yield scenario.head.replace("PATH", name) + scenario.body
 

@@ -26,6 +26,9 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
     "Loops of tasks": (parts.TaskLoop,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
+    "Tests": (parts.PlaybookTest,),
+    "Stand-ins": (parts.StandIn, parts.StandInError),
+    "Expectations": (parts.Expectation, parts.ExpectedCall),
     "Workbook": (parts.NamedTask,),
     "Cache": (parts.CacheSpec,),
     "Assert": (parts.Assert,),
@@ -59,6 +62,8 @@ OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
 WRAPPERS = {
     *(parts.DocumentPart, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule),
     *(parts.Defaults, parts.SizeThreshold),
+    # A test is in the file what it is in the playbook.
+    parts.TrialFile,
 }
 
 _ROOT = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "start"}]}

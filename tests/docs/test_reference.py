@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,15 @@ from names import NAMES, PLACES, matrix
 from pages import LANGUAGE, ROOT, keys, language, rows, sections
 from reference import OF_DIALECTS, OF_RULES, REFERENCE, WRAPPERS, as_playbook, examples, used
 
+from noetl.config import Settings
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
 from noetl.dsl.document import canonical_keys, classic, is_older, known_keys, spellings_of
 from noetl.dsl.document.keychain import FORMS, FROM_ENDPOINT, KINDS, form_of
 from noetl.tools.kit.registry import kinds
+from noetl.trial.running import explain_failure, run_test
+from noetl.trial.stage import open_stage
+from noetl.trial.suites import read_suite
 
 #: Sections whose parts have scopes and examples without being parts of the document model.
 OTHERS = ("After the pipeline", "Secrets")
@@ -234,3 +239,19 @@ def test_names_by_place_are_those_that_the_engine_has_there() -> None:
     listed = {cells[0].replace("`", ""): cells[1:] for cells in rows(table) if len(cells) > len(PLACES)}
     assert listed == {name: list(there.values()) for name, there in matrix().items()}
     assert list(listed) == list(NAMES)
+
+
+# --- tests ---------------------------------------------------------------------------------------
+
+
+def test_the_tests_in_the_examples_pass(tmp_path: Path) -> None:
+    book, verdicts = tmp_path / "book.yaml", []
+    with open_stage(Settings(home=tmp_path / "home")) as stage:
+        for text in [
+            text for title in ("Document", "Tests", "Stand-ins", "Expectations") for text in examples(title)
+        ]:
+            book.write_text(text, encoding="utf-8")
+            suite = read_suite(book, kinds())
+            verdicts += [run_test(stage, suite, index) for index in range(len(suite.tests))]
+    assert [list(explain_failure(one)) for one in verdicts if not one.passed] == []
+    assert len(verdicts) >= 7

@@ -12,7 +12,7 @@ from runpy import run_path
 import jsonschema
 import pytest
 
-from noetl.dsl import Code, compile_playbook, json_schema
+from noetl.dsl import Code, compile_playbook, json_schema, schema_of_tests
 from noetl.dsl.explain.lessons import lessons, whole
 from noetl.dsl.problems import Path, format_path
 from noetl.dsl.read.source import read
@@ -24,6 +24,8 @@ from tests.unit.dsl.test_problems import SAMPLES
 from .pages import ROOT
 
 KINDS = kinds()
+#: Without their tests.
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.yaml")) - set((ROOT / "examples").glob("*.test.yaml")))
 SCHEMA = json_schema(KINDS)
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 
@@ -42,9 +44,23 @@ def test_the_file_is_fresh() -> None:
     assert (ROOT / "docs/playbook.schema.json").read_text(encoding="utf-8") == made, "run `make docs`"
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
 def test_every_example_validates(file: File) -> None:
     assert complaints(file.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.test.yaml")), ids=lambda file: file.name)
+def test_files_of_tests_have_a_schema_of_their_own(file: File) -> None:
+    checker = jsonschema.Draft202012Validator(schema_of_tests())
+    text = file.read_text(encoding="utf-8")
+    assert list(checker.iter_errors(read(text, "p").data)) == []
+    for right, wrong in (
+        ("expect:", "expct:"),
+        ("result:", "reslt:"),
+        ("calls:", "call:"),
+        ("name:", "nmae:"),
+    ):
+        assert list(checker.iter_errors(read(text.replace(right, wrong), "p").data)), wrong
 
 
 def test_it_accepts_every_playbook_of_the_corpus_that_is_right() -> None:

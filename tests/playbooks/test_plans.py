@@ -17,7 +17,11 @@ from noetl.tools.kit.registry import kinds, touches
 from .corpus import cases
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: corpus/plan}\n"
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = sorted(
+    file
+    for file in (Path(__file__).parents[2] / "examples").glob("*.yaml")
+    if not file.name.endswith(".test.yaml")
+)
 RUNS = [case for case in cases() if case.expected["status"] is not None]
 
 

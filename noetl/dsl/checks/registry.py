@@ -16,6 +16,7 @@ from noetl.dsl.checks import (
     structure,
     templates,
     tools,
+    trials,
     values,
 )
 from noetl.dsl.checks.subject import Check, Subject
@@ -73,6 +74,7 @@ OF_NETS: Final[Sequence[Check]] = (
     flow.check_joins,
     values.check_inputs,
     code_names.check_names_of_code,
+    trials.check_tests,
 )
 
 

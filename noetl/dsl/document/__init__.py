@@ -60,6 +60,14 @@ from noetl.dsl.document.specs import (
     is_result,
 )
 from noetl.dsl.document.tools import Assert, CacheSpec, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
+from noetl.dsl.document.trials import (
+    Expectation,
+    ExpectedCall,
+    PlaybookTest,
+    StandIn,
+    StandInError,
+    TrialFile,
+)
 
 __all__ = [
     "Action",
@@ -84,6 +92,8 @@ __all__ = [
     "ExecutionRetry",
     "Executor",
     "ExecutorSpec",
+    "Expectation",
+    "ExpectedCall",
     "FailurePolicy",
     "FrameSpec",
     "InputDeclaration",
@@ -97,6 +107,7 @@ __all__ = [
     "NextCall",
     "NextSpec",
     "Pagination",
+    "PlaybookTest",
     "Policy",
     "PolicyRule",
     "Repeat",
@@ -107,6 +118,8 @@ __all__ = [
     "SelectSpec",
     "Sink",
     "SizeThreshold",
+    "StandIn",
+    "StandInError",
     "Step",
     "StepSpec",
     "TaskLoop",
@@ -115,6 +128,7 @@ __all__ = [
     "Then",
     "Tolerate",
     "Tool",
+    "TrialFile",
     "canonical_keys",
     "is_older",
     "is_result",

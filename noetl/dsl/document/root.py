@@ -24,6 +24,7 @@ from noetl.dsl.document.inputs import InputForms
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
+from noetl.dsl.document.trials import PlaybookTest
 from noetl.facts.business_key import OnConflict
 from noetl.net.model import Spelling
 
@@ -196,6 +197,8 @@ class Document(DocumentPart):
     """What variables of the execution begin with."""
     workbook: Workbook | None = None
     workflow: Annotated[list[Step] | None, Key(required=True, example="[{step: start, ...}]")] = None
+    tests: Annotated[list[PlaybookTest] | None, Key(example="[{name: ..., expect: {...}}]")] = None
+    """What `noetl test` tries; it changes nothing of a run."""
     environment: dict[str, Template] | None = older()
     variables: dict[str, Template] | None = older()
     tasks: Tasks | None = older()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from noetl.dsl.document import Document, DocumentPart, Router
+from noetl.dsl.document import Document, DocumentPart, Router, TrialFile
 from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
@@ -32,8 +32,30 @@ _ANY_MORE: Final = ("additionalProperties", True)
 def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
     """A draft 2020-12 schema of the whole document. Unknown keys are refused but for `x-...`, and
     so are kinds of tools other than `kinds`; what is at fault is found where it stands."""
-    schema = Document.model_json_schema(by_alias=True)
-    parts = {"Document": schema, **schema["$defs"]}
+    schema = _schema_of(Document)
+    add_kinds(schema["$defs"], kinds)
+    add_keychain(schema)
+    schema["properties"]["workbook"] = of_workbook(schema["properties"]["workbook"])
+    return _as_document("NoETL playbook", schema)
+
+
+def schema_of_tests() -> dict[str, Json]:
+    """The same of files of tests."""
+    return _as_document("NoETL tests", _schema_of(TrialFile))
+
+
+def _as_document(title: str, schema: Schema) -> dict[str, Json]:
+    schema.pop("title", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **deepcopy(schema),
+    }
+
+
+def _schema_of(root: type[DocumentPart]) -> Schema:
+    schema = root.model_json_schema(by_alias=True)
+    parts = {root.__name__: schema, **schema["$defs"]}
     for name, part in parts.items():
         model = _MODELS[name]
         keys = declared_keys(model)
@@ -43,15 +65,7 @@ def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
             given = _without_null(found) if key in part.get("required", ()) else found
             unit = keys[key].unit if key in keys else None
             part["properties"][key] = tell_apart(_tidy(given, unit), parts)
-    add_kinds(schema["$defs"], kinds)
-    add_keychain(schema)
-    schema["properties"]["workbook"] = of_workbook(schema["properties"]["workbook"])
-    schema.pop("title", None)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "NoETL playbook",
-        **deepcopy(schema),
-    }
+    return schema
 
 
 def _demands(keys: Mapping[str, Key]) -> Schema:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +18,8 @@ from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.dsl.read.origins import value_at
 from noetl.dsl.read.report import DottedNames, ProblemReport
 from noetl.facts.json import Json
+
+Read = TypeVar("Read", bound=DocumentPart)
 
 _WORDS: Mapping[str, str] = {
     "string_type": "text",
@@ -50,9 +52,16 @@ class TypeFault:
 def to_document(data: dict[str, Json], report: ProblemReport) -> tuple[Document, dict[str, Json]] | None:
     """The document without its faulty parts, and the data that it was made of; None where nothing
     could be made."""
+    return read_as(Document, data, report)
+
+
+def read_as(
+    model: type[Read], data: dict[str, Json], report: ProblemReport
+) -> tuple[Read, dict[str, Json]] | None:
+    """`data` as that part, as `to_document` has it."""
     for _ in range(_MAX_ROUNDS):
         try:
-            return Document.model_validate(data), data
+            return model.model_validate(data), data
         except ValidationError as error:
             faults = by_place(error.errors(include_url=False, include_context=True), data)
         for path, fault in faults.items():

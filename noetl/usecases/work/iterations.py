@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import assert_never
@@ -89,7 +88,7 @@ class Iterations:
                 self.batch.commit()
             case Sleep():
                 self.batch.commit()
-                time.sleep(move.seconds)
+                self.worker.rt.sleep(move.seconds)
             case Suspend():
                 self._extend(move.drafts)
                 self._suspend(index, move)

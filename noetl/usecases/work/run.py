@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -84,7 +83,7 @@ class _Job:
                 case Recorded():
                     self._report(move.drafts, close=False)
                 case Sleep():
-                    time.sleep(move.seconds)
+                    rt.sleep(move.seconds)
                 case Suspend():
                     self._report([*move.drafts, self._suspend(move)], close=True)
                 case Finished():

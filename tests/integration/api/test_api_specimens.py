@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+import yaml
 from flask.testing import FlaskClient
 
 from noetl.api import specimens as routes
@@ -160,3 +161,25 @@ def test_its_page_says_what_it_is(there: Simulation, exported: tuple[str, str]) 
     assert "imported on 2026-" in page.text
     own = there.start()
     assert "imported on" not in browser.get(f"/executions/{own}").text
+
+
+def test_a_test_is_made_of_an_execution(client: FlaskClient, sim: Simulation, started: Started) -> None:
+    run = started(n=21)
+    refused = client.get(f"/api/executions/{run}/fixture")
+    assert (refused.status_code, refused.json["detail"]) == (
+        400,
+        f"Execution {run} is pending: a test is made of one that ended or waits, by itself.",
+    )
+    sim.settle()
+    answer = client.get(f"/api/executions/{run}/fixture")
+    assert (answer.status_code, answer.mimetype) == (200, "application/yaml")
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{run}.test.yaml"'
+    (test,) = yaml.safe_load(answer.text)["tests"]
+    assert test["stand_ins"] == {"start": {"recorded": {"double": 42}}}
+    assert test["expect"] == {
+        "status": "completed",
+        "path": ["start", "gate"],
+        "result": {"total": 42},
+        "ctx": {"total": 42},
+    }
+    assert client.get("/api/executions/42/fixture").status_code == 404

@@ -120,6 +120,14 @@ def test_an_execution_is_looked_at_on_another_server(client: Client, tmp_path: P
     assert len(exported.splitlines()) == len(file.splitlines())
 
 
+def test_a_test_is_made_of_an_execution(client: Client) -> None:
+    run = client.start("client/double", {"n": 21}).execution_id
+    client.wait(run)
+    assert f"name: as execution {run} went" in client.fixture(run)
+    with pytest.raises(NotFound):
+        client.fixture("42")
+
+
 def test_an_execution_that_did_not_complete_has_no_value(client: Client) -> None:
     with pytest.raises(ExecutionFailed, match="is failed") as caught:
         client.run("client/failing")

@@ -1,0 +1,39 @@
+"""Data as YAML that `noetl.dsl.read.source.read` reads as the same data."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from noetl.dsl.read.scalars import ScalarFault, plain
+from noetl.facts.json import Json
+
+_WIDTH: Final = 110
+
+
+def dump(data: Json) -> str:
+    """`data` in block style, in the order of its keys."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Knows fewer words than YAML 1.1, and other numbers; says nothing twice as an alias."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None if _stays(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _stays(text: str) -> bool:
+    try:
+        return bool(plain(text) == text)
+    except ScalarFault:
+        return False
+
+
+_Dumper.add_representer(str, _represent_text)

@@ -1,0 +1,75 @@
+"""Fixtures hold what an execution recorded, and nothing that a file is not to hold."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from playbooks import playbook
+
+from noetl.dsl.read.source import read
+from noetl.errors import BadRequest
+from noetl.testing import Simulation
+from noetl.usecases import control
+from noetl.usecases.fixtures import MOST_BYTES, make_fixture
+
+BOOK = playbook(
+    """
+    - step: start
+      tool: {kind: http, url: "https://x/{{ workload.token }}"}
+      next: gate
+    - step: gate
+      spec: {policy: {admit: {rules: [{when: "{{ ctx.go }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+      tool: {kind: noop, input: {at: 1}}
+    """,
+    "inputs: {token: {type: string, secret: true}, day: string}",
+)
+
+
+def test_secrets_stay_where_they_are_and_what_is_too_large_is_said() -> None:
+    sim = Simulation(BOOK, {"http": lambda _: {"rows": "x" * (MOST_BYTES + 1), "no": "no"}})
+    run = sim.start({"token": "s3cret", "day": "010"})
+    sim.settle()
+    control.patch_ctx(sim.rt, run, {"go": True})
+    sim.settle()
+    fixture = make_fixture(sim.rt, run)
+    text = fixture.as_yaml()
+    assert "s3cret" not in text
+    assert fixture.notes == (
+        "inputs.token was a secret: <secret> stands in its place.",
+        "A result of start is left out: it is too large for a test, or gone.",
+    )
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        f"# Made of execution {run} of {sim.path}@1.",
+        *(f"# {note}" for note in fixture.notes),
+    ]
+    (test,) = yaml.safe_load(text)["tests"]
+    assert test["inputs"] == {"token": "<secret>", "day": "010"}
+    assert test["patches"] == [{"go": True}]
+    assert test["stand_ins"] == {"start": {"recorded": None}}
+    assert test["expect"]["path"] == ["start", "gate"]
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "0o14", "1e3", "~", "2026-01-01", "{{ x }}", "a\nb", ": #", "null", "\t", "é"]
+)
+def test_texts_are_read_as_they_were(text: str) -> None:
+    sim = Simulation(BOOK, {"http": lambda _: {text: [text]}})
+    run = sim.start({"day": text})
+    sim.settle()
+    fixture = make_fixture(sim.rt, run)
+    data = read(fixture.as_yaml(), "fixture").data
+    assert data is not None
+    assert data["tests"][0]["stand_ins"]["start"]["recorded"] == {text: [text]}
+    assert data["tests"][0]["inputs"] == {"day": text}
+    assert data["tests"][0]["expect"]["status"] == "waiting"
+
+
+def test_one_that_still_runs_or_was_cancelled_makes_none() -> None:
+    sim = Simulation(BOOK, {"http": lambda _: 1})
+    run = sim.start()
+    with pytest.raises(BadRequest, match="is pending: a test is made of one that ended or waits"):
+        make_fixture(sim.rt, run)
+    control.cancel(sim.rt, run, "enough")
+    sim.settle()
+    with pytest.raises(BadRequest, match="is cancelled"):
+        make_fixture(sim.rt, run)
