@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -17,6 +18,8 @@ from noetl.usecases.ports import ExecutionRow, PlaybookRow
 from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
+
+log = logging.getLogger(__name__)
 
 #: How many are under way at once, and chosen, unless it is said, and at most.
 CONCURRENCY: Final = 10
@@ -166,8 +169,17 @@ def _plan_one(rt: Runtime, wanted: RetryRequest) -> PlannedRetry | str:
         raise
     except NoetlError as error:
         return error.message
+    except Exception as error:
+        # One execution that cannot be read is no reason to plan none.
+        log.exception("Execution %s cannot be retried", wanted.execution_id)
+        return tell_defect(error)
     failure = planned.plan.error
     return planned if failure is None else f"The retry would end before its first step: {failure.message}"
+
+
+def tell_defect(error: Exception) -> str:
+    """What should not have happened, as the reason for a refusal."""
+    return f"NoETL has a defect here: {type(error).__name__}: {error}; its traceback is in the log."
 
 
 def _refuse_secrets(rt: Runtime, how: RetryRequest, chosen: Chosen) -> None:

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.usecases import catalog
 from noetl.usecases.fleet.operations import request_for, settle
+from noetl.usecases.fleet.planning import tell_defect
 from noetl.usecases.ports import OperationItem, OperationRow, Transaction
 from noetl.usecases.retry import write_retry
 from noetl.usecases.runtime import Runtime
@@ -77,6 +78,10 @@ def _begin_next(rt: Runtime, operation_id: str) -> _Step:
         raise
     except NoetlError as error:
         return _refuse(rt, operation_id, replace(item, state="refused", reason=error.message))
+    except Exception as error:
+        # An execution whose log or net cannot be read must not end the sweeper, who serves all.
+        log.exception("Execution %s cannot be retried", item.execution_id)
+        return _refuse(rt, operation_id, replace(item, state="refused", reason=tell_defect(error)))
     return "begun"
 
 

@@ -426,6 +426,29 @@ def test_a_retry_of_many_calls_off_the_next_attempt_of_the_policy() -> None:
     assert len(_rows(fleet, source=first)) == 1
 
 
+def test_a_defect_with_one_execution_keeps_no_other_from_being_retried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = Fleet()
+    first, _ = fleet.fail(2)
+    planned_well = retry.plan_within
+
+    def plan(rt: Any, tx: Any, request: RetryRequest, new_id: str) -> Any:
+        if request.execution_id == first:
+            raise KeyError("start")
+        return planned_well(rt, tx, request, new_id)
+
+    monkeypatch.setattr("noetl.usecases.retry.plan_within", plan)
+    (group,) = fleet.plan().groups
+    assert (group.retries, sum(group.refused.values())) == (1, 1)
+    fleet.broken.clear()
+    operation = fleet.begin()
+    assert fleet.finish(operation) == {"completed": 1, "refused": 1}
+    (refused,) = operations.items(fleet.rt, operation, state="refused")
+    assert refused.reason.startswith("NoETL has a defect here: KeyError: 'start'")
+    assert f"Execution {first} cannot be retried" in caplog.text
+
+
 # --- effects and secrets --------------------------------------------------------------------------
 
 EXTERNAL = {**KINDS, "http": KindInfo("http", queue="http", effects="external")}
