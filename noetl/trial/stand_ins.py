@@ -47,8 +47,8 @@ class CallMissed(Exception):
 @dataclass
 class StandIns(ToolPort):
     """Answers calls by `given`, else by `real` where that reaches nothing outside. `find_path`
-    yields
-    the path of a called playbook by the id of its execution; None for the one that is tested.
+    yields the path of a called playbook by the id of its execution; None for the one that is
+    tested.
 
     `calls` are all calls in their order, `faults` is what is wrong with the test itself: calls that
     nothing stands in for, and stand-ins whose templates fail."""

@@ -27,6 +27,7 @@ from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, PipelineSpec, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
+from noetl.usecases.work.claim_keys import claim_key, claim_number, count_claims, find_kept_key
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.pipelines import issuing_event, names, pipeline_ports
@@ -64,15 +65,17 @@ class Claimer:
         """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not
         ours any more."""
         rt, command = self.worker.rt, self.command
+        kept = None
         if self.made is None:
             with rt.store.read() as tx:
                 self.made = count_claims(tx, command)
+                kept = find_kept_key(tx, command, self.cursor) if self.made == 0 else None
         program = PipelineSpec((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
             pipeline_ports(rt, command, self.tools, self.tools.log), kept=lambda outcome, _: outcome
         )
-        progress = initial(program)
+        progress = replace(initial(program), kept_key=kept)
         while progress.ending is None:
             for move in run(program, self._names(ctx), progress, using):
                 progress = move.progress if not isinstance(move, Sleep) else progress
@@ -106,7 +109,7 @@ class Claimer:
             run_id=command.run_id,
             iteration=row.count - claim.count if claim.count else None,
             duration_ms=claim.meta.get("duration_ms"),
-            dedup_key=_key(command, self.made or 0),
+            dedup_key=claim_key(command, self.made or 0),
         )
         return row, draft
 
@@ -124,7 +127,7 @@ class Claimer:
 
     def _where(self) -> Where:
         command = self.command
-        number = f"{command.part}/{command.issue}/{self.made}"
+        number = claim_number(command, self.made or 0)
         digest, event = command.context["digest"], issuing_event(command)
         return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
 
@@ -176,21 +179,3 @@ class Claimer:
         cursor = self.cursor
         line = cursor.lines.get("command") or cursor.line or None
         return replace(error, step=self.command.step, task=cursor.name, line=line)
-
-
-def count_claims(tx: Transaction, command: CommandRow) -> int:
-    """How many claims of a lane are in the log: they are numbered from 0, without gaps."""
-    low, high = 0, 1
-    while tx.events.recorded(command.execution_id, _key(command, high - 1)):
-        low, high = high, 2 * high
-    while low < high - 1:
-        middle = (low + high) // 2
-        if tx.events.recorded(command.execution_id, _key(command, middle - 1)):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _key(command: CommandRow, number: int) -> str:
-    return f"claim:{command.run_id}/{command.part}/{command.issue}/{number}"

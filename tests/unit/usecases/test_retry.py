@@ -16,7 +16,7 @@ from noetl.facts.outcome import ErrorInfo, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import catalog, history, retry
+from noetl.usecases import catalog, control, history, retry
 from noetl.usecases.results import collect
 from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import RuntimeLimits
@@ -603,6 +603,51 @@ def test_rows_of_a_cursor_are_those_that_were_claimed_then() -> None:
     second = again.retry(first)
     assert again.calls == {"u2": 1, "u7": 1, "u99": 1}
     assert again.report(second).result == {"n": 11}
+
+
+class Ledger:
+    """A table of rows that are claimed one at a time; a claim is answered twice under one key, as
+    `exactly_once` does. The answer of claim number `lost` gets lost."""
+
+    def __init__(self, rows: int) -> None:
+        self.left = list(range(rows))
+        self.answers: dict[str, list[int]] = {}
+        self.lost = -1
+
+    def __call__(self, call: Call) -> Json:
+        known = self.answers.setdefault(call.idempotency_key, self.left[:1])
+        self.left = [one for one in self.left if one not in known]
+        if len(self.answers) - 1 == self.lost:
+            raise Died
+        return {"rows": [{"id": one} for one in known], "row_count": len(known), "columns": ["id"]}
+
+
+class Died(BaseException):
+    """The worker's process is gone."""
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_rows_of_a_claim_that_nobody_heard_of_are_heard_of_by_the_retry(lost: int) -> None:
+    """Also by a retry of the retry, where the first of them died in the same way."""
+    again, ledger = Again(CURSOR.replace("max_in_flight: 3", "max_in_flight: 1")), Ledger(4)
+    again.sim.tools._functions["postgres"] = ledger  # type: ignore[index]
+    ledger.lost = lost
+    executions = [again.sim.start()]
+    for _ in range(2):
+        with pytest.raises(Died):
+            again.sim.settle()
+        control.cancel(again.sim.rt, executions[-1], grace_s=0)
+        again.sim.mailbox.messages.clear()
+        again.sim.pass_time(60)
+        again.sim.settle()
+        executions.append(
+            retry.retry(again.sim.rt, RetryRequest(executions[-1], confirmed=True)).execution_id
+        )
+    ledger.lost = -1
+    again.sim.settle()
+    report = again.sim.report(executions[-1])
+    assert (report.row.status, report.result) == ("completed", {"n": 4})
+    assert again.calls == {f"u{n}": 1 for n in range(4)}
 
 
 def test_a_plan_counts_iterations_that_never_began_and_those_whose_items_are_gone() -> None:
