@@ -60,6 +60,21 @@ def _find_last_end(events: Sequence[Event]) -> int:
     return at
 
 
+def _find_pending_key(events: Sequence[Event]) -> e.TaskKeyKept | None:
+    """The key that was kept for the call which runs again; None where another call came since."""
+    for event in reversed(events):
+        match event.fact:
+            case e.TaskKeyKept() as kept:
+                return kept
+            case e.AttemptFailed() | e.TaskDone() | e.TaskFailed():
+                return None
+            case e.TaskItemDone() | e.TaskItemFailed() | e.TaskCallDone() | e.TaskCallFailed():
+                return None
+            case _:
+                pass
+    return None
+
+
 def _is_fatal(event: Event) -> bool:
     """Whether a task failed there, or an item of it, and no policy let it go on."""
     match event.fact:
@@ -216,7 +231,7 @@ class _Maker:
         if kept and isinstance(kept[-1].fact, _RUN_ENDS):
             return
         if (unknown := self._find_unknown(events)) is not None:
-            yield self._keep_key(unknown, index, there)
+            yield self._keep_key(unknown, events, index, there)
 
     def copy(self, event: Event, index: int | None) -> Copy:
         draft = replace(
@@ -286,10 +301,12 @@ class _Maker:
             case _:
                 return None
 
-    def _keep_key(self, event: Event, index: int | None, there: int | None) -> Copy:
+    def _keep_key(self, event: Event, events: Sequence[Event], index: int | None, there: int | None) -> Copy:
         fact = event.fact
         task, call, key = (fact.task, fact.call, fact.key) if isinstance(fact, e.TaskFailed) else ("", "", "")
-        kept = e.TaskKeyKept(task, self.source.execution_id, self.recorded.id, there, call, key)
+        own = e.TaskKeyKept(task, self.source.execution_id, self.recorded.id, there, call, key)
+        # A call that was itself made under the key of an earlier one, and of which nobody heard.
+        kept = own if key else _find_pending_key(events) or own
         draft = replace(self.copy(event, index).draft, fact=kept, attempt=None, duration_ms=None)
         place = self.run.id if index is None else f"{self.run.id}/{index}"
         return Copy(event.version, event.version, replace(draft, dedup_key=f"key:{place}"))
@@ -307,7 +324,8 @@ def match_iterations(
     """Pairs of an index here and the one there whose item is the same, each of those once; of the
     same number where a task reads the number."""
     if loop.cursor is not None:
-        yield from ((index, index) for index in sorted(recorded.iterations))
+        claimed = sum(one.fact.count for one in recorded.claims if isinstance(one.fact, e.LoopClaimed))
+        yield from ((index, index) for index in range(claimed))
         return
     if recorded.loop is None:
         return

@@ -309,3 +309,57 @@ def test_jobs_that_were_under_way_when_their_execution_was_cancelled_are_paid_on
     assert (row.status, row.error) == ("completed", None)
     assert len(ionq.paid()) == 2
     assert list(payments.charged.values()) == [0]
+
+
+# --- rows of a cursor -----------------------------------------------------------------------------
+
+ROWS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: rows, path: tests/rows}}
+workflow:
+  - step: start
+    loop:
+      cursor:
+        kind: postgres
+        dsn: {dsn}
+        exactly_once: true
+        claim: |
+          update jobs set claims = claims + 1
+          where id in (select id from jobs where claims = 0 for update skip locked limit 2)
+          returning id, pg_sleep(0.05)::text
+      iterator: row
+      spec: {{mode: parallel, max_in_flight: 3}}
+    tool:
+      kind: postgres
+      dsn: {dsn}
+      exactly_once: true
+      command: insert into worked (id) values (:id)
+      params: {{id: "{{{{ row.id }}}}"}}
+"""
+
+
+def test_no_row_of_a_cursor_is_forgotten_and_none_worked_on_twice(mortal: Stack, dsn: str) -> None:
+    """Its workers die and it is cancelled, again and again: of claims that were under way nobody
+    has heard."""
+    chance = random.Random(SEED)
+    ask(dsn, "create table jobs (id int primary key, claims int not null default 0)")
+    ask(dsn, "create table worked (id int)")
+    ask(dsn, f"insert into jobs (id) select generate_series(1, {ITEMS})")
+    last = mortal.begin(ROWS.format(dsn=dsn))
+    for number in range(3):
+        known = number * 4
+        eventually(
+            lambda least=known: len(ask(dsn, "select 1 from worked")) > least, "rows that are worked on"
+        )
+        time.sleep(chance.uniform(0.0, 0.1))
+        kill_all(processes(mortal))
+        if mortal.row(last).status in ENDED:
+            break
+        control.cancel(mortal.rt, last, grace_s=0.5)
+        assert mortal.wait([last])[last].status == "cancelled"
+        last = retry.retry(mortal.rt, RetryRequest(last, confirmed=True)).execution_id
+    row = mortal.wait([last], 120.0)[last]
+    assert (row.status, row.error) == ("completed", None), f"seed {SEED}"
+    assert ask(dsn, "select count(*), count(distinct id) from worked") == [(ITEMS, ITEMS)], f"seed {SEED}"
+    assert ask(dsn, "select count(*) from jobs where claims = 1") == [(ITEMS,)], f"seed {SEED}"

@@ -650,6 +650,32 @@ def test_rows_of_a_claim_that_nobody_heard_of_are_heard_of_by_the_retry(lost: in
     assert again.calls == {f"u{n}": 1 for n in range(4)}
 
 
+@pytest.mark.parametrize("loop", ["", "  loop: {in: [1], iterator: item, mode: parallel}\n"])
+def test_a_key_is_kept_from_retry_to_retry_as_long_as_nobody_hears_of_the_call(loop: str) -> None:
+    again = Again(f"- step: start\n{loop}  tool: {{kind: http, url: pay, effects: external}}\n")
+    alive = again.sim.tools._functions["http"]
+
+    def die(call: Call) -> Json:
+        alive(call)
+        raise Died
+
+    again.sim.tools._functions["http"] = die  # type: ignore[index]
+    last = again.sim.start()
+    for _ in range(3):
+        with pytest.raises(Died):
+            again.sim.settle()
+        control.cancel(again.sim.rt, last, grace_s=0)
+        again.sim.mailbox.messages.clear()
+        again.sim.pass_time(60)
+        again.sim.settle()
+        last = retry.retry(again.sim.rt, RetryRequest(last, confirmed=True)).execution_id
+    again.sim.tools._functions["http"] = alive  # type: ignore[index]
+    again.sim.settle()
+    assert again.report(last).row.status == "completed"
+    assert len(again.keys) == 4
+    assert len({key for _, key in again.keys}) == 1
+
+
 def test_a_plan_counts_iterations_that_never_began_and_those_whose_items_are_gone() -> None:
     again = Again(LOOP.replace("mode: parallel", "mode: sequential"), "workload: {items: [1, 2, 3, 4, 5]}")
     again.broken = {"u3": "server_error"}
