@@ -39,6 +39,7 @@ from noetl.usecases.retry import (
     begin,
     check_confirmed,
     plan_taking,
+    playbook_of,
     take_key,
 )
 from noetl.usecases.runtime import Runtime
@@ -71,6 +72,17 @@ class PlannedMigration:
         """`{migration_of, path, version, runs, error, obstacles}`, as of a retry."""
         plan = dict(self.again.as_json())
         return {"migration_of": plan.pop("retry_of"), **plan, "obstacles": list(self.obstacles)}
+
+
+def version_of(rt: Runtime, request: MigrateRequest) -> int:
+    """The version that the execution would go on under. Raises NotFound, BadRequest."""
+    return playbook_of(rt, _as_retry(request)).version
+
+
+def _as_retry(request: MigrateRequest) -> RetryRequest:
+    return RetryRequest(
+        request.execution_id, version=request.version, path=request.path, directories=request.directories
+    )
 
 
 def plan(rt: Runtime, request: MigrateRequest) -> PlannedMigration:
@@ -119,10 +131,7 @@ def _plan(
         )
     own = RetryOf(row.execution_id, migrates=True)
     source = SourceLog(rt.plan(tx, row.digest), own, tx.events.read(row.execution_id))
-    wanted = RetryRequest(
-        row.execution_id, version=request.version, path=request.path, directories=request.directories
-    )
-    again = plan_taking(rt, tx, wanted, row, source, new_id)
+    again = plan_taking(rt, tx, _as_retry(request), row, source, new_id)
     net = rt.plan(tx, again.request.digest).net
     found = [*_at_work(tx, row, state), *_find_unheld(source, state, net, again)]
     return PlannedMigration(again, found)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from noetl.usecases.fields import names
-from noetl.usecases.ports import Condition, ExecutionRow, Transaction
+from noetl.usecases.ports import ENDED, Condition, ExecutionRow, Transaction
 from noetl.usecases.ports.conditions import AllOf, Not, Present
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.where import parse_where
 
 #: Rows that are read at once.
 PAGE: Final = 1_000
@@ -53,3 +55,11 @@ def choose(tx: Transaction, where: Condition, limit: int) -> Chosen:
         if len(rows) > limit:
             break
     return Chosen(tuple(reversed(rows[:limit])), retried, len(rows) > limit)
+
+
+def find_open(rt: Runtime, where: str) -> list[ExecutionRow]:
+    """All of them that have not ended, oldest first. Raises BadRequest."""
+    condition = parse_where(where, rt.clock())
+    with rt.store.read() as tx:
+        rows = [row for page in scan(tx, condition) for row in page if row.status not in ENDED]
+    return rows[::-1]

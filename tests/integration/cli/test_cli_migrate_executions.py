@@ -79,3 +79,14 @@ def test_what_has_ended_is_refused_in_a_sentence(cli: Cli, tmp_path: Path) -> No
     assert refused.code != 0
     assert "nothing of it is left to migrate" in refused.err
     assert cli("execution", "migrate").code == 2
+
+
+def test_all_that_a_condition_means_are_moved_and_not_twice(cli: Cli, waiting: str, mended: Path) -> None:
+    where = ("--where", "path = 'tests/moved' and status = 'waiting'")
+    dry = cli("execution", "migrate", *where, "--playbook", str(mended), "--dry-run")
+    assert dry.out.startswith(f"migration of {waiting}: tests/moved@2\n"), dry.err
+    assert cli("execution", "migrate", *where).code == 3
+    again = cli("execution", "migrate", *where)
+    assert (again.code, again.out) == (0, "")
+    assert "No open execution is to be migrated where" in again.err
+    assert cli("execution", "migrate", waiting, *where).code == 2
