@@ -16,6 +16,8 @@ from noetl.trial.stage import TrialStage
 from noetl.trial.suites import TESTS, Suite
 from noetl.trial.verdicts import judge
 
+#: Lines of one sort, of one test.
+_SHOWN = 10
 #: Characters of a value in a line.
 _SHORT = 300
 
@@ -61,14 +63,18 @@ def explain_failure(verdict: TrialVerdict) -> Iterator[str]:
     """Why a test failed: what was expected and what came, each with its place; what the execution
     says of itself; and what ran."""
     played = verdict.played
-    for fault in played.faults:
-        yield f"{verdict.suite.file}:{verdict.line}: {fault}"
-    for mismatch in verdict.mismatches:
-        yield f"{_place(verdict, mismatch)}: {_describe(mismatch)}"
+    yield from _first([f"{verdict.suite.file}:{verdict.line}: {fault}" for fault in played.faults])
+    yield from _first([f"{_place(verdict, one)}: {_describe(one)}" for one in verdict.mismatches])
     if played.error is not None and not played.faults:
         yield _error(verdict)
     yield from played.waits
     yield f"ran: {_ran(played)}"
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_SHOWN]
+    if (more := len(lines) - _SHOWN) > 0:
+        yield f"and {more} more"
 
 
 def _place(verdict: TrialVerdict, mismatch: Mismatch) -> str:

@@ -18,7 +18,8 @@ from tests.budget import budget
 from .corpus import cases
 
 HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
-#: Without those that are refused, call others, or read what a tool says beside its outcome.
+#: Without those that are refused, that call others, and that read what a tool says beside its
+#: outcome.
 RUNS = [
     case
     for case in cases()

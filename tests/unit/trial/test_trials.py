@@ -172,6 +172,14 @@ def test_an_item_without_a_stand_in_fails(trial: Trial) -> None:
     assert said.startswith("book.test.yaml:2: Nothing stands in for item 1 of 'start': its list has 1.")
 
 
+def test_of_many_faults_the_first_ones_are_shown(trial: Trial) -> None:
+    many = LOOP.replace("[7, 8, 9]", str(list(range(15)))).replace(
+        "spec: {mode: parallel}", "spec: {mode: parallel, policy: {failure: {mode: best_effort}}}"
+    )
+    said = only(trial, many, "  stand_ins: {start: [{result: 1}]}").splitlines()
+    assert (len(said), said[10]) == (12, "and 4 more")
+
+
 CALLER = """
 workflow:
   - step: start
