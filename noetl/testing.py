@@ -135,7 +135,7 @@ def play(
     """
     file = Path(playbook)
     text, stage = file.read_text(encoding="utf-8-sig"), _stage()
-    answers = answers_of(stand_ins or {}, load_playbook(text, file=str(file), kinds=stage.kinds))
+    answers = answers_of(stand_ins or {}, load_playbook(text, file=str(file), kinds=stage.kinds), stage.kinds)
     played = play_scenario(
         stage, text, file, Scenario(inputs or {}, assign({}, set or {}), answers, env or {}, clock, patches)
     )

@@ -56,7 +56,7 @@ class Coverage:
         # A called playbook is found by another name than the one that the command was given.
         file = str(Path(net.file).resolve())
         if file not in self.playbooks:
-            self.playbooks[file] = PlaybookCoverage(net.file, dict(_parts(net)))
+            self.playbooks[file] = PlaybookCoverage(_relative(net.file), dict(_parts(net)))
         return self.playbooks[file]
 
     def add(self, traces: Iterable[Trace]) -> None:
@@ -72,6 +72,12 @@ class Coverage:
         counts = [one.count(kind) for one in self.playbooks.values() for kind in KINDS]
         total = sum(every for _, every in counts)
         return 100.0 * sum(met for met, _ in counts) / total if total else 100.0
+
+
+def _relative(file: str) -> str:
+    """From the working directory, where it is below that."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 def _parts(net: Net) -> Iterator[tuple[Name, CoveredPart]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.dsl.checks.trials import find_faults
+from noetl.dsl.checks.trials import CallNames, find_faults
 from noetl.dsl.document import PlaybookTest
 from noetl.dsl.document.base import parts_of
 from noetl.dsl.document.validation import read_as, unknown_keys
@@ -13,18 +13,18 @@ from noetl.dsl.problems import Finding
 from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import Source
 from noetl.errors import BadRequest
-from noetl.net.model import Net
+from noetl.net.model import KindInfo, Net
 from noetl.trial.stand_ins import Answers
 
 
-def answers_of(given: Mapping[str, Any], net: Net) -> Mapping[str, Answers]:
+def answers_of(given: Mapping[str, Any], net: Net, kinds: Mapping[str, KindInfo]) -> Mapping[str, Answers]:
     """`given` (names of calls → stand-ins, lists of them, or functions) as what answers calls of
     `net`. Raises BadRequest with everything that is wrong with it."""
     data = {"name": "play", "stand_ins": {name: _without_functions(one) for name, one in given.items()}}
     report = ProblemReport(Source("stand_ins", "", data))
     found = read_as(PlaybookTest, data, report)
     test = found[0] if found is not None else PlaybookTest()
-    for finding in _check(test, net, report):
+    for finding in _check(test, CallNames(net, report.names, kinds), report):
         report.keep(finding)
     if report.problems:
         said = (f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in report.problems)
@@ -33,10 +33,10 @@ def answers_of(given: Mapping[str, Any], net: Net) -> Mapping[str, Answers]:
     return {name: _with_functions(written[name], one) for name, one in given.items()}
 
 
-def _check(test: PlaybookTest, net: Net, report: ProblemReport) -> Iterator[Finding]:
+def _check(test: PlaybookTest, known: CallNames, report: ProblemReport) -> Iterator[Finding]:
     for part, path in parts_of(test):
         yield from unknown_keys(part, path, report.names)
-    yield from find_faults([test], (), net, report.names)
+    yield from find_faults([test], (), known)
 
 
 def _without_functions(given: Any) -> Any:

@@ -16,13 +16,15 @@ from noetl.facts.events import Event, StepScheduled, StepSkipped
 from noetl.facts.json import Json, JsonMap, assign
 from noetl.net.model import Net
 from noetl.store.library import FileLibrary
-from noetl.trial.simulation import START, Outside, Simulation
+from noetl.trial.simulation import START, NeverRests, Outside, Simulation
 from noetl.trial.stage import TrialStage
 from noetl.trial.stand_ins import Answers, SeenCall, StandIns
 from noetl.usecases import control, history, inspect
 
 #: Messages and delays after which an execution is taken for endless.
-MOST_MOVES = 5_000
+MOST_MOVES = 10_000
+#: Called executions whose logs count as covered.
+MOST_TRACES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ class _PathFinder:
 def _rest(simulation: Simulation) -> list[str]:
     try:
         simulation.rest(MOST_MOVES)
-    except AssertionError as error:
+    except NeverRests as error:
         return [str(error)]
     return []
 
@@ -171,7 +173,7 @@ def _look(simulation: Simulation, execution_id: str, stand_ins: StandIns, endles
         stand_ins.calls,
         list(dict.fromkeys(stand_ins.faults)),
         [*endless, *_waits(simulation, execution_id)],
-        list(_traces(simulation)),
+        list(_traces(simulation, execution_id)),
     )
 
 
@@ -181,7 +183,8 @@ def _waits(simulation: Simulation, execution_id: str) -> Iterator[str]:
             yield f"step {step.step!r} waits: {wait.text}"
 
 
-def _traces(simulation: Simulation) -> Iterator[Trace]:
+def _traces(simulation: Simulation, execution_id: str) -> Iterator[Trace]:
     rt = simulation.rt
-    for row in reversed(inspect.executions(rt, limit=1000)):
-        yield Trace(inspect.net_of(rt, row.execution_id), inspect.events(rt, row.execution_id))
+    called = (row.execution_id for row in inspect.executions(rt, limit=MOST_TRACES))
+    for one in (execution_id, *(other for other in called if other != execution_id)):
+        yield Trace(inspect.net_of(rt, one), inspect.events(rt, one))

@@ -138,6 +138,10 @@ class StillLeases(Leases):
         """Nothing beats by itself."""
 
 
+class NeverRests(AssertionError):
+    """Messages and delays have no end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outside:
     """What a simulation has of the world, beside its own: when it begins, the variables that
@@ -232,7 +236,7 @@ class Simulation:
 
     def rest(self, limit: int = 10_000) -> None:
         """Delivers messages, and moves the clock to the next instant that something waits for,
-        until nothing happens by itself any more. Raises AssertionError where that takes more than
+        until nothing happens by itself any more. Raises NeverRests where that takes more than
         `limit` moves."""
         for _ in range(limit):
             if self.mailbox.messages:
@@ -242,7 +246,7 @@ class Simulation:
                 sweep(self.rt)
             else:
                 return
-        raise AssertionError(f"it does not come to rest within {limit} messages and delays")
+        raise NeverRests(f"it does not come to rest within {limit} messages and delays")
 
     def next_due(self) -> datetime | None:
         """The next instant that an execution waits for."""

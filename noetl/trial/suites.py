@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from noetl.dsl import Code, Compiled, Problem, compile_playbook
-from noetl.dsl.checks.trials import find_faults
+from noetl.dsl.checks.trials import CallNames, find_faults
 from noetl.dsl.document import PlaybookTest, TrialFile
 from noetl.dsl.document.base import parts_of
 from noetl.dsl.document.validation import read_as, unknown_keys
@@ -108,7 +108,7 @@ def _of_test_file(file: Path, kinds: Mapping[str, KindInfo]) -> Suite:
     compiled = _compile(playbook, kinds)
     if compiled.net is None:
         _refuse(playbook, [*map(_strict, report.problems), *compiled.problems])
-    for finding in find_faults(document.tests or [], (TESTS,), compiled.net, report.names):
+    for finding in find_faults(document.tests or [], (TESTS,), CallNames(compiled.net, report.names, kinds)):
         report.keep(finding)
     problems = [_strict(one) for one in report.problems]
     if _errors(problems):

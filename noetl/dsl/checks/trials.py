@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from noetl.net.model import Net
 IN_CALLED: Final = ":"
 #: What a text begins with that is a regular expression.
 PATTERN: Final = "~ "
+_PLAYBOOK: Final = "playbook"
 #: What a stand-in says, one of them.
 WAYS: Final = ("result", "recorded", "error", "run")
 
@@ -27,11 +28,12 @@ WAYS: Final = ("result", "recorded", "error", "run")
 def check_tests(subject: Subject) -> Iterator[Finding]:
     """The tests under the playbook's own key."""
     if subject.net is not None and subject.document.tests:
-        yield from find_faults(subject.document.tests, ("tests",), subject.net, subject.names)
+        known = CallNames(subject.net, subject.names, subject.kinds)
+        yield from find_faults(subject.document.tests, ("tests",), known)
 
 
-def find_faults(tests: Sequence[PlaybookTest], path: Path, net: Net, names: DottedNames) -> Iterator[Finding]:
-    """What is wrong with `tests` of `net`, which stand at `path`."""
+def find_faults(tests: Sequence[PlaybookTest], path: Path, known: CallNames) -> Iterator[Finding]:
+    """What is wrong with `tests`, which stand at `path`."""
     given: set[str] = set()
     for index, test in enumerate(tests):
         at = (*path, index)
@@ -40,7 +42,6 @@ def find_faults(tests: Sequence[PlaybookTest], path: Path, net: Net, names: Dott
         for part, below in parts_of(test):
             if isinstance(part, StandIn):
                 yield from _check_stand_in(part, (*at, *below))
-        known = CallNames(net, names)
         yield from known.check_calls(test.stand_ins or {}, (*at, "stand_ins"))
         if test.expect is not None:
             yield from _check_expectation(test.expect, (*at, "expect"), known)
@@ -109,10 +110,12 @@ def _patterns(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
 
 @dataclass(frozen=True, slots=True)
 class CallNames:
-    """The names that tests of a playbook may use."""
+    """The names that tests of a playbook may use. `kinds` are those that are installed: playbooks
+    that are called may have any of them."""
 
     net: Net
     names: DottedNames
+    kinds: Container[str]
 
     def check_calls(self, given: Iterable[str], path: Path) -> Iterator[Finding]:
         """Names of calls: steps, `step.task`, or kinds of tools; those of called playbooks are
@@ -120,8 +123,9 @@ class CallNames:
         tasks = [(step.name, task) for step in self.net.transitions for task in step.calls]
         known = {task.kind for _, task in tasks} | {step for step, _ in tasks}
         known |= {f"{step}.{task.name}" for step, task in tasks}
+        calls_others = any(task.kind == _PLAYBOOK for _, task in tasks)
         for name in given:
-            if name in known or IN_CALLED in name:
+            if name in known or (calls_others and (name in self.kinds or IN_CALLED in name)):
                 continue
             step, dot, task = name.partition(".")
             is_task = bool(dot) and step in self.net.steps

@@ -201,6 +201,7 @@ workflow:
         "{start: {result: 40}}",
         "{tests/called:start: {result: '{{ args.n * 10 }}'}}",
         "{tests/called:start.task_0: {run: true}}",
+        "{python: {run: true}}",
     ],
 )
 def test_a_called_playbook_runs_beside_its_caller_or_is_stood_in_for(
@@ -208,7 +209,8 @@ def test_a_called_playbook_runs_beside_its_caller_or_is_stood_in_for(
 ) -> None:
     (tmp_path / "called.yaml").write_text(CALLED, encoding="utf-8")
     assert only(trial, CALLER, f"  stand_ins: {stand_in}\n  expect: {{result: 40}}") == ""
-    said = only(trial, CALLER, "  expect: {status: failed}")
+    # Of a kind that it does not know itself.
+    said = only(trial, CALLER, "  stand_ins: {http: {result: 1}}\n  expect: {status: failed}")
     assert "Nothing stands in for the python call of 'tests/called:start.task_0'" in said
 
 
