@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import yaml
 from playbooks import playbook
@@ -73,3 +75,24 @@ def test_one_that_still_runs_or_was_cancelled_makes_none() -> None:
     sim.settle()
     with pytest.raises(BadRequest, match="is cancelled"):
         make_fixture(sim.rt, run)
+
+
+@pytest.mark.parametrize(
+    ("tool", "stand_ins", "notes"),
+    [
+        # The call was never made, and will not be: nothing stands in for it.
+        ('{kind: http, url: "{{ 1 + workload }}"}', None, 0),
+        ('{kind: http, url: "https://x", spec: {policy: {rules: [{else: {do: fail}}]}}}', "PolicyFailed", 1),
+    ],
+)
+def test_what_the_log_does_not_have_is_left_out_or_said(tool: str, stand_ins: str | None, notes: int) -> None:
+    sim = Simulation(playbook(f"- step: start\n  tool: {tool}\n"), {"http": lambda _: 1})
+    # So that no number in a message is its id.
+    sim.now += timedelta(days=1)
+    run = sim.start()
+    sim.settle()
+    fixture = make_fixture(sim.rt, run)
+    given = fixture.test.get("stand_ins")
+    assert (given if given is None else given["start"]["error"]["type"]) == stand_ins
+    assert len(fixture.notes) == notes
+    assert fixture.test["expect"]["status"] == "failed"
