@@ -93,6 +93,20 @@ def test_coverage_is_shown_and_demanded(cli: Cli, folder: Path) -> None:
     assert (below.code, "coverage: 33 %" in below.out) == (1, True)
 
 
+def test_a_called_playbook_is_covered_once_whoever_calls_it(cli: Cli, folder: Path) -> None:
+    caller = ASKING.replace("tests/asking", "tests/caller").partition("workflow:")[0]
+    text = f"{caller}workflow: [{{step: start, tool: {{kind: playbook, path: tests/asking}}}}]\n"
+    Path("caller.yaml").write_text(text, encoding="utf-8")
+    tests = "tests: [{name: it, stand_ins: {http: {result: {open: true, rows: []}}, python: {result: 0}}}]"
+    Path("caller.test.yaml").write_text(tests, encoding="utf-8")
+    ended = cli("test", "-k", "caller", "--coverage")
+    assert ended.out.splitlines()[1:] == [
+        "asking.yaml: 2 of 2 steps, 1 of 1 arcs, 0 of 0 rules",
+        "caller.yaml: 1 of 1 steps, 0 of 0 arcs, 0 of 0 rules",
+        "coverage: 100 %",
+    ]
+
+
 def test_update_writes_what_came_and_the_next_run_passes(cli: Cli, folder: Path) -> None:
     file = Path("asking.test.yaml")
     file.write_text(TESTS.replace("result: 3}", "result: 4}  # a sum"), encoding="utf-8")
