@@ -20,6 +20,7 @@ from noetl.usecases.views import envelope
 
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
+_YAML: Final = "application/yaml"
 _ID: Final = "186824917024604161"
 _AT: Final = "2026-11-24T09:00:00+00:00"
 _END: Final = "2026-11-24T09:00:00.041000+00:00"
@@ -328,6 +329,25 @@ _SPECIMEN: Final[JsonMap] = {
     "links": _LINKS,
 }
 
+_TEST: Final = f"""\
+# Made of execution {_ID} of {_PATH}@1.
+playbook: double.yaml
+tests:
+- name: as execution {_ID} went
+  inputs:
+    n: 21
+  stand_ins:
+    double:
+      recorded:
+        total: 42
+  expect:
+    status: completed
+    path:
+    - double
+    result:
+      total: 42
+"""
+
 #: By method and path.
 EXAMPLES: Final[Mapping[str, Example]] = {
     "GET /api/health": _json({"status": "ok", "database": {"status": "ok"}, "broker": {"status": "ok"}}),
@@ -356,7 +376,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "GET /api/catalog": _json({"playbooks": [_PLAYBOOK]}),
     "POST /api/catalog": Example(
-        {_JSON: {"content": PLAYBOOK}, "application/yaml": PLAYBOOK}, {_JSON: {**_PLAYBOOK, "warnings": []}}
+        {_JSON: {"content": PLAYBOOK}, _YAML: PLAYBOOK}, {_JSON: {**_PLAYBOOK, "warnings": []}}
     ),
     "GET /api/catalog/{path}": _json(
         {**_PLAYBOOK, "warnings": [], "content": PLAYBOOK, "content_sha256": "9f86d081…", "versions": [1]}
@@ -398,6 +418,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "POST /api/executions/{execution_id}/fork": _json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
     "GET /api/executions/{execution_id}/export": Example(answered={_LINES: _FILE}),
+    "GET /api/executions/{execution_id}/fixture": Example(answered={_YAML: _TEST}),
     "POST /api/executions/import": Example({_LINES: _FILE}, {_JSON: _SPECIMEN}),
     "POST /api/executions/{execution_id}/cancel": _json(_STANDS, {"reason": "not needed any more"}),
     "POST /api/executions/{execution_id}/pause": _json(_STANDS, {"reason": "the warehouse is being moved"}),
