@@ -650,6 +650,30 @@ def test_rows_of_a_claim_that_nobody_heard_of_are_heard_of_by_the_retry(lost: in
     assert again.calls == {f"u{n}": 1 for n in range(4)}
 
 
+def test_a_late_result_goes_to_the_source_alone_and_both_calls_have_one_key() -> None:
+    again = Again("- step: start\n  tool: {kind: http, url: pay, effects: external}\n")
+    first, second = again.sim.start(), ""
+
+    def overtaken(call: Call) -> Json:
+        nonlocal second
+        again.keys.append(("pay", call.idempotency_key))
+        if second:
+            return "in time"
+        control.cancel(again.sim.rt, first, grace_s=0)
+        again.sim.pass_time(1)
+        again.sim.settle()
+        second = retry.retry(again.sim.rt, RetryRequest(first, confirmed=True)).execution_id
+        again.sim.settle()
+        return "late"
+
+    again.sim.tools._functions["http"] = overtaken  # type: ignore[index]
+    again.sim.settle()
+    assert again.report(first).row.status == "cancelled"
+    assert again.sim.types(first)[-1] == "result.discarded"
+    assert again.report(second).result == "in time"
+    assert len({key for _, key in again.keys}) == 1
+
+
 @pytest.mark.parametrize("loop", ["", "  loop: {in: [1], iterator: item, mode: parallel}\n"])
 def test_a_key_is_kept_from_retry_to_retry_as_long_as_nobody_hears_of_the_call(loop: str) -> None:
     again = Again(f"- step: start\n{loop}  tool: {{kind: http, url: pay, effects: external}}\n")
