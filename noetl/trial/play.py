@@ -95,7 +95,13 @@ def play(stage: TrialStage, playbook: str, file: Path, scenario: Scenario) -> Pl
     stage.directories = tuple(dict.fromkeys((file.absolute().parent, Path.cwd())))
     stand_ins = StandIns(scenario.stand_ins, stage.tools)
     outside = Outside(
-        scenario.clock, dict(scenario.env), FileLibrary(file.absolute().parent), stand_ins, stage.results
+        scenario.clock,
+        dict(scenario.env),
+        FileLibrary(file.absolute().parent),
+        stand_ins,
+        stage.results,
+        # What stands in for a call is what the test says.
+        caching=False,
     )
     with _simulation(playbook, stage, file, outside) as simulation:
         stand_ins.find_path = _PathFinder(simulation)

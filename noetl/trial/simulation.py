@@ -153,6 +153,8 @@ class Outside:
     library: Library | None = None
     tools: ToolPort | None = None
     results: Results | None = None
+    #: Whether what a call came to stands in for others, where their tasks say so.
+    caching: bool = True
 
 
 class Simulation:
@@ -187,6 +189,7 @@ class Simulation:
             entropy=self._draw,
             random=lambda: 0.5,
             sleep=self._sleep,
+            caching=outside.caching,
             env=outside.env,
             library=outside.library,
             limits=limits or RuntimeLimits(slice_s=3600.0),

@@ -126,6 +126,8 @@ class Runtime:
     limits: RuntimeLimits = RuntimeLimits()
     #: Waits so many seconds in a worker.
     sleep: Callable[[float], None] = time.sleep
+    #: Whether cached results stand in for calls.
+    caching: bool = True
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they differ from data that only looks like one.
     seal: Seal = omit_seal

@@ -29,6 +29,7 @@ from noetl.store.events import SqlEvents
 from noetl.store.loops import SqlLoops
 from noetl.store.schema import command, loop_run
 from noetl.usecases import purposes, sweep
+from noetl.usecases.called import TurnCalls
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
@@ -268,10 +269,11 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:
+        calls = TurnCalls(rt, tx, now)
         rows = [row for run in tx.executions.owing(now, 64) if (row := tx.executions.get(run)) is not None]
         tails = tx.events.tails([row.execution_id for row in rows], 500)
         found = [
-            deciding._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
+            deciding._turn(rt, tx, row, tails.get(row.execution_id, []), calls, row.execution_id, 0)
             for row in rows
         ]
     if send_first:

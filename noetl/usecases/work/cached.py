@@ -34,7 +34,7 @@ class _Settled:
 
 def cache_of(rt: Runtime, plan: Plan, command: CommandRow) -> CommandCache:
     """The cache for the calls of `command`."""
-    return CommandCache(rt, plan.net.path, "afresh" in command.context)
+    return CommandCache(rt, plan.net.path, "afresh" in command.context or not rt.caching)
 
 
 @dataclass(slots=True)
