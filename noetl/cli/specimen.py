@@ -105,7 +105,7 @@ def _say_exported(said: dict[str, Any], *, as_json: bool) -> None:
     short_help="Make a test of an execution.",
     epilog="Example: noetl execution fixture 1234567890123 > orders.test.yaml",
 )
-@click.argument("execution_id")
+@execution_argument()
 def fixture(execution_id: str) -> None:
     """Print a test that an execution would pass, as a file for `noetl test`: what it recorded
     stands in for its calls, and how it went is what is expected.

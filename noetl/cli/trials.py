@@ -218,7 +218,7 @@ def _find(paths: Iterable[Path]) -> list[Path]:
     """The files with tests that are named, or below the directories that are. Raises BadRequest."""
     found = [file for path in paths for file in (_below(path) if path.is_dir() else _named(path))]
     if not found:
-        names = ", ".join(map(str, paths))
+        names = ", ".join(repr(str(path)) for path in paths)
         raise BadRequest(f"There are no tests (*.test.yaml, or a playbook with tests:) below {names}.")
     return list(dict.fromkeys(found))
 
