@@ -124,7 +124,7 @@ def test_update_writes_what_came_and_the_next_run_passes(cli: Cli, folder: Path)
         (("nowhere",), "error: There is no file 'nowhere'; name a playbook, its tests, or a directory."),
         (("sum.yaml",), "error: sum.yaml has no tests, and none stand beside it: write sum.test.yaml."),
         (("-k", "absent"), "error: No test has 'absent' in its name or file."),
-        (("empty",), "error: There are no tests (*.test.yaml, or a playbook with tests:) below empty."),
+        (("empty",), "error: There are no tests (*.test.yaml, or a playbook with tests:) below 'empty'."),
         (("--min-coverage", "101"), "error: Invalid value for '--min-coverage'"),
     ],
 )
