@@ -29,7 +29,7 @@ from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN
 from noetl.net.model import Net
-from noetl.usecases import moment
+from noetl.usecases import catalog, moment
 from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.retry import (
@@ -88,7 +88,7 @@ def _as_retry(request: MigrateRequest) -> RetryRequest:
 def plan(rt: Runtime, request: MigrateRequest) -> PlannedMigration:
     """What a migration would do; nothing is written. Raises NotFound, BadRequest, and Conflict
     where the execution has ended."""
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         row = moment.find(tx, request.execution_id)
         return _plan(rt, tx, request, row, moment.look(tx, row).state(), UNDRAWN)
 
@@ -102,7 +102,7 @@ def migrate(rt: Runtime, request: MigrateRequest) -> ExecutionRow:
     """
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         row = tx.executions.lock(request.execution_id) or moment.find(tx, request.execution_id)
         state = moment.look(tx, row).state()
         planned = _plan(rt, tx, request, row, state, new_id)
