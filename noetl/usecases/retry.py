@@ -169,7 +169,7 @@ def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
     """Raises Conflict where effects may happen again and nobody has said that they may."""
     if (repeats := name_repeats(planned.plan)) and not confirmed:
         raise Conflict(
-            f"Calls of execution {planned.source.execution_id} would be made again that may have had effects: "
+            f"Calls of {planned.source.execution_id} would be made again that may have had effects: "
             f"{repeats}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
 
