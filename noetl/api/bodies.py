@@ -17,6 +17,7 @@ from noetl.api.requests import (
     WHERE,
     BusinessKey,
     ConflictPolicy,
+    GivenAddress,
     IdempotencyKey,
     PlaybookPath,
     PlaybookVersion,
@@ -204,7 +205,7 @@ class CredentialBody(Body):
     type: str = Field(description="postgres, http, basic, bearer, api_key, oauth2 or generic")
     data: JsonObject = Field(description="the secret fields; encrypted, never shown again")
     path: str | None = Field(None, max_length=512, description="for playbooks with this path, and below it")
-    execution: str | None = Field(None, max_length=19, description="for this execution alone")
+    execution: GivenAddress | None = Field(None, max_length=1024, description="for this execution alone")
 
 
 class RenderBody(Body):

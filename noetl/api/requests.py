@@ -74,8 +74,14 @@ def _resolve(segment: str) -> str:
     return resolve(services().rt, decode_segment(segment))
 
 
+def _resolve_given(address: str) -> str:
+    return resolve(services().rt, address)
+
+
 #: Handlers are given the id.
 ExecutionAddress = Annotated[str, AfterValidator(_resolve)]
+#: The same in queries and bodies.
+GivenAddress = Annotated[str, AfterValidator(_resolve_given)]
 
 
 class ExecutionPath(BaseModel):
@@ -115,7 +121,7 @@ class CredentialPath(BaseModel):
 
 class CredentialQuery(Parameters):
     path: str | None = Field(None, max_length=512, description="the one for this path")
-    execution: str | None = Field(None, max_length=19, description="the one for this execution")
+    execution: GivenAddress | None = Field(None, max_length=1024, description="the one for this execution")
 
 
 class VersionQuery(Parameters):
@@ -129,9 +135,13 @@ class FailuresQuery(Parameters):
 class ExecutionsQuery(FailuresQuery):
     status: ExecutionStatus | None = Field(None, description="only those in this status")
     path: str | None = Field(None, max_length=512, description="only those of this playbook")
-    parent: str | None = Field(None, max_length=19, description="only those that this execution called")
-    source: str | None = Field(
-        None, max_length=19, description="only those that run this execution again, or are forks of it"
+    parent: GivenAddress | None = Field(
+        None, max_length=1024, description="only those that this execution (id or key) called"
+    )
+    source: GivenAddress | None = Field(
+        None,
+        max_length=1024,
+        description="only those that run this execution (id or key) again, or are forks of it",
     )
     key: str | None = Field(None, max_length=200, description="only those with this business key")
     limit: int = Field(50, ge=1, le=1000, description="how many at most")

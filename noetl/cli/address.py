@@ -20,6 +20,11 @@ def execution_argument(name: str = "execution_id", **more: Any) -> Callable[[F],
     return click.argument(name, callback=_resolve_all, **more)
 
 
+def execution_option(name: str, about: str) -> Callable[[F], F]:
+    """An option that takes the same."""
+    return click.option(name, metavar="ID", callback=_resolve_all, help=about)
+
+
 def _resolve_all(_ctx: click.Context, _param: click.Parameter, given: str | tuple[str, ...] | None) -> Any:
     if given is None:
         return None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import click
 
 from noetl import bootstrap
+from noetl.cli.address import execution_option
 from noetl.cli.complaints import warn
 from noetl.cli.console import as_json_option, json_out, payload_of, table
 from noetl.cli.process import open_runtime
@@ -20,9 +21,9 @@ from noetl.usecases import credentials
 
 
 def _audience_options(command: Callable[..., None]) -> Callable[..., None]:
-    command = click.option(
-        "--execution", metavar="ID", help="For this execution alone; it goes with the execution."
-    )(command)
+    command = execution_option("--execution", "For this execution alone; it goes with the execution.")(
+        command
+    )
     return click.option("--path", metavar="PATH", help="For playbooks with this path, and below it.")(command)
 
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from noetl.cli.address import execution_argument
+from noetl.cli.address import execution_argument, execution_option
 from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -51,8 +51,8 @@ for command in (logs, failures, *_STEERING, explain_command, diff, replay, expor
     "--status", metavar="STATUS", type=click.Choice(STATUSES), help=f"Only these: {', '.join(STATUSES)}."
 )
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
-@click.option("--parent", metavar="ID", help="Only those that this execution called.")
-@click.option("--source", metavar="ID", help="Only those that run this one again, or are forks of it.")
+@execution_option("--parent", "Only those that this execution called.")
+@execution_option("--source", "Only those that run this one again, or are forks of it.")
 @click.option("--key", metavar="KEY", help="Only those with this business key.")
 @where_option
 @click.option(

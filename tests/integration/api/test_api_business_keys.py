@@ -55,6 +55,15 @@ def test_a_key_is_shown_and_finds_its_execution(client: FlaskClient, keyed: Call
     assert client.get(HERE, query_string={"key": "order-8"}).json["executions"] == []
 
 
+def test_filters_take_keys_in_the_place_of_ids(client: FlaskClient, keyed: Callable[..., str]) -> None:
+    run = keyed("order/7")
+    fork = client.post(f"{HERE}/{run}/fork", json={"at": 1}).json["execution_id"]
+    (listed,) = client.get(HERE, query_string={"source": "order/7"}).json["executions"]
+    assert listed["execution_id"] == fork
+    assert client.get(HERE, query_string={"parent": f"{PATH}:order/7"}).json["executions"] == []
+    assert client.get(HERE, query_string={"parent": "order/8"}).status_code == 404
+
+
 def test_a_start_is_refused_with_the_id_of_the_open_one(
     client: FlaskClient, keyed: Callable[..., str]
 ) -> None:

@@ -86,7 +86,7 @@ def test_those_that_an_execution_called_are_paged_and_filtered(client: FlaskClie
         one for one in ids if one != execution_id
     ]
     assert client.get(f"/api/executions?parent={execution_id}&status=failed").json["executions"] == []
-    assert client.get("/api/executions?parent=x").status_code == 400
+    assert client.get("/api/executions?parent=x").status_code == 404
     assert client.get("/api/executions?parent=7").json["executions"] == []
 
 
