@@ -8,6 +8,7 @@ is loosened where it holds.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,17 @@ def within(seconds: float, clock: Clock = time.perf_counter) -> Iterator[None]:
     began = clock()
     yield
     check(clock() - began, seconds, clock)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is collected meanwhile: to look through what some thousand tests have left takes
+    seconds, and says nothing of the body."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def check(took: float, seconds: float, clock: Clock = time.perf_counter) -> None:

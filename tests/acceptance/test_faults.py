@@ -242,7 +242,7 @@ def alive(process: psutil.Process) -> bool:
 
 
 @pytest.mark.full("pauses of a healthy stack are in test_workers.py")
-@pytest.mark.parametrize(("how", "nap"), [("api", 0.05), ("cli", 0.2)])
+@pytest.mark.parametrize(("how", "nap"), [("api", 0.05), ("cli", 0.4)])
 def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, how: str, nap: float) -> None:
     """Nothing is under way in a paused execution: the wake of the resume alone must set it going. A
     command takes seconds to start where the machine is slow: the loop must outlast it."""

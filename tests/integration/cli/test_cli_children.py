@@ -191,7 +191,8 @@ def test_what_a_called_playbook_went_on_after_is_shown_beside_it(cli: Cli) -> No
 
 def test_no_id_lists_nobody(cli: Cli) -> None:
     ended = cli("execution", "list", "--parent", "caller")
-    assert (ended.code, ended.err) == (2, "error: 'caller' is not an execution id.\n")
+    told = "error: There is no execution 'caller': nothing has that id or business key.\n"
+    assert (ended.code, ended.err) == (2, told)
 
 
 def test_a_run_stays_until_its_detached_children_have_ended(cli: Cli) -> None:
