@@ -126,9 +126,8 @@ def play(
     patches: Sequence[JsonMap] = (),
 ) -> Played:
     """How the playbook in a file goes: `played.status`, `.path`, `.result`, `.ctx`, `.error`,
-    `.steps`,
-    and `.calls_of("step")`. Everything means what it means in a test of `noetl test`; a stand-in
-    may be a function of the call as well, whose ToolError is the error of the call.
+    `.steps`, and `.calls_of("step")`. Everything means what it means in a test of `noetl test`; a
+    stand-in may be a function of the call as well, whose ToolError is the error of the call.
 
     Raises AssertionError for a call that nothing stands in for, BadRequest for stand-ins that
     cannot be used, PlaybookInvalid, and OSError where there is no such file.

@@ -78,9 +78,8 @@ def fixture(path: ExecutionPath) -> Response:
     """Make a test of an execution
 
     A file for `noetl test` that this execution would pass: what it was given, what it recorded in
-    the
-    place of its calls, and how it went. Secrets and values that are too large are left out, which
-    the file says. An execution that still runs, or was cancelled, is refused (400).
+    the place of its calls, and how it went. Secrets and values that are too large are left out,
+    which the file says. An execution that still runs, or was cancelled, is refused (400).
     """
     made = make_fixture(services().rt, path.execution_id)
     name = f"{path.execution_id}.test.yaml"

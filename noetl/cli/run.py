@@ -191,8 +191,7 @@ def show(report: JsonMap, *, as_json: bool, file: str = "", is_here: bool = True
     """The result on standard output; status and error on standard error.
 
     `file` is where the lines of errors are; `is_here` that the execution is in this machine's
-    database. The exit code is that of the execution, whether or not
-    anything reads.
+    database. The exit code is that of the execution, whether or not anything reads.
     """
     with suppress(BrokenPipeError):
         if as_json:

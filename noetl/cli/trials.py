@@ -58,9 +58,8 @@ def test(
     those under `tests:` in a playbook.
 
     PATHS are such files, playbooks, or directories; the current one unless given. Nothing leaves
-    the
-    machine but what a test really calls (`run: true`). Exit code 0: all went as expected; 1: some
-    did not; 2: tests or playbooks that cannot be run.
+    the machine but what a test really calls (`run: true`). Exit code 0: all went as expected; 1:
+    some did not; 2: tests or playbooks that cannot be run.
     """
     session = _Session(as_json=as_json)
     for file in _find(paths or (Path(),)):

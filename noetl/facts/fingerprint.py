@@ -28,9 +28,8 @@ def fingerprint(value: Json, own_id: str = "", short: int = SHORT) -> str:
     digits (BLAKE2b).
 
     A result that is kept by reference counts as its content, a secret as its name, or as the
-    keyed hash that it was given with. Where
-    `own_id`, the id of the execution, stands in the value it counts as unchanged. What cannot be
-    JSON counts as its type.
+    keyed hash that it was given with. Where `own_id`, the id of the execution, stands in the value
+    it counts as unchanged. What cannot be JSON counts as its type.
     """
     try:
         text = _encode(value)

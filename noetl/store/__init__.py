@@ -18,8 +18,8 @@ def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
     `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or
     expired: the stack that shares the database (empty), or one process. `watch_s` is how often
     executions that are watched are looked at besides what the database tells, in seconds (0:
-    never). Its tables must be there (`noetl.store.migrate.upgrade`); a
-    store in memory makes them itself, serves one transaction at a time and ends with the process.
+    never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory makes them
+    itself, serves one transaction at a time and ends with the process.
     """
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
 

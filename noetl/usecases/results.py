@@ -102,9 +102,8 @@ def _find_in_list(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterato
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs`
-    counts executions whose printed output goes, `secrets` those that lose what
-    they were given. `unknown` counts places of executions that are not
-    in this database; they are kept."""
+    counts executions whose printed output goes, `secrets` those that lose what they were given.
+    `unknown` counts places of executions that are not in this database; they are kept."""
 
     removed: tuple[str, ...] = ()
     objects: int = 0
@@ -121,8 +120,8 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
     family had ended: those that it called, and those that called it, and those that run one of them
     again or are forks of it, or have taken such results from the cache, since they name the same
-    results; what they printed, and the secrets
-    that they were given, go with it. Those of a specimen go so many seconds after its import.
+    results; what they printed, and the secrets that they were given, go with it. Those of a
+    specimen go so many seconds after its import.
     `permanent` stays. So does what belongs to an execution that this database does not
     know: another one may share the store. An ended execution takes no report and calls no other, so
     nothing that is removed can be referred to by one that still runs.

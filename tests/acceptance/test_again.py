@@ -14,9 +14,11 @@ from collections.abc import Iterator
 import pytest
 
 from noetl.errors import Conflict
-from noetl.usecases import control, retry
+from noetl.facts.events import IterationDone
+from noetl.usecases import control, fork, inspect, retry
 from noetl.usecases.fleet import operations
 from noetl.usecases.fleet.planning import FleetRequest
+from noetl.usecases.fork import ForkRequest
 from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 from tests import services
@@ -164,6 +166,60 @@ def test_an_operation_whose_processes_die_retries_each_once(mortal: Stack, dsn: 
         retries = [row for one in failed for row in tx.executions.find(source=one)]
     assert {row.operation_id for row in retries} == {name}
     assert sorted(row.source_id or "" for row in retries) == sorted(failed)
+
+
+# --- forks ----------------------------------------------------------------------------------------
+
+WORKED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: worked, path: tests/worked}}
+workflow:
+  - step: start
+    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 4}}}}
+    tool:
+      kind: postgres
+      dsn: {dsn}
+      exactly_once: true
+      command: |
+        select pg_sleep(0.05);
+        insert into worked (execution, n) values (:execution, :n)
+      params: {{execution: "{{{{ execution_id }}}}", n: "{{{{ n }}}}"}}
+"""
+
+
+def test_an_execution_and_its_forks_do_each_their_own_once(mortal: Stack, dsn: str) -> None:
+    """It is forked while it runs and its workers die, and so is a fork of it: what was under way at
+    that moment is done by both, what had ended by the one that is forked alone."""
+    chance = random.Random(SEED)
+    ask(dsn, "create table worked (execution text, n int)")
+    first = mortal.begin(WORKED.format(items=ITEMS, dsn=dsn))
+    family = [first]
+    for part in (ITEMS // 4, ITEMS // 2):
+        source = family[-1]
+        eventually(lambda source=source, part=part: len(_done(mortal, source)) >= part, "some of its items")
+        kill_process(mortal, chance)
+        at = mortal.row(source).head_version
+        family.append(fork.fork(mortal.rt, ForkRequest(source, at=at)).execution_id)
+    _kill_until(mortal, chance, family[-1])
+    rows = mortal.wait(family, 120.0)
+    assert [(row.status, row.error) for row in rows.values()] == [("completed", None)] * 3, f"seed {SEED}"
+    for number, one in enumerate(family):
+        copied = _done(mortal, one, copied=True)
+        assert copied or number == 0
+        worked = [n for (n,) in ask(dsn, f"select n from worked where execution = '{one}' order by n")]
+        assert worked == sorted(set(range(ITEMS)) - copied), f"fork {number}; seed {SEED}"
+
+
+def _done(stack: Stack, execution_id: str, *, copied: bool = False) -> set[int]:
+    """The items that have ended, or that had where the execution was forked."""
+    return {
+        event.draft.iteration
+        for event in inspect.events(stack.rt, execution_id)
+        if isinstance(event.fact, IterationDone)
+        and event.draft.iteration is not None
+        and (event.draft.origin is not None or not copied)
+    }
 
 
 # --- a payment service ----------------------------------------------------------------------------
