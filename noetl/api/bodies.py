@@ -22,6 +22,7 @@ from noetl.api.requests import (
     PlaybookPath,
     PlaybookVersion,
     Reason,
+    VersionOrLatest,
 )
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN
@@ -128,7 +129,7 @@ class MigrateBody(Body):
 
     model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
-    version: PlaybookVersion | Literal["latest"] | None = None
+    version: VersionOrLatest | None = None
     playbook: str | None = Field(None, min_length=1, description="YAML text")
     directories: list[str] = Field(default_factory=list, max_length=8, description="as in a start")
 
@@ -157,7 +158,7 @@ class RetryBody(Body):
     )
     payload: JsonObject = Field(default_factory=dict, description="merged deeply over what it was given")
     overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
-    version: PlaybookVersion | Literal["latest"] | None = None
+    version: VersionOrLatest | None = None
     playbook: str | None = Field(None, min_length=1, description="YAML text")
     directories: list[str] = Field(default_factory=list, max_length=8, description="as in a start")
 

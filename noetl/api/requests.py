@@ -9,7 +9,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 from werkzeug.http import parse_dict_header
 
 from noetl.api.context import services
@@ -29,6 +38,18 @@ PlaybookPath = Annotated[
     str, Field(min_length=1, max_length=512, description="`metadata.path` of the playbook")
 ]
 PlaybookVersion = Annotated[int, Field(ge=1, le=MAX_VERSION, description="version; the newest by default")]
+
+
+def _say_version(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        # One sentence, and not one for each of the two forms.
+        told = f"it is a number from 1 to {MAX_VERSION}, or 'latest'"
+        raise PydanticCustomError("version", "{told}", {"told": told}) from None
+
+
+VersionOrLatest = Annotated[PlaybookVersion | Literal["latest"], WrapValidator(_say_version)]
 IdempotencyKey = Annotated[
     str,
     Field(

@@ -21,12 +21,14 @@ from noetl.usecases.runtime import Runtime
 
 #: Problems of a file that the error of a task tells.
 SHOWN: Final = 5
+#: What the file of a playbook is called that comes as text alone.
+UNNAMED: Final = "playbook.yaml"
 
 #: Warnings that are kept with a version: who has more reads the first ones first.
 MOST_WARNINGS: Final = 100
 
 
-def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: bool = False) -> PlaybookRow:
+def register(rt: Runtime, content: str, file: str = UNNAMED, *, strict: bool = False) -> PlaybookRow:
     """Keeps `content` under its `metadata.path`: a new version when it changed, else the newest
     one.
 

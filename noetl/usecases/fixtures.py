@@ -32,6 +32,7 @@ from noetl.facts.reference import holds_reference
 from noetl.facts.secret import is_secret
 from noetl.net.model import Net, Task, Transition
 from noetl.usecases import inspect, moment
+from noetl.usecases.catalog import UNNAMED
 from noetl.usecases.large_values import Resolver
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -89,7 +90,13 @@ def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
     }
     about = f"Made of execution {execution_id} of {row.path}@{row.playbook_version}."
     shown = {key: value for key, value in test.items() if value not in ({}, [])}
-    return Fixture(net.file.rpartition("/")[2], shown, about, tuple(book.notes))
+    return Fixture(_file_of(net), shown, about, tuple(book.notes))
+
+
+def _file_of(net: Net) -> str:
+    """What the file of its playbook is called; of one that came as text alone, as its path is."""
+    name = net.file.rpartition("/")[2]
+    return f"{net.path.rpartition('/')[2]}.yaml" if name in ("", UNNAMED) else name
 
 
 @dataclass(slots=True)

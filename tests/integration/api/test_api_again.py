@@ -49,7 +49,13 @@ def test_what_cannot_be_is_answered(client: FlaskClient, sim: Simulation) -> Non
     for path, body, status, told in (
         (f"{run}/retry", {"from": "strat"}, 400, "Did you mean 'start'?"),
         (f"{run}/retry", {"version": 9}, 404, "has no version 9"),
-        (f"{run}/retry", {"version": "newest"}, 400, "version"),
+        (
+            f"{run}/retry",
+            {"version": "newest"},
+            400,
+            "version: it is a number from 1 to 2147483647, or 'latest'.",
+        ),
+        (f"{run}/retry", {"version": 0}, 400, "version: it is a number from 1 to"),
         (f"{run}/retry", {"iterations": "some"}, 400, "iterations"),
         (f"{run}/retry", {"form": "start"}, 400, "Did you mean 'from'?"),
         (f"{running}/retry", {}, 409, "a retry begins where it has ended"),

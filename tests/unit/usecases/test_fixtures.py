@@ -12,6 +12,7 @@ from noetl.dsl.read.source import read
 from noetl.errors import BadRequest
 from noetl.testing import Simulation
 from noetl.usecases import control
+from noetl.usecases.catalog import UNNAMED
 from noetl.usecases.fixtures import MOST_BYTES, make_fixture
 
 BOOK = playbook(
@@ -49,6 +50,17 @@ def test_secrets_stay_where_they_are_and_what_is_too_large_is_said() -> None:
     assert test["patches"] == [{"go": True}]
     assert test["stand_ins"] == {"start": {"recorded": None}}
     assert test["expect"]["path"] == ["start", "gate"]
+
+
+@pytest.mark.parametrize(("file", "named"), [("flows/pay.yml", "pay.yml"), (UNNAMED, "orders.yaml")])
+def test_it_names_the_file_of_its_playbook_or_what_that_would_be_called(file: str, named: str) -> None:
+    text = BOOK.replace("path: tests/test", "path: shop/orders")
+    sim = Simulation(text, {"http": lambda _: 1}, file=file)
+    run = sim.start()
+    sim.settle()
+    control.patch_ctx(sim.rt, run, {"go": True})
+    sim.settle()
+    assert yaml.safe_load(make_fixture(sim.rt, run).as_yaml())["playbook"] == named
 
 
 @pytest.mark.parametrize(
