@@ -278,7 +278,8 @@ def test_a_payment_service_is_paid_once_for_each_item(mortal: Stack, payments: P
     first = mortal.begin(CHARGES, {"service": payments.url})
     _kill_until(mortal, chance, first)
     assert mortal.wait([first], 120.0)[first].status == "failed"
-    assert 0 in payments.charged.values(), "the answer got lost, and the charge did not"
+    lost = [number for number in payments.charged.values() if number % 4 == 0]
+    assert lost, "the answer got lost, and the charge did not"
     payments.shaky = False
     second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
     _kill_until(mortal, chance, second)
