@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from noetl.cli.plan_steps import IN, Line, columns
 from noetl.facts.json import Json
@@ -14,6 +15,9 @@ from noetl.history.differences import Comparison, Difference, GuardDifference, P
 
 Row = tuple[list[str], str]
 
+#: As much of a net's digest as tells it from another one.
+DIGITS: Final = 12
+
 
 def comparison(found: Comparison) -> Iterator[Line]:
     """The two executions, and each section in which they differ: what is so in the first one stands
@@ -21,7 +25,7 @@ def comparison(found: Comparison) -> Iterator[Line]:
     yield from columns([_side("A", found.a), _side("B", found.b)])
     yield Line("")
     yield Line(found.summary, "plain" if found.same else "warning")
-    yield from _values("playbook", found.playbook)
+    yield from _section("playbook", found.playbook, map(_playbook, found.playbook.shown))
     yield from _values("inputs", found.inputs)
     yield from _section("runs", found.path, ([one.step, f"{one.a} → {one.b}"] for one in found.path.shown))
     yield from _parting(found.parting)
@@ -48,6 +52,11 @@ def _time(value: float | None) -> str:
 
 def _values(title: str, section: Section[Difference]) -> Iterator[Line]:
     return _section(title, section, map(_value, section.shown))
+
+
+def _playbook(one: Difference) -> list[str]:
+    is_net = one.path == "net"
+    return _value(replace(one, a=str(one.a)[:DIGITS], b=str(one.b)[:DIGITS]) if is_net else one)
 
 
 def _value(one: Difference) -> list[str]:

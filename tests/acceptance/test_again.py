@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from noetl.errors import Conflict
-from noetl.facts.events import IterationDone
+from noetl.facts.events import Event, IterationDone
 from noetl.usecases import control, fork, inspect, retry
 from noetl.usecases.fleet import operations
 from noetl.usecases.fleet.planning import FleetRequest
@@ -189,37 +189,31 @@ workflow:
 
 
 def test_an_execution_and_its_forks_do_each_their_own_once(mortal: Stack, dsn: str) -> None:
-    """It is forked while it runs and its workers die, and so is a fork of it: what was under way at
-    that moment is done by both, what had ended by the one that is forked alone."""
+    """It is forked at a moment when it ran, while workers die, and so is a fork of it: what was
+    under way at that moment is done by both, what had ended by the one that is forked alone."""
     chance = random.Random(SEED)
     ask(dsn, "create table worked (execution text, n int)")
     first = mortal.begin(WORKED.format(items=ITEMS, dsn=dsn))
     family = [first]
     for part in (ITEMS // 4, ITEMS // 2):
         source = family[-1]
-        eventually(lambda source=source, part=part: len(_done(mortal, source)) >= part, "some of its items")
+        ended = eventually(lambda one=source, part=part: _ends(mortal, one)[part:], "some of its items")
         kill_process(mortal, chance)
-        at = mortal.row(source).head_version
+        at = ended[0].version
         family.append(fork.fork(mortal.rt, ForkRequest(source, at=at)).execution_id)
     _kill_until(mortal, chance, family[-1])
     rows = mortal.wait(family, 120.0)
     assert [(row.status, row.error) for row in rows.values()] == [("completed", None)] * 3, f"seed {SEED}"
     for number, one in enumerate(family):
-        copied = _done(mortal, one, copied=True)
+        copied = {event.draft.iteration for event in _ends(mortal, one) if event.draft.origin is not None}
         assert copied or number == 0
         worked = [n for (n,) in ask(dsn, f"select n from worked where execution = '{one}' order by n")]
         assert worked == sorted(set(range(ITEMS)) - copied), f"fork {number}; seed {SEED}"
 
 
-def _done(stack: Stack, execution_id: str, *, copied: bool = False) -> set[int]:
-    """The items that have ended, or that had where the execution was forked."""
-    return {
-        event.draft.iteration
-        for event in inspect.events(stack.rt, execution_id)
-        if isinstance(event.fact, IterationDone)
-        and event.draft.iteration is not None
-        and (event.draft.origin is not None or not copied)
-    }
+def _ends(stack: Stack, execution_id: str) -> list[Event]:
+    """Those of its items, in the order of the log."""
+    return [one for one in inspect.events(stack.rt, execution_id) if isinstance(one.fact, IterationDone)]
 
 
 # --- a payment service ----------------------------------------------------------------------------

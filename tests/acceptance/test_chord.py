@@ -121,8 +121,8 @@ def test_the_body_of_the_chord_alone_completes_a_loop(stack: Stack, items: int, 
 
 
 def test_lanes_that_give_way_many_times_keep_their_place_in_the_chord(stack: Stack) -> None:
-    """80 iterations of 30 ms in 2 lanes, two or three to a slice, are more than ten slices each, and as many
-    messages."""
+    """80 iterations of 30 ms in 2 lanes, two or three to a slice, are more than ten slices each,
+    and as many messages."""
     execution = begin(stack, 80, 2, 0.03)
     all_done(stack, execution, 80)
     received = [lane_received(stack, lane) for lane in commands(stack, execution)]

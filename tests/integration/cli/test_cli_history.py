@@ -141,6 +141,19 @@ def test_two_executions_are_compared(cli: Cli, run: Run) -> None:
     assert "They went the same way" in cli("execution", "diff", one, one).out
 
 
+def test_the_versions_of_two_executions_are_told_apart_by_a_few_digits(
+    cli: Cli, run: Run, tmp_path: Path
+) -> None:
+    one = run()
+    (tmp_path / "orders.yaml").write_text(ORDERS.replace("total: 200", "total: 201"))
+    other = run()
+    lines = cli("execution", "diff", one, other).out.splitlines()
+    cells = [line.split() for line in lines if line.split()[:1] in (["net"], ["version"])]
+    assert [cell[0] for cell in cells] == ["version", "net"]
+    assert cells[0][1:] == ["1", "→", "2"]
+    assert [len(cell) for cell in cells[1][1::2]] == [12, 12]
+
+
 def test_of_a_step_that_failed_the_execution_that_it_called_is_named(cli: Cli) -> None:
     caller = "metadata: {name: caller, path: tests/caller}\nworkflow:\n- step: start\n  tool: {kind: playbook, path: tests/failing}\n"
     Path("caller.yaml").write_text(f"apiVersion: noetl.io/v2\nkind: Playbook\n{caller}")
