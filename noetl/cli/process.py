@@ -79,7 +79,8 @@ def drop_repeats() -> None:
     """Has this process log the same line once in `REPEAT_S` seconds: what fails in a sweep fails in
     each of them."""
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_RepeatFilter())
+        if not any(isinstance(one, _RepeatFilter) for one in handler.filters):
+            handler.addFilter(_RepeatFilter())
 
 
 class _RepeatFilter(logging.Filter):
