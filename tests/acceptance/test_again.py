@@ -91,11 +91,16 @@ def _kill_until(stack: Stack, chance: random.Random, execution_id: str) -> None:
             kill_process(stack, chance)
 
 
-@pytest.mark.parametrize("ending", ["failed", "cancelled"])
+@pytest.mark.parametrize(
+    "ending", ["failed", pytest.param("cancelled", marks=pytest.mark.full("kills once more"))]
+)
 def test_every_payment_is_made_once(mortal: Stack, dsn: str, ending: str) -> None:
     chance = random.Random(SEED)
     fails = ending == "failed"
-    ask(dsn, f"create table paid (n int); create table switch (broken bool); insert into switch values ({fails})")
+    ask(
+        dsn,
+        f"create table paid (n int); create table switch (broken bool); insert into switch values ({fails})",
+    )
     first = mortal.begin(PAYMENTS.format(items=ITEMS, dsn=dsn, pause=0.02 if fails else 0.3))
     if not fails:
         eventually(lambda: ask(dsn, "select 1 from paid limit 1"), "a first payment")
@@ -148,6 +153,7 @@ def _kill_meanwhile(stack: Stack, chance: random.Random, operation_id: str) -> N
             kill_process(stack, chance)
 
 
+@pytest.mark.full("its processes die in tests/integration/cli/test_cli_fleet.py, too")
 def test_an_operation_whose_processes_die_retries_each_once(mortal: Stack, dsn: str) -> None:
     chance = random.Random(SEED)
     ask(dsn, "create table paid (n int); create table switch (broken bool); insert into switch values (true)")
@@ -187,6 +193,7 @@ workflow:
 """
 
 
+@pytest.mark.full("tests/properties fork at any moment, too")
 def test_an_execution_and_its_forks_do_each_their_own_once(mortal: Stack, dsn: str) -> None:
     """It is forked at a moment when it ran, while workers die, and so is a fork of it: what was
     under way at that moment is done by both, what had ended by the one that is forked alone."""
@@ -327,6 +334,7 @@ def ionq() -> Iterator[IonQServer]:
         yield server
 
 
+@pytest.mark.full("a second proof, of jobs")
 def test_jobs_of_a_machine_are_paid_once(mortal: Stack, payments: PaymentService, ionq: IonQServer) -> None:
     """What comes behind them fails, and is run again."""
     chance = random.Random(SEED)
@@ -343,6 +351,7 @@ def test_jobs_of_a_machine_are_paid_once(mortal: Stack, payments: PaymentService
     assert list(payments.charged.values()) == [0], f"seed {SEED}"
 
 
+@pytest.mark.full("kills once more, of jobs")
 def test_jobs_that_were_under_way_when_their_execution_was_cancelled_are_paid_once(
     mortal: Stack, payments: PaymentService, ionq: IonQServer
 ) -> None:
@@ -389,6 +398,7 @@ workflow:
 """
 
 
+@pytest.mark.full("kills once more, of a cursor")
 def test_no_row_of_a_cursor_is_forgotten_and_none_worked_on_twice(mortal: Stack, dsn: str) -> None:
     """Its workers die and it is cancelled, again and again: of claims that were under way nobody
     has heard."""
