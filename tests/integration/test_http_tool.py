@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 import threading
@@ -283,7 +284,8 @@ def test_a_byte_now_and_then_does_not_outlive_the_deadline(server: Server, tool:
         error = refused(tool, server.url + "/", deadline_s=0.4)
 
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert "did not end within 0.4 s" in str(error)
+    # What was left of it when the request began.
+    assert re.search(r"did not end within 0\.(4|3\d) s", str(error))
 
 
 def test_a_deadline_also_cuts_a_connection_that_is_used_again(server: Server, tool: Http) -> None:

@@ -68,10 +68,9 @@ class DocumentPart(BaseModel):
     place: ClassVar[str] = ""
 
     # Built when a document is first read, as one whole: each part by itself would cost every start
-    # 20 ms.
-    model_config = ConfigDict(
-        extra="allow", strict=True, frozen=True, use_attribute_docstrings=True, defer_build=True
-    )
+    # 20 ms. Docstrings of fields would cost it more, and are read where a schema is made
+    # (`docstrings.py`).
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
 
 def expect(words: str, tell: Callable[[Mapping[str, Any]], str] = lambda _: "<mapping>") -> Discriminator:
