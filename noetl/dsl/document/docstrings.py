@@ -9,12 +9,24 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
+from typing import Any
 
-from noetl.dsl.document.base import DocumentPart, field_keys
+from noetl.dsl.document.base import DocumentPart, field_keys, models_below
+
+
+def described_schema(root: type[DocumentPart]) -> dict[str, Any]:
+    """The JSON Schema of the part and of all that it holds (`$defs`), with the docstrings of keys
+    as their descriptions."""
+    schema = root.model_json_schema(by_alias=True)
+    models = {model.__name__: model for model in models_below(DocumentPart)}
+    for name, part in {root.__name__: schema, **schema["$defs"]}.items():
+        for key, text in _key_docstrings(models[name]).items():
+            part["properties"][key]["description"] = text
+    return schema
 
 
 @cache
-def key_docstrings(model: type[DocumentPart]) -> Mapping[str, str]:
+def _key_docstrings(model: type[DocumentPart]) -> Mapping[str, str]:
     """Key, as documents write it → its docstring, in the model or in one that it extends. Empty
     where Python runs without sources."""
     parts = [one for one in reversed(model.__mro__) if issubclass(one, DocumentPart)]

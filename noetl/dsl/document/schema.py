@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from noetl.dsl.document import Document, DocumentPart, Router, TrialFile
 from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
-from noetl.dsl.document.docstrings import key_docstrings
+from noetl.dsl.document.docstrings import described_schema
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
 from noetl.dsl.document.schema_tools import add_kinds, of_workbook
@@ -55,13 +55,11 @@ def _as_document(title: str, schema: Schema) -> dict[str, Json]:
 
 
 def _schema_of(root: type[DocumentPart]) -> Schema:
-    schema = root.model_json_schema(by_alias=True)
+    schema = described_schema(root)
     parts = {root.__name__: schema, **schema["$defs"]}
     for name, part in parts.items():
         model = _MODELS[name]
         keys = declared_keys(model)
-        for key, text in key_docstrings(model).items():
-            part["properties"][key]["description"] = text
         part.update(_demands(keys))
         _close(model, part)
         for key, found in part["properties"].items():
