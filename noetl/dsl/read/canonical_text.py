@@ -86,15 +86,17 @@ def _yaml(text: str) -> Any:
     yaml.width = _WIDTH
     # `[{step: end}]` stays so: `[step: end]` is the same to YAML, and strange to people.
     yaml.brace_single_entry_mapping_in_flow_sequence = True
-    _, indent, offset = load_yaml_guess_indent(text)
-    if indent is not None and offset is not None:
-        nested = _MAPPING.search(text)
-        yaml.indent(mapping=len(nested[1]) if nested else 2, sequence=indent, offset=offset)
+    # The same anchor twice is right: an alias is that of the last one.
+    yaml.composer.warn_double_anchors = False
     # Dates are texts, as for the compiler.
     resolver = yaml.resolver
     for first in "0123456789":
         known = resolver.versioned_resolver.get(first, [])
         resolver.versioned_resolver[first] = [one for one in known if not one[0].endswith(":timestamp")]
+    _, indent, offset = load_yaml_guess_indent(text, yaml=yaml)
+    if indent is not None and offset is not None:
+        nested = _MAPPING.search(text)
+        yaml.indent(mapping=len(nested[1]) if nested else 2, sequence=indent, offset=offset)
     return yaml
 
 

@@ -125,6 +125,18 @@ def test_anchors_and_merge_keys_stay_where_nothing_changed(migrated: Migrate) ->
     assert found.endswith("set: {ctx.x: 1}\n")
 
 
+def test_of_anchors_with_one_name_an_alias_is_the_last(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          tool: {kind: noop, input: {a: &one 1, b: *one, c: &one 2, d: *one}}
+          set_ctx: {x: 1}
+        """)
+    assert migrated(text) == text.replace("set_ctx: {x", "set: {ctx.x")
+
+
 def test_what_two_steps_share_stays_shared(migrated: Migrate) -> None:
     text = textwrap.dedent("""\
         apiVersion: noetl.io/v2
