@@ -490,7 +490,8 @@ def test_a_very_large_result_is_kept_by_reference_or_refused(
       - {{step: big, tool: {{kind: python, code: "{code}"}}, next: end}}
       - {{step: end, tool: {{kind: noop, input: {{v: "{template}"}}}}}}
     """
-    report = run(body)
+    # Seconds of work: the bound says that it ends, also where other tests have the processors.
+    report = run(body, within=60.0)
     if report["status"] == "completed":
         assert report["result"] == {"v": expected}
     else:
