@@ -33,4 +33,4 @@ def budget(variable: str, *, quick: int, full: int, long: int) -> int:
 
 def examples(number: int) -> int:
     """How many examples Hypothesis tries where the full profile tries `number`."""
-    return max(5, {"quick": number // 10, "full": number, "long": 30 * number}[profile()])
+    return max(5, {"quick": number // 5, "full": number, "long": 30 * number}[profile()])

@@ -153,7 +153,6 @@ def _kill_meanwhile(stack: Stack, chance: random.Random, operation_id: str) -> N
             kill_process(stack, chance)
 
 
-@pytest.mark.full("its processes die in tests/integration/cli/test_cli_fleet.py, too")
 def test_an_operation_whose_processes_die_retries_each_once(mortal: Stack, dsn: str) -> None:
     chance = random.Random(SEED)
     ask(dsn, "create table paid (n int); create table switch (broken bool); insert into switch values (true)")
@@ -193,7 +192,6 @@ workflow:
 """
 
 
-@pytest.mark.full("tests/properties fork at any moment, too")
 def test_an_execution_and_its_forks_do_each_their_own_once(mortal: Stack, dsn: str) -> None:
     """It is forked at a moment when it ran, while workers die, and so is a fork of it: what was
     under way at that moment is done by both, what had ended by the one that is forked alone."""

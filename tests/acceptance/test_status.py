@@ -136,7 +136,7 @@ class Watch:
             env=self.stack.environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=30,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -14,10 +14,9 @@ from noetl.history.compare import compare
 from noetl.history.explain import explain
 from noetl.history.shape import as_json, comparison_as_json
 from noetl.net.model import Net
-from tests.budget import budget
 
 #: At how many versions each execution is explained, the last one among them.
-_MOMENTS = budget("NOETL_TEST_MOMENTS", quick=1, full=4, long=12)
+_MOMENTS = 4
 
 
 def unexplained(net: Net, events: Sequence[Event]) -> Iterator[str]:

@@ -34,4 +34,4 @@ def test_more_thorough_profiles_try_more_examples(monkeypatch: pytest.MonkeyPatc
     for name in PROFILES:
         monkeypatch.setenv("NOETL_TEST_PROFILE", name)
         tried.append(examples(60))
-    assert tried == [6, 60, 1800]
+    assert tried == [12, 60, 1800]
