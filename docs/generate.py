@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from noetl.dsl import json_schema
 from noetl.dsl.document import Document, DocumentPart, spellings_of
-from noetl.dsl.document.base import Key, declared_keys, models_below
+from noetl.dsl.document.base import Key, declared_keys, parts_by_name
 from noetl.dsl.document.docstrings import described_schema
 from noetl.dsl.explain.lessons import page
 from noetl.tools.kit import manual
@@ -62,9 +62,8 @@ def pages() -> dict[str, str]:
 def keys_page() -> str:
     """The reference of keys, made of what the document model declares of them."""
     schema = described_schema(Document)
-    models = {model.__name__: model for model in models_below(DocumentPart)}
     parts = {"Document": schema, **dict(sorted(schema["$defs"].items()))}
-    return "\n".join([_HEAD, *(_section(models[name], part) for name, part in parts.items())])
+    return "\n".join([_HEAD, *(_section(parts_by_name()[name], part) for name, part in parts.items())])
 
 
 def _section(model: type[DocumentPart], part: Mapping[str, Any]) -> str:

@@ -165,6 +165,12 @@ def models_below(model: type[DocumentPart]) -> list[type[DocumentPart]]:
     return [model, *(inner for one in model.__subclasses__() for inner in models_below(one))]
 
 
+@cache
+def parts_by_name() -> Mapping[str, type[DocumentPart]]:
+    """All parts, by the names that schemas call them."""
+    return {model.__name__: model for model in models_below(DocumentPart)}
+
+
 def keys_near(model: type[DocumentPart]) -> frozenset[str]:
     """The keys of all dialects that such a part may have: what its other keys may be slips for."""
     return frozenset({*known_keys(model), *vars(model).get("rewritten", ())})

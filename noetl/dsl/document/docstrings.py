@@ -11,16 +11,15 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
-from noetl.dsl.document.base import DocumentPart, field_keys, models_below
+from noetl.dsl.document.base import DocumentPart, field_keys, parts_by_name
 
 
 def described_schema(root: type[DocumentPart]) -> dict[str, Any]:
     """The JSON Schema of the part and of all that it holds (`$defs`), with the docstrings of keys
     as their descriptions."""
     schema = root.model_json_schema(by_alias=True)
-    models = {model.__name__: model for model in models_below(DocumentPart)}
     for name, part in {root.__name__: schema, **schema["$defs"]}.items():
-        for key, text in _key_docstrings(models[name]).items():
+        for key, text in _key_docstrings(parts_by_name()[name]).items():
             part["properties"][key]["description"] = text
     return schema
 

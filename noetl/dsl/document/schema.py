@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from noetl.dsl.document import Document, DocumentPart, Router, TrialFile
-from noetl.dsl.document.base import Key, declared_keys, keys_near, models_below
+from noetl.dsl.document.base import Key, declared_keys, keys_near, parts_by_name
 from noetl.dsl.document.docstrings import described_schema
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
@@ -23,9 +23,6 @@ _DURATION: Final = (
 _COUNT: Final = r"\{\{|\{%|^\s*\d+\s*$"
 #: Unit → what texts with it look like, and the least number.
 _UNITS: Final = {"duration": (_DURATION, 0), "count": (_COUNT, 1)}
-_MODELS: Final[Mapping[str, type[DocumentPart]]] = {
-    model.__name__: model for model in models_below(DocumentPart)
-}
 #: What pydantic says of mappings that take anything.
 _ANY_MORE: Final = ("additionalProperties", True)
 
@@ -58,7 +55,7 @@ def _schema_of(root: type[DocumentPart]) -> Schema:
     schema = described_schema(root)
     parts = {root.__name__: schema, **schema["$defs"]}
     for name, part in parts.items():
-        model = _MODELS[name]
+        model = parts_by_name()[name]
         keys = declared_keys(model)
         part.update(_demands(keys))
         _close(model, part)
