@@ -134,6 +134,8 @@ def test_the_commands_that_need_no_service_run(environment: Environment) -> None
     environment.run("noetl", "migrate", "old.yaml")
     assert "flowchart" in environment.run("noetl", "graph", "hello.yaml").stdout
     assert "python" in environment.run("noetl", "tool", "list").stdout
+    schema = json.loads(environment.run("noetl", "schema").stdout)
+    assert schema["properties"]["tests"]["description"].startswith("What `noetl test` tries")
 
 
 def test_a_run_that_failed_goes_on_with_the_fix(environment: Environment) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import resource
@@ -447,6 +448,17 @@ def test_cancel_ends_an_execution_that_another_process_runs(
     assert cli("execution", "cancel", row["execution_id"]).out.endswith("(now cancelled).\n")
     holder.communicate(timeout=20)
     assert holder.returncode == 1
+
+
+def test_one_run_behind_another_adds_nothing_to_the_log_of_their_process(cli: Cli) -> None:
+    def filters() -> list[int]:
+        return [len(handler.filters) for handler in logging.getLogger().handlers]
+
+    assert cli("run", "sum.yaml", "-q").code == 0
+    once = filters()
+    assert sum(once) > 0
+    assert cli("run", "sum.yaml", "-q").code == 0
+    assert filters() == once
 
 
 def test_a_sweeper_does_not_repeat_itself_while_the_broker_is_away(

@@ -126,15 +126,9 @@ def test_anchors_and_merge_keys_stay_where_nothing_changed(migrated: Migrate) ->
 
 
 def test_of_anchors_with_one_name_an_alias_is_the_last(migrated: Migrate) -> None:
-    text = textwrap.dedent("""\
-        apiVersion: noetl.io/v2
-        kind: Playbook
-        workflow:
-        - step: start
-          tool: {kind: noop, input: {a: &one 1, b: *one, c: &one 2, d: *one}}
-          set_ctx: {x: 1}
-        """)
-    assert migrated(text) == text.replace("set_ctx: {x", "set: {ctx.x")
+    given = "tool: {kind: noop, input: {a: &one 1, b: *one, c: &one 2, d: *one}}"
+    written = f"workflow: [{{step: start, {given}, set_ctx: {{a: 1}}}}]\n"
+    assert migrated(written) == written.replace("set_ctx: {a: 1}", "set: {ctx.a: 1}")
 
 
 def test_what_two_steps_share_stays_shared(migrated: Migrate) -> None:
