@@ -21,7 +21,7 @@ _YEAR_S = 366 * 86_400
 #: What the engine has in its home.
 _KEPT_IN_HOME = (
     *("noetl.db", "noetl.db-wal", "noetl.db-shm", "noetl.db-journal", "secret.key", "results", "scratch"),
-    *("logs", "redis", "broker", "up.json", "up.lock"),
+    *("logs", "redis", "broker", "up.json", "up.lock", "token"),
 )
 
 
@@ -136,6 +136,27 @@ class Settings:
     host: str = _env("127.0.0.1", str, "address the API listens on")
     port: int = _env(8642, _whole(0, 65535), "port the API listens on")
     flower_port: int = _env(5555, _whole(0, 65535), "port that Flower listens on")
+    open: bool | None = _env(
+        None,
+        _bool,
+        "whether requests need no token: true: none does, false: all do; unless set, those do that come "
+        "from beyond loopback or through a proxy, and all where the API listens beyond loopback",
+    )
+    token: str = _env(
+        "", str, "token that commands send to a server; default: the file token in the home", shown=False
+    )
+    backlog: int = _env(
+        100_000,
+        _whole(0),
+        "executions and commands that may wait before starts are refused (429); 0: no bound",
+    )
+    oidc_issuer: str = _env("", str, "URL of an OpenID Connect issuer whose tokens are taken, too")
+    oidc_audience: str = _env("", str, "audience that its tokens have to be for")
+    oidc_principal: str = _env("sub", str, "claim of its tokens that names the principal")
+    oidc_groups: str = _env("groups", str, "claim of its tokens that lists groups")
+    oidc_grants: tuple[str, ...] = _env(
+        (), _names, "what groups may do, like sre=operate,etl=run:etl/*; * means everybody"
+    )
     server_threads: int = _env(
         8, _whole(1, 1000), "requests that a server process answers at once, besides those that wait"
     )
@@ -239,6 +260,11 @@ class Settings:
     @property
     def results(self) -> str:
         return self.results_url or f"file://{self.home_dir / 'results'}"
+
+    @property
+    def token_file(self) -> Path:
+        """Where the first start leaves its token."""
+        return self.home_dir / "token"
 
     @property
     def key_file(self) -> Path:

@@ -12,6 +12,9 @@
     ├── BadRequest             the caller's input cannot be used (400)
     │   ├── InputsInvalid      ... because a playbook declares others; carries all faults (422)
     │   └── LimitExceeded      ... because it is too large (413)
+    ├── Unauthenticated        who asks has not said who it is, or not so that it is believed (401)
+    ├── Forbidden              who asks may not do that (403)
+    ├── TooManyRequests        not now: a limit of requests, or too much waits already (429)
     ├── ToolError              a tool call failed; becomes the error of its outcome
     ├── Unavailable            a server that is needed does not answer (503)
     ├── UnknownPurpose         a command is for something that this release cannot do
@@ -100,6 +103,22 @@ class InputsInvalid(BadRequest):
 
 class LimitExceeded(BadRequest):
     """The caller's input is larger than a limit allows."""
+
+
+class Unauthenticated(NoetlError):
+    """Who asks has to say who it is, and what it said is not so."""
+
+
+class Forbidden(NoetlError):
+    """Who asks may not do that."""
+
+
+class TooManyRequests(NoetlError):
+    """The caller asks too much, or at a bad time. Try again after so many seconds."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ToolError(NoetlError):

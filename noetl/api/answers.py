@@ -243,6 +243,8 @@ class Event(WireModel):
     dedup_key: str | None
     schema_: int = Field(alias="schema")
     origin: str | None = Field(description="the event of another execution that it is a copy of")
+    principal: str | None = Field(description="who asked for it, of what was asked for from outside")
+    request_id: str | None = Field(description="the `X-Request-ID` of the request in which it was asked for")
 
 
 class FollowPage(WireModel):

@@ -111,6 +111,8 @@ _EVENT: Final = {
     "dedup_key": "task:double#1/task_0/1",
     "schema": 1,
     "origin": None,
+    "principal": None,
+    "request_id": None,
 }
 _DESCENDANT: Final = {
     "execution_id": "1234567890124",

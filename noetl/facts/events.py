@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from noetl.facts.callers import Caller as Caller
 from noetl.facts.children import (
     ChildCall as ChildCall,
     ChildEnded as ChildEnded,
@@ -166,6 +167,8 @@ class Draft:
     dedup_key: str | None = None
     #: The id of the event, in another execution's log, that this is a copy of.
     origin: str | None = None
+    #: Who asked for it, of what was asked for from outside.
+    caller: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,8 @@ _ALL: Final = (
         _may("dedup_key", "text", "makes the same fact recorded twice impossible"),
         _must("schema", "integer", "version of the payload's shape"),
         _may("origin", "text", "the event of another execution that it is a copy of"),
+        _may("principal", "text", "who asked for it, of what was asked for from outside"),
+        _may("request_id", "text", "the request in which it was asked for"),
     ),
     _table(
         "result_ref",

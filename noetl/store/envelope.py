@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.errors import BadRequest
 from noetl.facts.event_names import STATUS_OF
-from noetl.facts.events import SCHEMA, Draft, Event
+from noetl.facts.events import SCHEMA, Caller, Draft, Event
 from noetl.store import codec
 
 #: From execution id and draft to (entity_id, parent_id).
@@ -84,7 +84,7 @@ _ENTITY_OF: Final[Mapping[str, tuple[str, Entity]]] = {
 
 def row(execution_id: str, number: int, version: int, draft: Draft, now: datetime) -> dict[str, Any]:
     """The `event` row of a draft. `number` is the execution's id as the database keeps it."""
-    kind = draft.fact.type
+    kind, caller = draft.fact.type, draft.caller
     entity_type, entity = _ENTITY_OF[kind]
     entity_id, parent_id = entity(execution_id, draft)
     return {
@@ -106,6 +106,8 @@ def row(execution_id: str, number: int, version: int, draft: Draft, now: datetim
         "dedup_key": draft.dedup_key,
         "schema": SCHEMA,
         "origin": draft.origin,
+        "principal": None if caller is None else caller.principal,
+        "request_id": None if caller is None else caller.request_id,
     }
 
 
@@ -124,20 +126,24 @@ COLUMNS: Final = (
     "duration_ms",
     "dedup_key",
     "origin",
+    "principal",
+    "request_id",
 )
 
 
 def event(execution_id: str, columns: Sequence[Any]) -> Event:
     """The event of a row that holds `COLUMNS`."""
-    version, recorded_at, kind, schema, text, *place = columns
+    version, recorded_at, kind, schema, text, *place, principal, request_id = columns
+    place.append(None if principal is None else Caller(principal, request_id or ""))
     return Event(execution_id, version, recorded_at, Draft(codec.fact(kind, schema, text), *place))
 
 
 def from_json(body: Mapping[str, Any]) -> Event:
     """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for. Raises
-    BadRequest for an `origin` that is no text."""
+    BadRequest for an `origin`, a `principal` or a `request_id` that is no text."""
     columns = {**body, "payload": codec.dumps(body["payload"])}
     columns["recorded_at"] = datetime.fromisoformat(str(body["recorded_at"]))
-    if not isinstance(columns.get("origin"), str | None):
-        raise BadRequest("`origin` has to be the id of an event, or null")
+    for name in ("origin", "principal", "request_id"):
+        if not isinstance(columns.get(name), str | None):
+            raise BadRequest(f"`{name}` has to be a text, or null")
     return event(str(body["execution_id"]), [columns.get(name) for name in COLUMNS])

@@ -15,8 +15,10 @@ from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, LoopClaimed
 from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
-from noetl.store.schema import event, execution
+from noetl.store.audit import entry_row
+from noetl.store.schema import audit, event, execution
 from noetl.store.session import SqlTable, lines, missing
+from noetl.usecases.ports import AuditEntry
 
 _e = event.c
 _x = execution.c
@@ -66,6 +68,7 @@ _claim_of = (
     .order_by(_e.iteration.desc(), _e.version.desc())
     .limit(1)
 )
+_insert_audit = insert(audit)
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
 
 
@@ -78,6 +81,8 @@ class SqlEvents(SqlTable):
         first = expected_version + 1
         events = [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
         self._append(execution_id, expected_version, events, now)
+        if asked := [entry_row(entry) for one in events if (entry := _audit_entry(one)) is not None]:
+            self._session.later(_insert_audit, asked)
         return events
 
     def decode(self, envelopes: Iterable[JsonMap]) -> list[Event]:
@@ -141,6 +146,15 @@ class SqlEvents(SqlTable):
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         values = {"id": codec.number(execution_id), "dedup_key": dedup_key}
         return bool(self._session.read(_recorded, values).scalar())
+
+
+def _audit_entry(event: Event) -> AuditEntry | None:
+    """What the audit says of it; None where nobody outside asked for it, or they did so in another
+    execution."""
+    caller = event.draft.caller
+    if caller is None or event.draft.origin is not None:
+        return None
+    return AuditEntry(caller, event.fact.type, event.execution_id, event.recorded_at, version=event.version)
 
 
 def _decode(body: JsonMap) -> Event:

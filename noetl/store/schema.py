@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0012"
+HEAD: Final = "0013"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -109,6 +109,8 @@ execution = Table(
     Column("key", Text),
     #: The operation that began it, of many at once.
     Column("operation_id", Id),
+    #: Who asked for it; of one that another called nobody.
+    Column("principal", Text),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
@@ -144,6 +146,9 @@ event = Table(
     Column("schema", Integer, nullable=False),
     #: The event of another execution that it is a copy of.
     Column("origin", Text),
+    #: Who asked for it, and in which request, of what was asked for from outside.
+    Column("principal", Text),
+    Column("request_id", Text),
     PrimaryKeyConstraint("execution_id", "version"),
     partial("uq_event_dedup_key", "execution_id", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
     partial(
@@ -343,6 +348,8 @@ operation = Table(
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
     Column("ended_at", Instant),
+    Column("principal", Text),
+    Column("request_id", Text),
     PrimaryKeyConstraint("operation_id"),
     partial("ix_operation_open", "shard", "operation_id", where="ended_at IS NULL"),
 )
@@ -403,4 +410,45 @@ result_use = Table(
     Column("execution_id", Id, nullable=False),
     Column("user_id", Id, nullable=False),
     PrimaryKeyConstraint("execution_id", "user_id"),
+)
+
+#: Who may ask for what. Of the secret of a token there is only a hash.
+token = Table(
+    "token",
+    metadata,
+    Column("token_id", Text, nullable=False),
+    Column("principal", Text, nullable=False),
+    #: JSON: lists of texts.
+    Column("groups", Text, nullable=False),
+    Column("grants", Text, nullable=False),
+    Column("secret_sha256", Text, nullable=False),
+    #: How many requests in which time, like `100/minute`.
+    Column("rate", Text),
+    Column("created_by", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("used_at", Instant),
+    PrimaryKeyConstraint("token_id"),
+)
+
+#: What was asked for from outside, and done: an event of an execution, or a change of something
+#: else.
+audit = Table(
+    "audit",
+    metadata,
+    Column("audit_id", Id, autoincrement=True, nullable=False),
+    Column("recorded_at", Instant, nullable=False),
+    Column("principal", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    #: Of an event, in the log of its execution.
+    Column("version", Integer),
+    #: JSON: what else there is to be said.
+    Column("detail", Text),
+    PrimaryKeyConstraint("audit_id"),
+    Index(None, "principal", "audit_id"),
+    Index(None, "subject", "audit_id"),
+    Index(None, "recorded_at"),
 )

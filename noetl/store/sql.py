@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from sqlalchemy import func, select
 
+from noetl.store.audit import SqlAudit
 from noetl.store.business_keys import SqlBusinessKeys
 from noetl.store.cached import SqlCachedResults
 from noetl.store.commands import SqlCommands
@@ -32,6 +33,7 @@ from noetl.store.records import (
     SqlWorkers,
 )
 from noetl.store.session import Session, unusable
+from noetl.store.tokens import SqlTokens
 from noetl.store.watching import Watches, listen
 from noetl.usecases.ports import Transaction, Watch
 
@@ -57,6 +59,8 @@ def open_tables(session: Session, shard: str) -> Transaction:
         logs=SqlLogs(session, shard),
         operations=SqlOperations(session, shard),
         cached=SqlCachedResults(session, shard),
+        tokens=SqlTokens(session, shard),
+        audit=SqlAudit(session, shard),
         now=partial(_read_clock, session),
     )
 

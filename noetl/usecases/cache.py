@@ -26,7 +26,9 @@ def clear(rt: Runtime, path: str | None = None, key: str | None = None, *, every
             "Say what to clear: what is kept of a playbook (path), of one call (key), or all of it (all)."
         )
     with rt.store.begin() as tx:
-        return tx.cached.remove(path, key)
+        count = tx.cached.remove(path, key)
+        rt.record(tx, "cache.cleared", path or key or "*", {"count": count})
+        return count
 
 
 def describe(row: CachedRow) -> JsonMap:

@@ -99,6 +99,7 @@ def _add(
         warnings=warnings,
     )
     tx.playbooks.add(row)
+    rt.record(tx, "playbook.registered", row.path, {"version": version})
     return row
 
 

@@ -27,7 +27,7 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
     with rt.store.begin() as tx:
         row = _lock_open(tx, execution_id)
         if row.waits_for_retry:
-            call_off(tx, row, reason, rt.clock())
+            call_off(rt, tx, row, reason)
         else:
             ask_to_cancel(rt, tx, row, reason, grace_s)
     wake(rt)
@@ -41,7 +41,7 @@ def ask_to_cancel(
         return
     grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
     fact = CancelRequested((rt.clock() + timedelta(seconds=grace)).isoformat(), reason)
-    _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
+    _append(rt, tx, row, rt.ask_for(fact, "cancel"))
     tx.executions.set_halt(row.execution_id, "cancel")
     tx.loops.close_all(row.execution_id)
 
@@ -51,7 +51,7 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
     with rt.store.begin() as tx:
         row = _lock_running(tx, execution_id)
         if not row.halt:
-            _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
+            _append(rt, tx, row, rt.ask_for(PauseRequested(reason)))
             tx.executions.set_halt(execution_id, "pause")
     wake(rt)
 
@@ -62,7 +62,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         row = _lock_running(tx, execution_id)
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
-        _append(rt, tx, row, Draft(Resumed(reason), source="client"))
+        _append(rt, tx, row, rt.ask_for(Resumed(reason)))
         tx.executions.set_halt(execution_id, "")
         ready = _reopen(rt, tx, row)
     send(rt, ready)
@@ -116,7 +116,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     with rt.store.begin() as tx:
         row = _lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
-        draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Retention(execution_id))
+        draft = hold_draft(rt, rt.ask_for(CtxPatched(patch, "client")), Retention(execution_id))
         events = tx.events.append(execution_id, expected, [draft], rt.clock())
     wake(rt)
     return events[-1].version

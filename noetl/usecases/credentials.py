@@ -74,7 +74,12 @@ def save(
         made = before.created_at if before else now
         row = CredentialRow(name, type, rt.encrypt(data), made, now, of.scope, of.place)
         tx.credentials.save(row)
+        rt.record(tx, "credential.saved", name, {"type": type, **_placed(of)})
     return row
+
+
+def _placed(of: Audience) -> JsonMap:
+    return {} if of == EVERYBODY else {of.scope: of.place}
 
 
 def _check(tx: Transaction, of: Audience) -> None:
@@ -98,6 +103,7 @@ def delete(rt: Runtime, name: str, of: Audience = EVERYBODY) -> None:
     """Raises NotFound with the nearest name, or with where that name is kept."""
     with rt.store.begin() as tx:
         if tx.credentials.delete(credential_key(name, of.scope, of.place)):
+            rt.record(tx, "credential.deleted", name, _placed(of))
             return
         kept = [str(Audience(row.scope, row.place)) for row in tx.credentials.find(name)]
         if kept:
@@ -111,7 +117,9 @@ def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
     ConfigError that names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
         rows = [*tx.credentials.find(), *tx.credentials.find_of_lineages()]
-        return sum(tx.credentials.reencrypt(row, rt.encrypt(_open(row, decrypt))) for row in rows)
+        count = sum(tx.credentials.reencrypt(row, rt.encrypt(_open(row, decrypt))) for row in rows)
+        rt.record(tx, "credential.rotated", "*", {"count": count})
+        return count
 
 
 def _open(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:

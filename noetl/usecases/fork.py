@@ -24,7 +24,7 @@ from noetl.facts.secret import describe_secret
 from noetl.usecases import moment
 from noetl.usecases.control import check_patch
 from noetl.usecases.large_values import hold_draft
-from noetl.usecases.ports import ExecutionRow, LoopRow, Transaction, credential_key
+from noetl.usecases.ports import ExecutionRow, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import draw_ids, row_of
 from noetl.usecases.wakes import wake
@@ -107,16 +107,17 @@ class _Forking:
         assert isinstance(first, e.Requested), "every log begins with it"
         # Its source may be open, and has the key.
         begin = replace(first, parent=parent, retry=None, key=None)
-        made = replace(row_of(new_id, begin, self.now), source_id=row.execution_id, descent="fork")
+        made = replace(
+            row_of(new_id, begin, self.now, self.rt.caller), source_id=row.execution_id, descent="fork"
+        )
         self.tx.executions.create(made)
         drafts = [_copy(event, state, begin if event.version == 1 else None) for event in events]
         children = self._fork_children(state, new_id, events[-1].recorded_at)
-        drafts.append(Draft(e.Forked(row.execution_id, len(events), children), source="client"))
+        drafts.append(self.rt.ask_for(e.Forked(row.execution_id, len(events), children)))
         if patch:
-            patched = Draft(e.CtxPatched(patch, "client"), source="client")
+            patched = self.rt.ask_for(e.CtxPatched(patch, "client"))
             drafts.append(hold_draft(self.rt, patched, Retention(new_id)))
         self.tx.events.append(new_id, 0, drafts, self.now)
-        self._keep_loops(state, new_id)
         return replace(made, head_version=len(drafts))
 
     def _take_credentials(self, row: ExecutionRow, new_id: str) -> None:
@@ -149,17 +150,6 @@ class _Forking:
             parent = replace(caller, execution_id=new_id)
             made[child.id] = self.fork(row, events, parent, {}).execution_id
         return made
-
-    def _keep_loops(self, state: State, new_id: str) -> None:
-        """Rows of loops that go on: their indices are handed out as a new generation."""
-        for run in state.runs.values():
-            loop = run.loop
-            if loop is not None and not run.ended:
-                self.tx.loops.save(
-                    LoopRow(
-                        new_id, run.id, loop.generation, loop.count, loop.count, open=True, items=loop.items
-                    )
-                )
 
 
 def _copy(event: Event, state: State, begin: e.Requested | None) -> Draft:

@@ -3,11 +3,9 @@ waits for."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from noetl.engine.retries import DUE, retry_due
 from noetl.engine.source import SourceLog
-from noetl.facts.events import Draft, RetryCancelled
+from noetl.facts.events import RetryCancelled
 from noetl.facts.lineage import RetryOf
 from noetl.usecases import moment
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
@@ -28,12 +26,12 @@ def find_source(rt: Runtime, tx: Transaction, retry: RetryOf | None) -> SourceLo
     return found
 
 
-def call_off(tx: Transaction, row: ExecutionRow, reason: str, now: datetime) -> bool:
+def call_off(rt: Runtime, tx: Transaction, row: ExecutionRow, reason: str) -> bool:
     """Calls off the next attempt of an execution whose row is locked. Whether one was scheduled."""
     if not row.waits_for_retry or retry_due(moment.look(tx, row).state()) is None:
         return False
-    draft = Draft(RetryCancelled(reason), source="client", dedup_key=DUE)
-    tx.events.append(row.execution_id, row.head_version, [draft], now)
+    now = rt.clock()
+    tx.events.append(row.execution_id, row.head_version, [rt.ask_for(RetryCancelled(reason), DUE)], now)
     # At once: the process that would take the turn may be on its way out.
     tx.executions.save_turn(
         row.execution_id,

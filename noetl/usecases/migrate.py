@@ -19,7 +19,6 @@ from noetl.engine.state import State
 from noetl.errors import Conflict
 from noetl.facts.events import (
     CancelRequested,
-    Draft,
     IterationSuspended,
     PauseRequested,
     StepSuspended,
@@ -114,9 +113,9 @@ def migrate(rt: Runtime, request: MigrateRequest) -> ExecutionRow:
         check_confirmed(planned.again, confirmed=request.confirmed)
         _end(rt, tx, row, state, new_id, now)
         take_key(rt, tx, planned.again, new_id)
-        made = begin(tx, planned.again, new_id, "client", now)
+        made = begin(tx, planned.again, new_id, rt.ask_for(planned.again.request), now)
         if state.pause_requested:
-            made = _pause(tx, made, now)
+            made = _pause(rt, tx, made, now)
     wake(rt)
     return made
 
@@ -196,11 +195,8 @@ def _end(rt: Runtime, tx: Transaction, row: ExecutionRow, state: State, new_id: 
     """The execution ends as one that is cancelled, at once, but what it has begun elsewhere goes
     on: the other one goes on with it."""
     plan = rt.plan(tx, row.digest)
-    asked = Draft(
-        CancelRequested(now.isoformat(), f"it was migrated to execution {new_id}"),
-        source="client",
-        dedup_key="cancel",
-    )
+    reason = f"it was migrated to execution {new_id}"
+    asked = rt.ask_for(CancelRequested(now.isoformat(), reason), "cancel")
     tx.events.append(row.execution_id, row.head_version, [asked], now)
     before = evolve(state, asked)
     inputs = inputs_of(rt, tx, plan, row.execution_id, now, Retention(row.execution_id))
@@ -210,8 +206,8 @@ def _end(rt: Runtime, tx: Transaction, row: ExecutionRow, state: State, new_id: 
     write_turn(rt, tx, Turn(row, before, decision), now)
 
 
-def _pause(tx: Transaction, row: ExecutionRow, now: datetime) -> ExecutionRow:
-    draft = Draft(PauseRequested("the execution that it was migrated from was paused"), source="client")
+def _pause(rt: Runtime, tx: Transaction, row: ExecutionRow, now: datetime) -> ExecutionRow:
+    draft = rt.ask_for(PauseRequested("the execution that it was migrated from was paused"))
     tx.events.append(row.execution_id, row.head_version, [draft], now)
     tx.executions.set_halt(row.execution_id, "pause")
     return replace(row, head_version=row.head_version + 1, halt="pause")

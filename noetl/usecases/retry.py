@@ -15,7 +15,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.engine.source import SourceLog
 from noetl.errors import BadRequest, Conflict
-from noetl.facts.events import Requested, Source
+from noetl.facts.events import Draft, Requested
 from noetl.facts.json import JsonMap, deep_merge
 from noetl.facts.lineage import RetryOf
 from noetl.facts.nearest import did_you_mean
@@ -116,9 +116,9 @@ def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> Executio
     source = tx.executions.lock(request.execution_id)
     _check_alone(tx, request.execution_id)
     if source is not None:
-        call_off(tx, source, f"execution {new_id} retries it", now)
+        call_off(rt, tx, source, f"execution {new_id} retries it")
     take_key(rt, tx, planned, new_id)
-    return begin(tx, planned, new_id, "client", now, request.operation_id)
+    return begin(tx, planned, new_id, rt.ask_for(planned.request), now, request.operation_id)
 
 
 def plan_next(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str) -> PlannedRetry:
@@ -142,15 +142,15 @@ def begin(
     tx: Transaction,
     planned: PlannedRetry,
     new_id: str,
-    source: Source,
+    draft: Draft,
     now: datetime,
     operation_id: str | None = None,
 ) -> ExecutionRow:
-    """Writes the execution that was planned, for an operation where one is named, and what is to be
-    kept for it. Its row as it is then."""
+    """Writes the execution that was planned, with its request on its way to the log, for an
+    operation where one is named, and what is to be kept for it. Its row as it is then."""
     for secret in planned.kept:
         tx.credentials.save(secret)
-    return create_execution(tx, new_id, planned.request, source, now, operation_id)
+    return create_execution(tx, new_id, draft, now, operation_id)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:

@@ -7,15 +7,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from noetl.engine.plan import Plan
 from noetl.engine.source import RunCopies, SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
+from noetl.facts.callers import Caller
+from noetl.facts.events import Draft, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf
 from noetl.facts.reference import Retention, is_reference
@@ -24,7 +26,7 @@ from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
 from noetl.usecases.log_writer import LogWriter
-from noetl.usecases.ports import Clock, Dispatcher, Library, Results, Store, Transaction
+from noetl.usecases.ports import AuditEntry, Clock, Dispatcher, Library, Results, Store, Transaction
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -135,6 +137,8 @@ class Runtime:
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.
     library: Library | None = None
+    #: Who asks, where somebody outside does.
+    caller: Caller | None = None
     #: How values are written into command lines.
     quoting: BeginQuoting = NoQuoting
     #: Takes what user code prints; None: it is not kept.
@@ -150,6 +154,24 @@ class Runtime:
     copies: Cache[str, dict[str, RunCopies]] = field(default_factory=lambda: Cache(4))
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
     compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
+
+    def acting_for(self, caller: Caller | None) -> Self:
+        """The same, where that one asks."""
+        return replace(self, caller=caller)
+
+    @property
+    def principal(self) -> str | None:
+        """Who asks, where somebody outside does."""
+        return None if self.caller is None else self.caller.principal
+
+    def ask_for(self, fact: Fact, dedup_key: str | None = None) -> Draft:
+        """What somebody outside asks for, on its way to the log."""
+        return Draft(fact, source="client", dedup_key=dedup_key, caller=self.caller)
+
+    def record(self, tx: Transaction, action: str, subject: str, detail: JsonMap | None = None) -> None:
+        """Puts into the audit what the caller asked for and no event tells."""
+        if self.caller is not None:
+            tx.audit.add(AuditEntry(self.caller, action, subject, self.clock(), detail or {}))
 
     def plan(self, tx: Transaction, digest: str) -> Plan:
         """The plan of a stored net. Raises NotFound."""

@@ -202,6 +202,7 @@ def keep(rt: Runtime, specimen: Specimen) -> Imported:
         here = tx.executions.lock(execution_id)
         if here is None:
             _create(rt, tx, specimen, events)
+            rt.record(tx, "execution.imported", execution_id)
         else:
             _refuse_other(here, specimen, events, tx.events.read(execution_id))
     # Behind the commit: what fails here is made up for by importing the file once more.

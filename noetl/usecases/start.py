@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from noetl.errors import Conflict, NoetlError, Unavailable
-from noetl.facts.events import Draft, Requested, Source
+from noetl.facts.events import Caller, Draft, Requested
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.usecases import catalog
@@ -189,7 +189,8 @@ class _Recording:
         fact = Requested(
             row.path, row.version, found.digest, given.payload, given.overrides, directories=places, key=key
         )
-        return StartedExecution(create_execution(self.tx, new_id, fact, "client", self.now), found.warnings)
+        made = create_execution(self.tx, new_id, self.rt.ask_for(fact), self.now)
+        return StartedExecution(made, found.warnings)
 
     def _of_holder(self, request: StartRequest, found: FoundPlaybook, key: WantedKey, holder: str) -> Answer:
         """What is answered where an open execution keeps its business key."""
@@ -222,20 +223,20 @@ class _Recording:
 def create_execution(
     tx: Transaction,
     new_id: str,
-    request: Requested,
-    source: Source,
+    draft: Draft,
     now: datetime,
     operation_id: str | None = None,
 ) -> ExecutionRow:
-    """Writes an execution and its first event, for an operation where one is named. Its row as it
-    is then."""
-    row = replace(row_of(new_id, request, now), operation_id=operation_id)
+    """Writes an execution and its first event, a `Requested`, for an operation where one is named.
+    Its row as it is then."""
+    assert isinstance(draft.fact, Requested)
+    row = replace(row_of(new_id, draft.fact, now, draft.caller), operation_id=operation_id)
     tx.executions.create(row)
-    tx.events.append(new_id, 0, [Draft(request, source=source, dedup_key="requested")], now)
+    tx.events.append(new_id, 0, [replace(draft, dedup_key="requested")], now)
     return replace(row, head_version=1)
 
 
-def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
+def row_of(new_id: str, request: Requested, now: datetime, caller: Caller | None) -> ExecutionRow:
     """The row of an execution before its first event."""
     return ExecutionRow(
         execution_id=new_id,
@@ -251,6 +252,7 @@ def row_of(new_id: str, request: Requested, now: datetime) -> ExecutionRow:
         source_id=request.retry.execution_id if request.retry else None,
         descent=_descent(request),
         key=request.key,
+        principal=None if caller is None else caller.principal,
     )
 
 

@@ -13,9 +13,10 @@ from noetl.facts.logs import LogChunk
 
 def envelope(event: Event) -> dict[str, Json]:
     """`{event_id, execution_id, version, type, step, step_run_id, iteration, attempt, source,
-    status, payload, recorded_at, duration_ms, dedup_key, schema, origin}`; `recorded_at` is ISO
-    8601 in UTC, `origin` the id of the event that this is a copy of."""
-    draft, fact = event.draft, event.fact
+    status, payload, recorded_at, duration_ms, dedup_key, schema, origin, principal, request_id}`;
+    `recorded_at` is ISO 8601 in UTC, `origin` the id of the event that this is a copy of, and
+    `principal` who asked for it, in the request of that id."""
+    draft, fact, caller = event.draft, event.fact, event.draft.caller
     return {
         "event_id": event.event_id,
         "execution_id": event.execution_id,
@@ -33,6 +34,8 @@ def envelope(event: Event) -> dict[str, Json]:
         "dedup_key": draft.dedup_key,
         "schema": SCHEMA,
         "origin": draft.origin,
+        "principal": None if caller is None else caller.principal,
+        "request_id": None if caller is None else caller.request_id,
     }
 
 

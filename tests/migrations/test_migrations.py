@@ -51,6 +51,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0010 (What calls of tasks with `cache` came to, for others that are equal.) is pending.",
         "Revision 0011 (Business keys, and which execution each of them means.) is pending.",
         "Revision 0012 (What is done to many executions at once.) is pending.",
+        "Revision 0013 (Tokens, who asked for what, and the audit.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD

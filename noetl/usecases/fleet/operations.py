@@ -25,6 +25,8 @@ _NOT_KEPT: Final = ("execution_id", "operation_id", "attempt")
 
 #: Where an operation still begins something, or may.
 _STEERED: Final = ("running", "paused")
+#: What the audit calls it when an operation is made to be that.
+_ASKED: Final = {"cancelling": "cancelled", "paused": "paused", "running": "resumed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,12 @@ def begin(rt: Runtime, request: FleetRequest) -> Operation:
         concurrency=request.concurrency,
         created_at=now,
         updated_at=now,
+        principal=rt.principal,
+        request_id=None if rt.caller is None else rt.caller.request_id,
     )
     with rt.store.begin() as tx:
         tx.operations.add(row, [one.execution_id for one in chosen.rows])
+        rt.record(tx, "operation.requested", row.operation_id, {"where": request.where})
     return Operation(row, {"pending": len(chosen.rows)})
 
 
@@ -194,6 +199,7 @@ def _change(rt: Runtime, operation_id: str, status: OperationStatus, reason: str
             tx.operations.drop_pending(operation_id)
         row = replace(row, status=status, reason=reason, updated_at=now)
         tx.operations.save_status(row)
+        rt.record(tx, f"operation.{_ASKED[status]}", operation_id, {"reason": reason})
         return settle(tx, row, now)
 
 

@@ -71,7 +71,7 @@ def _begin_next(rt: Runtime, operation_id: str) -> _Step:
             if row is None:
                 return "none"
             _check_first(tx, item)
-            made = write_retry(rt, tx, request_for(row, item))
+            made = write_retry(rt.acting_for(row.caller), tx, request_for(row, item))
             started = replace(item, state="started", begun_id=made.execution_id)
             tx.operations.save_item(operation_id, started)
     except Unavailable:

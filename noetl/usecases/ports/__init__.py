@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from noetl.usecases.ports.audit import Audit, AuditEntry, AuditFilter
 from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands
@@ -43,6 +44,7 @@ from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
 from noetl.usecases.ports.results import Results
 from noetl.usecases.ports.snapshots import Snapshot, Snapshots
 from noetl.usecases.ports.store import Store, Transaction, Watch
+from noetl.usecases.ports.tokens import TokenRow, Tokens
 from noetl.usecases.ports.workers import WorkerRow, Workers
 
 #: Aware, UTC.
@@ -50,6 +52,9 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "Audit",
+    "AuditEntry",
+    "AuditFilter",
     "BusinessKeys",
     "CachedResults",
     "CachedRow",
@@ -92,6 +97,8 @@ __all__ = [
     "Snapshot",
     "Snapshots",
     "Store",
+    "TokenRow",
+    "Tokens",
     "Transaction",
     "Watch",
     "WorkerRow",

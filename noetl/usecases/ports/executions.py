@@ -60,6 +60,8 @@ class ExecutionRow:
     imported_at: datetime | None = None
     #: Its business key.
     key: str | None = None
+    #: Who asked for it; of one that another called, or that was asked for in the process, nobody.
+    principal: str | None = None
 
     @property
     def waits_for_retry(self) -> bool:

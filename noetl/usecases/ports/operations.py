@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
+from noetl.facts.callers import Caller
 from noetl.facts.json import JsonMap
 
 OperationKind: TypeAlias = Literal["retry"]
@@ -37,6 +38,13 @@ class OperationRow:
     reason: str = ""
     #: As that of an execution.
     shard: str = ""
+    #: Who asked for it, and in which request.
+    principal: str | None = None
+    request_id: str | None = None
+
+    @property
+    def caller(self) -> Caller | None:
+        return None if self.principal is None else Caller(self.principal, self.request_id or "")
 
 
 @dataclass(frozen=True, slots=True)

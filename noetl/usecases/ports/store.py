@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from noetl.usecases.ports.audit import Audit
 from noetl.usecases.ports.business_keys import BusinessKeys
 from noetl.usecases.ports.cached import CachedResults
 from noetl.usecases.ports.commands import Commands
@@ -22,6 +23,7 @@ from noetl.usecases.ports.nets import Nets
 from noetl.usecases.ports.operations import Operations
 from noetl.usecases.ports.playbooks import Playbooks
 from noetl.usecases.ports.snapshots import Snapshots
+from noetl.usecases.ports.tokens import Tokens
 from noetl.usecases.ports.workers import Workers
 
 
@@ -48,6 +50,8 @@ class Transaction:
     logs: Logs
     operations: Operations
     cached: CachedResults
+    tokens: Tokens
+    audit: Audit
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]
 

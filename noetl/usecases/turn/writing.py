@@ -21,6 +21,7 @@ from noetl.engine.decision import (
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State
 from noetl.facts.children import Parent
+from noetl.facts.events import Draft
 from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
@@ -61,7 +62,7 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     for child in decision.children:
         create_child(rt, tx, decision.after, child, now)
     if turn.retry is not None and decision.retry_id is not None:
-        begin(tx, turn.retry, decision.retry_id, "server", now)
+        begin(tx, turn.retry, decision.retry_id, Draft(turn.retry.request), now)
     for loop in decision.loops:
         tx.loops.save(
             LoopRow(
@@ -157,7 +158,7 @@ def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now
         retry=fact.retry,
         key=fact.key,
     )
-    create_execution(tx, fact.child_id, request, "server", now)
+    create_execution(tx, fact.child_id, Draft(request), now)
 
 
 def command_rows(

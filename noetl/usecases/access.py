@@ -1,0 +1,131 @@
+"""Who may do what: grants, and the principals that have them.
+
+A grant is a scope, alone or with a pattern of playbook paths: `run`, `run:etl/*`. Each of `read`,
+`run`, `operate` and `admin` includes those before it, and `approve` includes `read`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, Self, TypeAlias, get_args
+
+from noetl.errors import BadRequest
+from noetl.facts.nearest import did_you_mean
+from noetl.net.patterns import matches
+from noetl.usecases.ports import Condition
+from noetl.usecases.ports.conditions import AnyOf, Matching
+
+Scope: TypeAlias = Literal["read", "run", "operate", "approve", "admin"]
+
+#: What each scope is for, as people are told.
+SCOPES: Final[dict[Scope, str]] = {
+    "read": "look at executions and playbooks",
+    "run": "start executions of registered playbooks",
+    "operate": "steer executions, run them again, register playbooks",
+    "approve": "answer approvals",
+    "admin": "everything, tokens and credentials included",
+}
+_INCLUDED: Final[dict[Scope, frozenset[Scope]]] = {
+    "read": frozenset({"read"}),
+    "run": frozenset({"read", "run"}),
+    "operate": frozenset({"read", "run", "operate"}),
+    "approve": frozenset({"read", "approve"}),
+    "admin": frozenset(get_args(Scope)),
+}
+#: Every path.
+ANY_PATH: Final = "*"
+_LONGEST: Final = 512
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]{0,127}")
+#: Who asks without a token, where none is needed. No token is made for it.
+ANONYMOUS: Final = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A scope, for the playbooks whose path matches a pattern: `*` stands for any characters,
+    slashes among them."""
+
+    scope: Scope
+    pattern: str = ANY_PATH
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises BadRequest."""
+        scope, colon, pattern = text.strip().partition(":")
+        for known in get_args(Scope):
+            if known == scope:
+                return cls(known, _check_pattern(text, pattern) if colon else ANY_PATH)
+        raise BadRequest(f"{scope[:80]!r} is no scope ({', '.join(SCOPES)}).{did_you_mean(scope, SCOPES)}")
+
+    def __str__(self) -> str:
+        return self.scope if self.pattern == ANY_PATH else f"{self.scope}:{self.pattern}"
+
+    def covers(self, scope: Scope, path: str | None) -> bool:
+        """Whether it allows `scope` for the playbook at `path`; None: for whatever path."""
+        if scope not in _INCLUDED[self.scope]:
+            return False
+        return self.pattern == ANY_PATH or (path is not None and matches(self.as_regex(), path))
+
+    def as_regex(self) -> str:
+        """The pattern as conditions on executions have them."""
+        return "^" + ".*".join(re.escape(part) for part in self.pattern.split("*")) + "$"
+
+
+def _check_pattern(text: str, pattern: str) -> str:
+    path = pattern.strip("/")
+    if not path or len(path) > _LONGEST or not path.isprintable() or any(one in path for one in "?[] "):
+        raise BadRequest(
+            f"{text[:80]!r} grants no path: write a path or a pattern behind the colon, like `run:etl/*`."
+        )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who asks, a person or a program, and what it may."""
+
+    name: str
+    grants: tuple[Grant, ...]
+    groups: tuple[str, ...] = ()
+    #: The token that said so.
+    token_id: str | None = None
+    #: How many requests it may make, like `100/minute`.
+    rate: str | None = None
+
+    def may(self, scope: Scope, path: str | None = None) -> bool:
+        """Whether it may do that with the playbook at `path`; None: with all there are."""
+        return any(grant.covers(scope, path) for grant in self.grants)
+
+    def has_some(self, scope: Scope) -> bool:
+        """Whether it may do that with some playbooks at least."""
+        return any(scope in _INCLUDED[grant.scope] for grant in self.grants)
+
+    def visible(self) -> Condition | None:
+        """Which executions it may look at; None: all of them."""
+        if self.may("read"):
+            return None
+        return AnyOf(tuple(Matching("path", grant.as_regex()) for grant in self.grants))
+
+
+#: Who asks where nobody has to say who it is.
+ANYBODY: Final = Principal(ANONYMOUS, (Grant("admin"),))
+
+
+def check_name(name: str, what: str) -> str:
+    """The name of a principal or group. Raises BadRequest for one that none can have."""
+    if not _NAME.fullmatch(name) or name == ANONYMOUS:
+        raise BadRequest(
+            f"{name[:80]!r} is no name for a {what}: use up to 128 letters, digits and `._@+/-`, a letter or "
+            f"digit first, and not {ANONYMOUS!r}."
+        )
+    return name
+
+
+def parse_grants(texts: Iterable[str]) -> tuple[Grant, ...]:
+    """Raises BadRequest where one is none, or where there are none."""
+    grants = tuple(dict.fromkeys(Grant.parse(text) for text in texts))
+    if not grants:
+        raise BadRequest(f"What may be done with it? Give at least one scope: {', '.join(SCOPES)}.")
+    return grants

@@ -1,0 +1,159 @@
+"""Tokens: made, looked through, revoked, and recognized.
+
+A token is `noetl_<id>_<secret>`: the id may be seen, the secret is 256 random bits of which only a
+SHA-256 is kept. It is told once, when the token is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from noetl.errors import BadRequest, NotFound, Unauthenticated
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.rates import parse_rate
+from noetl.usecases.access import Grant, Principal, check_name, parse_grants
+from noetl.usecases.ports import TokenRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+PREFIX: Final = "noetl_"
+#: The id of the token that the first start makes, and its principal.
+FIRST: Final = "admin"
+#: How long a token is good unless told otherwise.
+LIFETIME: Final = timedelta(days=90)
+_LONGEST_LIFETIME: Final = timedelta(days=3660)
+#: How exactly the time of the last use is known: a write for each request would cost too much.
+_SEEN: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, and its text, which nobody can be told again."""
+
+    row: TokenRow
+    text: str
+
+
+def create(
+    rt: Runtime,
+    principal: str,
+    grants: Iterable[str],
+    *,
+    groups: Iterable[str] = (),
+    lifetime: timedelta | None = LIFETIME,
+    rate: str | None = None,
+) -> NewToken:
+    """Makes a token. Without a lifetime it is good until it is revoked. Raises BadRequest."""
+    if lifetime is not None and not timedelta(0) < lifetime <= _LONGEST_LIFETIME:
+        raise BadRequest(f"A token is good for up to {_LONGEST_LIFETIME.days} days, not for {lifetime}.")
+    check_name(principal, "principal")
+    wanted = tuple(dict.fromkeys(check_name(group, "group") for group in groups))
+    parsed = parse_grants(grants)
+    limit = None if rate is None else _check_rate(rate)
+    now = rt.clock()
+    # Without letters and digits that are taken for one another.
+    token_id = "".join(secrets.choice("abcdefghjkmnpqrstuvwxyz23456789") for _ in range(10))
+    made = _make(
+        TokenRow(
+            token_id=token_id,
+            principal=principal,
+            groups=wanted,
+            grants=tuple(map(str, parsed)),
+            secret_sha256="",
+            created_at=now,
+            created_by=rt.principal,
+            rate=limit,
+            expires_at=None if lifetime is None else now + lifetime,
+        )
+    )
+    with rt.store.begin() as tx:
+        tx.tokens.add(made.row)
+        rt.record(tx, "token.created", token_id, {"principal": principal, "grants": list(made.row.grants)})
+    return made
+
+
+def create_first(rt: Runtime) -> NewToken | None:
+    """The token of the first start, which grants everything and does not expire; None where there
+    was one already."""
+    with rt.store.read() as tx:
+        if tx.tokens.get(FIRST) is not None:
+            return None
+    made = _make(TokenRow(FIRST, FIRST, (), (str(Grant("admin")),), "", rt.clock()))
+    with rt.store.begin() as tx:
+        if not tx.tokens.add(made.row):
+            return None
+        rt.record(tx, "token.created", FIRST, {"principal": FIRST, "grants": list(made.row.grants)})
+    return made
+
+
+def _make(row: TokenRow) -> NewToken:
+    secret = secrets.token_urlsafe(32)
+    return NewToken(replace(row, secret_sha256=_hash(secret)), f"{PREFIX}{row.token_id}_{secret}")
+
+
+def _check_rate(text: str) -> str:
+    try:
+        return parse_rate(text).text
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+
+
+def _hash(secret: str) -> str:
+    # 256 random bits cannot be guessed however fast the hash is.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def tokens(rt: Runtime) -> list[TokenRow]:
+    """All, oldest first."""
+    with rt.store.read() as tx:
+        return tx.tokens.find()
+
+
+def revoke(rt: Runtime, token_id: str) -> TokenRow:
+    """From now on it is no longer good. Revoking twice is fine. Raises NotFound."""
+    # Somebody who has found one somewhere has the whole of it at hand.
+    wanted = token_id.removeprefix(PREFIX).partition("_")[0]
+    with rt.store.begin() as tx:
+        row = _find(tx, wanted)
+        if tx.tokens.revoke(wanted, rt.clock()):
+            rt.record(tx, "token.revoked", wanted, {"principal": row.principal})
+        return _find(tx, wanted)
+
+
+def _find(tx: Transaction, token_id: str) -> TokenRow:
+    row = tx.tokens.get(token_id)
+    if row is None:
+        hint = did_you_mean(token_id, (one.token_id for one in tx.tokens.find()))
+        raise NotFound(f"There is no token {token_id[:80]!r}.{hint or ' `noetl token list` shows them.'}")
+    return row
+
+
+def recognize(rt: Runtime, text: str) -> Principal:
+    """Whose token it is. Raises Unauthenticated for one that is none, or no longer good."""
+    token_id, _, secret = text.removeprefix(PREFIX).partition("_")
+    now = rt.clock()
+    with rt.store.read() as tx:
+        row = tx.tokens.get(token_id) if text.startswith(PREFIX) and secret else None
+    if row is None or not hmac.compare_digest(row.secret_sha256, _hash(secret)):
+        raise Unauthenticated("The token is not known here; `noetl token create` makes one.")
+    if row.revoked_at is not None:
+        raise Unauthenticated(f"Token {token_id} was revoked; `noetl token create` makes another one.")
+    if row.expires_at is not None and row.expires_at <= now:
+        raise Unauthenticated(
+            f"Token {token_id} expired at {row.expires_at:%Y-%m-%d %H:%M} UTC; `noetl token create` makes "
+            "another one."
+        )
+    if row.used_at is None or now - row.used_at >= _SEEN:
+        _see(rt, token_id, now)
+    grants = tuple(map(Grant.parse, row.grants))
+    return Principal(row.principal, grants, row.groups, row.token_id, row.rate)
+
+
+def _see(rt: Runtime, token_id: str, now: datetime) -> None:
+    with rt.store.begin_async_commit() as tx:
+        tx.tokens.see(token_id, now)
