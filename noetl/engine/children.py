@@ -84,6 +84,14 @@ def drop_children(state: State, run_id: str) -> State:
     return replace(state, children=left)
 
 
+def drop_child(state: State, run_id: str, iteration: int) -> State:
+    """That iteration waits for no child any more."""
+    gone = _key(run_id, iteration)
+    if gone not in state.children:
+        return state
+    return replace(state, children={key: one for key, one in state.children.items() if key != gone})
+
+
 def only_waits(state: State) -> bool:
     """Whether all that runs are calls whose children wait for a client, for as long as it takes."""
     return all(_only_waits(state, run) for run in state.runs.values())

@@ -14,13 +14,14 @@ from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import fire, start_run, withdraw
+from noetl.engine.firing import cancel_iteration, fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
 from noetl.engine.retries import decline, start_retry
 from noetl.engine.state import Run, State
+from noetl.engine.timers import tend_timers
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
@@ -134,6 +135,20 @@ def cancel(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.runs:
         return []
     return [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
+
+
+def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+    """What somebody asked to end ends at once, whoever is at work on it."""
+    for run in state.runs.values():
+        if run.unwanted is not None and not run.ended:
+            return [withdraw(run, run.unwanted, asked=True)]
+        if run.loop is not None and run.loop.unwanted:
+            return [cancel_iteration(run, *one) for one in run.loop.unwanted.items()]
+    return []
+
+
+def _tend_timers(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else tend_timers(state, inputs)
 
 
 def stop(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -282,6 +297,8 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 _RULES: tuple[Rule, ...] = (
     begin,
     cancel,
+    _cancel_parts,
+    _tend_timers,
     _route_ended,
     _tend_loops,
     stop,

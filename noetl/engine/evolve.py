@@ -23,6 +23,7 @@ from noetl.engine.runs import (
     remember,
 )
 from noetl.engine.state import Round, Run, State, StepRecord, Waiting
+from noetl.engine.timers import fold_timer, put_off
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
@@ -100,6 +101,7 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.StepResumed()
             | e.StepDone()
             | e.StepFailed()
+            | e.StepCancelRequested()
             | e.StepCancelled()
         ):
             return fold_step(state, draft.fact, draft)
@@ -129,12 +131,28 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.IterationResumed()
             | e.IterationDone()
             | e.IterationFailed()
+            | e.IterationCancelled()
         ):
             return fold_loop(state, draft.fact, draft)
-        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded():
-            return fold_child(state, draft.fact, draft)
+        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded() | e.TimerScheduled() | e.TimerFired():
+            return _fold_wait(state, draft.fact, draft)
         case _:
             assert_never(draft.fact)
+
+
+def _fold_wait(
+    state: State,
+    fact: e.ChildRequested | e.ChildWaiting | e.ChildEnded | e.TimerScheduled | e.TimerFired,
+    draft: e.Draft,
+) -> State:
+    """What runs wait for."""
+    match fact:
+        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded():
+            return fold_child(state, fact, draft)
+        case e.TimerScheduled() | e.TimerFired():
+            return fold_timer(state, fact, draft)
+        case _:
+            assert_never(fact)
 
 
 # --- the life of the execution ------------------------------------------------------------------
@@ -178,9 +196,12 @@ def _fold_life(
                 result_step=fact.result_step,
                 error=fact.error,
                 children={},
+                timers={},
             )
         case e.Cancelled():
-            return replace(state, phase="ended", status="cancelled", tokens={}, runs={}, children={})
+            return replace(
+                state, phase="ended", status="cancelled", tokens={}, runs={}, children={}, timers={}
+            )
         case e.Forked():
             return fold_fork(state, fact)
         case _:
@@ -192,11 +213,12 @@ def _fold_requests(
 ) -> State:
     match fact:
         case e.PauseRequested():
-            return replace(state, pause_requested=True)
+            return replace(state, pause_requested=True, paused_at=fact.at)
         case e.Paused():
             return replace(state, paused=True)
         case e.Resumed():
-            return replace(state, pause_requested=False, paused=False)
+            state = put_off(state, state.paused_at, fact.at)
+            return replace(state, pause_requested=False, paused=False, paused_at=None)
         case e.CancelRequested():
             return replace(state, cancel_deadline=fact.deadline, cancel_reason=fact.reason)
         case e.CtxPatched():

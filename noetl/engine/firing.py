@@ -12,6 +12,7 @@ from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.reuse import choose, depends_on
 from noetl.engine.state import Run, State
+from noetl.engine.timers import set_deadline
 from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
@@ -144,11 +145,16 @@ def start_run(
     run = state.runs[begin.run_id or ""]
     if problem is not None:
         return [begin, fail_run(run, problem)]
+    try:
+        begun = [begin, *set_deadline(step, run, names, inputs)]
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+        return [begin, fail_run(run, problem)]
     if step.loop is not None:
-        return [begin, *start_loop(state, inputs, step, step.loop, run, names)]
+        return [*begun, *start_loop(state, inputs, step, step.loop, run, names)]
     if step.tasks:
         # What stands of an earlier execution comes first.
-        return [begin] if run.takes else [begin, issue_command(state, step, run, "pipeline", "-", 1)]
+        return begun if run.takes else [*begun, issue_command(state, step, run, "pipeline", "-", 1)]
     done = e.StepDone(result=run.args)
     return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 
@@ -174,5 +180,14 @@ def _evaluate_args(
     }
 
 
-def withdraw(run: Run, reason: str) -> Draft:
-    return Draft(e.StepCancelled(reason), step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")
+def withdraw(run: Run, reason: str, *, asked: bool = False) -> Draft:
+    """The end of a run that has not ended, whatever it was about to come to."""
+    fact = e.StepCancelled(reason, asked)
+    return Draft(fact, step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")
+
+
+def cancel_iteration(run: Run, index: int, reason: str) -> Draft:
+    """The same of one iteration. Its key is that of every end: of two the first one counts."""
+    key = f"iteration:{run.id}/{index}"
+    fact = e.IterationCancelled(reason)
+    return Draft(fact, step=run.step, run_id=run.id, iteration=index, dedup_key=key)

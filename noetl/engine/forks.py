@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl.engine.state import Run, State
+from noetl.engine.timers import forget_instants
 from noetl.facts.events import Forked
 
 
@@ -16,7 +17,8 @@ def fold_fork(state: State, fact: Forked) -> State:
         key: replace(child, id=fact.children.get(child.id or ""), waits=False, heard=0)
         for key, child in state.children.items()
     }
-    return replace(state, runs=runs, children=children, forked_from=fact.execution_id)
+    forked = replace(state, runs=runs, children=children, forked_from=fact.execution_id)
+    return forget_instants(forked)
 
 
 def _without_commands(run: Run) -> Run:

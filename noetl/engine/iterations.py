@@ -30,7 +30,8 @@ def fold_iteration(
     | e.IterationSuspended
     | e.IterationResumed
     | e.IterationDone
-    | e.IterationFailed,
+    | e.IterationFailed
+    | e.IterationCancelled,
 ) -> LoopState:
     match fact:
         case e.LoopClaimed():
@@ -47,6 +48,10 @@ def fold_iteration(
             loop = _close(loop, index)
             bit = 1 << index
             return replace(loop, failed=loop.failed | bit, errors={**loop.errors, index: fact.error})
+        case e.IterationCancelled():
+            loop = _close(loop, index)
+            calling = tuple(one for one in loop.calling if one != index)
+            return replace(loop, cancelled=loop.cancelled | 1 << index, calling=calling)
         case _:
             assert_never(fact)
 
@@ -97,6 +102,7 @@ def _close(loop: LoopState, index: int) -> LoopState:
         ended=loop.ended | 1 << index,
         partial=_without(loop.partial, index),
         suspended=_without(loop.suspended, index),
+        unwanted=_without(loop.unwanted, index),
     )
 
 
@@ -115,7 +121,8 @@ def loop_result(loop: LoopState, paged: Callable[[Iterable[Json]], Json] = list)
 
 
 def loop_stats(loop: LoopState) -> dict[str, int]:
-    return {"total": loop.count, "completed": loop.completed_count, "failed": loop.failed_count}
+    stats = {"total": loop.count, "completed": loop.completed_count, "failed": loop.failed_count}
+    return {**stats, "cancelled": loop.cancelled.bit_count()} if loop.cancelled else stats
 
 
 def reduce_writes(

@@ -185,7 +185,7 @@ def _close(
     step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
 ) -> list[Draft]:
     stats = loop_stats(loop)
-    done = LoopDone(stats["total"], stats["completed"], stats["failed"])
+    done = LoopDone(stats["total"], stats["completed"], stats["failed"], stats.get("cancelled", 0))
     drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
     if stop is not None:
         return [*drafts, fail_run(run, replace(stop, stats=stats))]

@@ -10,7 +10,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State, StepRecord
 from noetl.expressions.scope import bare_names, layer_names, of_step, of_task
-from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
+from noetl.facts.event_names import CANCELLED, DONE, FAILED, LOOP_DONE, TIMED_OUT, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import load_value
@@ -77,7 +77,9 @@ def scope_around(state: State, step: Transition) -> JsonMap | None:
 def boundary(run: Run, step: Transition) -> BoundaryName:
     """The event whose guards are asked when `run` of `step` ended."""
     if run.status == "failed":
-        return BoundaryName(FAILED)
+        return BoundaryName(TIMED_OUT if run.timed_out else FAILED)
+    if run.status == "cancelled":
+        return BoundaryName(CANCELLED)
     return BoundaryName(LOOP_DONE if step.loop is not None else DONE)
 
 

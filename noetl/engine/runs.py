@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from noetl.engine.children import drop_children, waits_for_child
+from noetl.engine.children import drop_child, drop_children, waits_for_child
 from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
+from noetl.engine.timers import drop_timers
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign
+from noetl.facts.outcome import ErrorInfo
 
 
 def inherit(state: State, gone: Iterable[str], heirs: Iterable[str]) -> State:
@@ -74,7 +76,13 @@ def _issue(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
 
 def fold_step(
     state: State,
-    fact: e.StepStarted | e.StepSuspended | e.StepResumed | e.StepDone | e.StepFailed | e.StepCancelled,
+    fact: e.StepStarted
+    | e.StepSuspended
+    | e.StepResumed
+    | e.StepDone
+    | e.StepFailed
+    | e.StepCancelRequested
+    | e.StepCancelled,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -91,13 +99,28 @@ def fold_step(
             result = _result_of(run, fact)
             return end_run(state, replace(run, status="done", result=result))
         case e.StepFailed():
-            return end_run(state, replace(run, status="failed", error=fact.error))
+            timed_out = isinstance(fact, e.StepTimedOut)
+            return end_run(state, replace(run, status="failed", error=fact.error, timed_out=timed_out))
+        case e.StepCancelRequested():
+            return with_run(state, _ask_to_end(run, draft.iteration, fact.reason))
+        case e.StepCancelled(asked=True):
+            error = ErrorInfo("cancelled", fact.reason, step=run.step)
+            return end_run(state, replace(run, status="cancelled", error=error))
         case e.StepCancelled():
             state = end_run(state, replace(run, status="cancelled"))
             runs = {key: other for key, other in state.runs.items() if key != run.id}
             return inherit(replace(state, runs=runs), (run.id,), ())
         case _:
             assert_never(fact)
+
+
+def _ask_to_end(run: Run, iteration: int | None, reason: str) -> Run:
+    if iteration is None:
+        return replace(run, unwanted=reason)
+    loop = run.loop
+    if loop is None or loop.ended >> iteration & 1 or iteration >= loop.count:
+        return run
+    return replace(run, loop=replace(loop, unwanted={**loop.unwanted, iteration: reason}))
 
 
 def _result_of(run: Run, fact: e.StepDone) -> Json:
@@ -107,7 +130,8 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
 
 
 def end_run(state: State, run: Run) -> State:
-    state = remember(drop_children(with_run(state, run), run.id), run.step, run.status)
+    state = drop_timers(drop_children(with_run(state, run), run.id), run.id)
+    state = remember(state, run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = replace(record, result=run.result, results=run.results)
@@ -204,7 +228,8 @@ def fold_loop(
     | e.IterationSuspended
     | e.IterationResumed
     | e.IterationDone
-    | e.IterationFailed,
+    | e.IterationFailed
+    | e.IterationCancelled,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -220,4 +245,6 @@ def fold_loop(
         return state
     if isinstance(fact, e.IterationSuspended) and fact.child is not None:
         return waits_for_child(state, run, index, fact)
+    if isinstance(fact, e.IterationCancelled):
+        state = drop_child(state, run.id, index)
     return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

@@ -19,6 +19,7 @@ from noetl.facts.outcome import ErrorInfo
 _ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
     e.StepDone: "done",
     e.StepFailed: "failed",
+    e.StepTimedOut: "failed",
     e.StepSkipped: "skipped",
     e.StepCancelled: "cancelled",
 }

@@ -48,7 +48,7 @@ class Slots:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 9
+STATE_SCHEMA = 10
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -77,7 +77,7 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How far a loop has come. `ended`, `failed` and `begun` are bit sets over the indices.
+    """How far a loop has come. `ended`, `failed` and `cancelled` are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
     `suspended` the due instants of those that left their worker; `calling` those that wait for a
@@ -93,17 +93,20 @@ class LoopState:
     writes: Slots
     ended: int = 0
     failed: int = 0
+    cancelled: int = 0
     errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
     partial: Mapping[int, JsonMap] = field(default_factory=dict)
     suspended: Mapping[int, str | None] = field(default_factory=dict)
     calling: tuple[int, ...] = ()
     generation: int = 1
     closed: bool = False
+    #: Why iterations are to end that have not yet, by index.
+    unwanted: Mapping[int, str] = field(default_factory=dict)
     cursor: CursorState | None = None
 
     @property
     def completed_count(self) -> int:
-        return (self.ended & ~self.failed).bit_count()
+        return (self.ended & ~(self.failed | self.cancelled)).bit_count()
 
     @property
     def failed_count(self) -> int:
@@ -154,6 +157,10 @@ class Run:
     #: that was copied.
     reuse: Reuse | None = None
     copied: int = 0
+    #: Whether it failed because its deadline had come.
+    timed_out: bool = False
+    #: Why it is to end, where somebody asked for that.
+    unwanted: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -181,6 +188,18 @@ class Child:
     id: str | None = None
     waits: bool = False
     heard: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """An instant that a run has. `due_at` None: it is scheduled anew, `seconds` from the next turn
+    on."""
+
+    id: str
+    purpose: Literal["deadline"]
+    run_id: str
+    seconds: float
+    due_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +260,13 @@ class State:
     rounds: Mapping[str, Round] = field(default_factory=dict)
     #: By the run and the iteration that wait.
     children: Mapping[str, Child] = field(default_factory=dict)
+    timers: Mapping[str, Timer] = field(default_factory=dict)
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     pause_requested: bool = False
     paused: bool = False
+    #: When the pause was asked for (UTC, ISO 8601).
+    paused_at: str | None = None
     cancel_deadline: str | None = None
     cancel_reason: str = ""
     final_ran: bool = False

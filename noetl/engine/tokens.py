@@ -242,7 +242,7 @@ def _follow(here: _Boundary) -> None:
         if not routes and here.step.router == "exclusive":
             return
         for number, arc in choice:
-            if here.run.status != "failed" or arc.boundary:
+            if here.run.status not in ("failed", "cancelled") or arc.boundary:
                 _take(here, number, arc, routes=routes or not arc.step)
 
 
@@ -284,6 +284,8 @@ def _find_failure(here: _Boundary) -> ErrorInfo | None:
         return None
     if here.run.status == "failed":
         return here.run.error
+    if here.run.status == "cancelled":
+        return None
     step = here.step
     strict = here.plan.net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
     if step.ways and strict and not here.run.final:

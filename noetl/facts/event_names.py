@@ -14,6 +14,7 @@ from noetl.facts.events import (
     CommandIssued,
     CommandLost,
     Fact,
+    IterationCancelled,
     IterationFailed,
     IterationResumed,
     IterationStarted,
@@ -25,17 +26,20 @@ from noetl.facts.events import (
     RetryCancelled,
     RetryScheduled,
     StepCancelled,
+    StepCancelRequested,
     StepFailed,
     StepResumed,
     StepScheduled,
     StepSkipped,
     StepStarted,
     StepSuspended,
+    StepTimedOut,
     TaskCallFailed,
     TaskFailed,
     TaskItemFailed,
     TaskLoopStarted,
     TaskStarted,
+    TimerScheduled,
     WorkflowStarted,
 )
 
@@ -46,6 +50,8 @@ BOUNDARY = frozenset({"event", "outcome", "output", "error"})
 DONE = ("step.done", "call.done", "step.exit")
 LOOP_DONE = ("loop.done", "loop.finished", *DONE)
 FAILED = ("step.failed", "call.error", "step.exit")
+TIMED_OUT = ("step.timed_out", *FAILED)
+CANCELLED = ("step.cancelled", "step.exit")
 #: The same of one iteration of a loop.
 ITERATION_DONE = ("call.done",)
 ITERATION_FAILED = ("call.error",)
@@ -91,7 +97,9 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     StepSuspended: "started",
     StepResumed: "started",
     StepFailed: "failed",
+    StepTimedOut: "failed",
     StepSkipped: "skipped",
+    StepCancelRequested: "started",
     StepCancelled: "cancelled",
     TaskStarted: "started",
     TaskFailed: "failed",
@@ -105,6 +113,8 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     IterationResumed: "started",
     ChildWaiting: "started",
     IterationFailed: "failed",
+    IterationCancelled: "cancelled",
+    TimerScheduled: "started",
     JoinUnsatisfied: "failed",
 }
 

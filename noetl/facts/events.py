@@ -33,6 +33,7 @@ from noetl.facts.executions import (
     WorkflowStarted as WorkflowStarted,
 )
 from noetl.facts.loops import (
+    IterationCancelled as IterationCancelled,
     IterationDone as IterationDone,
     IterationFailed as IterationFailed,
     IterationResumed as IterationResumed,
@@ -58,6 +59,7 @@ from noetl.facts.steps import (
     NextEvaluated as NextEvaluated,
     ResultDiscarded as ResultDiscarded,
     StepCancelled as StepCancelled,
+    StepCancelRequested as StepCancelRequested,
     StepDone as StepDone,
     StepFailed as StepFailed,
     StepResumed as StepResumed,
@@ -65,6 +67,7 @@ from noetl.facts.steps import (
     StepSkipped as StepSkipped,
     StepStarted as StepStarted,
     StepSuspended as StepSuspended,
+    StepTimedOut as StepTimedOut,
     Token as Token,
 )
 from noetl.facts.tasks import (
@@ -83,6 +86,7 @@ from noetl.facts.tasks import (
     TaskStarted as TaskStarted,
     VariablesSet as VariablesSet,
 )
+from noetl.facts.timers import TimerFired as TimerFired, TimerScheduled as TimerScheduled
 from noetl.facts.ids import event_id
 
 Source = Literal["server", "worker", "client"]
@@ -117,6 +121,8 @@ Fact: TypeAlias = (
     | StepDone
     | StepFailed
     | StepSkipped
+    | StepTimedOut
+    | StepCancelRequested
     | StepCancelled
     | TaskStarted
     | TaskDone
@@ -140,6 +146,9 @@ Fact: TypeAlias = (
     | IterationResumed
     | IterationDone
     | IterationFailed
+    | IterationCancelled
+    | TimerScheduled
+    | TimerFired
     | ChildRequested
     | ChildWaiting
     | ChildEnded

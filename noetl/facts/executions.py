@@ -80,8 +80,11 @@ class Processed:
 
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
+    """`at` (UTC, ISO 8601) is when: deadlines wait for as long as the execution is paused."""
+
     type: ClassVar[str] = "playbook.pause.requested"
     reason: str = ""
+    at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,11 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
+    """It goes on, from `at` (UTC, ISO 8601) on."""
+
     type: ClassVar[str] = "playbook.resumed"
     reason: str = ""
+    at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

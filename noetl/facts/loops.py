@@ -52,6 +52,7 @@ class LoopDone:
     total: int
     completed: int
     failed: int
+    cancelled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,14 @@ class IterationDone:
     type: ClassVar[str] = "loop.iteration.done"
     task: str | None = None
     writes: tuple[tuple[str, Json], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IterationCancelled:
+    """Somebody asked for its end. Its result is null, and its loop goes on."""
+
+    type: ClassVar[str] = "loop.iteration.cancelled"
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

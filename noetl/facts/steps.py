@@ -147,6 +147,13 @@ class StepFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTimedOut(StepFailed):
+    """It had not ended by its deadline: a failure, of which arcs may ask by this name."""
+
+    type: ClassVar[str] = "step.timed_out"
+
+
+@dataclass(frozen=True, slots=True)
 class StepSkipped:
     """The step did not run. The tokens were dropped and its arcs are not followed; with a run
     (which `step.scheduled` began with the tokens) they are, as after a success without a result."""
@@ -157,9 +164,21 @@ class StepSkipped:
 
 
 @dataclass(frozen=True, slots=True)
+class StepCancelRequested:
+    """Somebody asks for the end of the run, or of that iteration of it alone."""
+
+    type: ClassVar[str] = "step.cancel.requested"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StepCancelled:
+    """The run was withdrawn. `asked`: somebody asked for its end, and its arcs are asked as after a
+    failure; where none takes it the branch ends, and has not failed."""
+
     type: ClassVar[str] = "step.cancelled"
     reason: str
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

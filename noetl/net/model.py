@@ -172,6 +172,8 @@ class Transition:
     args: Mapping[str, Template] = field(default_factory=dict)
     set: tuple[Assignment, ...] = ()
     failure: Failure = field(default_factory=Failure)
+    #: How long it may take from when it is scheduled. None: as long as it takes.
+    deadline: Template = None
     #: Worker queue of the pipeline: `spec.queue`, else that of its first task that is not a noop.
     queue: str = "default"
     description: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
 from noetl.store.schema import command, execution
 from noetl.store.session import SqlTable, columns_of, lines
-from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
+from noetl.usecases.ports import ENDED, CommandRow, CommandStanding, ExecutionRow
 
 _c = command.c
 _x = execution.c
@@ -82,14 +82,12 @@ _release = (
     )
 )
 _reopen = update(command).where(_leased).values(state="open", owner=None, lease_until=None, sent_at=None)
-_heartbeat = (
-    update(command)
-    .where(_leased)
-    .values(lease_until=bindparam("until", type_=_c.lease_until.type))
-    .returning(_c.execution_id)
+_heartbeat = update(command).where(_leased).values(lease_until=bindparam("until", type_=_c.lease_until.type))
+_standings = (
+    select(_c.command_id, _c.state, _c.attempt, _x.halt, _x.cancelled_parts)
+    .join_from(command, execution, _its_execution)
+    .where(_their_ids)
 )
-#: Asked by itself: SQLite takes no table names in RETURNING, so nothing there can be correlated.
-_halt_of = select(_x.halt).where(_x.execution_id == bindparam("execution"))
 _close = update(command).where(_their_ids).values(state="closed", owner=None, lease_until=None)
 _sent = update(command).where(_their_ids).values(sent_at=bindparam("now", type_=_c.sent_at.type))
 _open_of = (
@@ -168,12 +166,16 @@ class SqlCommands(SqlTable):
     def reopen(self, command_id: str, attempt: int) -> None:
         self._session.later(_reopen, {"id": command_id, "held": attempt})
 
-    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
+    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> bool:
         values = {"id": command_id, "held": attempt, "until": lease_until}
-        execution_id = self._session.write(_heartbeat, values).scalar()
-        if execution_id is None:
-            return None
-        return str(self._session.read(_halt_of, {"execution": execution_id}).scalar())
+        return self._session.write(_heartbeat, values).rowcount > 0
+
+    def standings(self, command_ids: Sequence[str]) -> Mapping[str, CommandStanding]:
+        found: dict[str, CommandStanding] = {}
+        for ids in lines(command_ids):
+            rows = self._session.read(_standings, {"ids": ids})
+            found |= {name: CommandStanding(*standing) for name, *standing in rows}
+        return found
 
     def close(self, command_ids: Sequence[str]) -> None:
         for ids in lines(command_ids):

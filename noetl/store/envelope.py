@@ -56,6 +56,10 @@ def _of_child(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.child_id or f"{draft.run_id}/{draft.fact.task}", draft.run_id  # type: ignore[union-attr]
 
 
+def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.fact.timer, draft.run_id  # type: ignore[union-attr]
+
+
 #: By prefix of the type, longest first: the entity's type, and its id and parent.
 _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("loop.iteration.", "iteration", _of_iteration),
@@ -71,6 +75,7 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("loop.", "loop", _of_loop),
     ("command.", "command", _of_command),
     ("child.", "child", _of_child),
+    ("timer.", "timer", _of_timer),
     ("result.", "result", _of_command),
     ("ctx.", "ctx", _below_execution),
 )

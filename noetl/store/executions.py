@@ -87,6 +87,11 @@ _retries = (
 #: Rows that a filter looks at with one statement, at least.
 PAGE: Final = 500
 _insert = insert(execution)
+_add_cancelled = (
+    update(execution)
+    .where(_c.execution_id == bindparam("id"))
+    .values(cancelled_parts=_c.cancelled_parts + bindparam("more"))
+)
 _halt = update(execution).where(_c.execution_id == bindparam("id")).values(halt=bindparam("new_halt"))
 _turn = (
     update(execution)
@@ -245,6 +250,10 @@ class SqlExecutions(SqlTable):
     def set_halt(self, execution_id: str, halt: str) -> None:
         values = {"id": codec.number(execution_id), "new_halt": halt}
         self._session.sure(_halt, values, lambda: self._missing(execution_id))
+
+    def add_cancelled_parts(self, execution_id: str, count: int) -> None:
+        values = {"id": codec.number(execution_id), "more": count}
+        self._session.sure(_add_cancelled, values, lambda: self._missing(execution_id))
 
     def _missing(self, execution_id: str) -> NoetlError | None:
         return missing(execution_id) if self.get(execution_id) is None else None

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0013"
+HEAD: Final = "0014"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -111,6 +111,8 @@ execution = Table(
     Column("operation_id", Id),
     #: Who asked for it; of one that another called nobody.
     Column("principal", Text),
+    #: How many iterations were cancelled one by one: workers at its loops look which.
+    Column("cancelled_parts", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
+from noetl.engine.plan import Plan
+from noetl.engine.state import Run, State
 from noetl.errors import BadRequest, Conflict, NotFound
-from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
+from noetl.facts.events import (
+    CancelRequested,
+    CtxPatched,
+    Draft,
+    PauseRequested,
+    Resumed,
+    StepCancelRequested,
+)
 from noetl.facts.json import JsonMap
+from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
@@ -46,12 +57,63 @@ def ask_to_cancel(
     tx.loops.close_all(row.execution_id)
 
 
+def cancel_step(
+    rt: Runtime, execution_id: str, step: str, iteration: int | None = None, reason: str = ""
+) -> None:
+    """Asks for the end of a step, all its runs that have not ended, or of one iteration of it; what
+    runs of it is interrupted, and what it called is cancelled.
+
+    `step` may be `step#k`, one run. The execution goes on: arcs that ask for `step.cancelled` are
+    taken, and the branch has not failed. Asking twice is fine. Raises NotFound for a step that the
+    playbook does not have, and Conflict where it does not run.
+    """
+    with rt.store.begin() as tx:
+        row = _lock_running(tx, execution_id)
+        state = moment.look(tx, row).state()
+        runs = _find_runs(rt.plan(tx, row.digest), state, step, iteration)
+        fact = StepCancelRequested(reason or "somebody asked for it")
+        asked = replace(rt.ask_for(fact), iteration=iteration)
+        part = "-" if iteration is None else iteration
+        drafts = [
+            replace(asked, step=run.step, run_id=run.id, dedup_key=f"cancel:{run.id}/{part}") for run in runs
+        ]
+        new = [draft for draft in drafts if not tx.events.recorded(execution_id, draft.dedup_key or "")]
+        if new:
+            tx.events.append(execution_id, row.head_version, new, rt.clock())
+    wake(rt)
+
+
+def _find_runs(plan: Plan, state: State, asked: str, iteration: int | None) -> list[Run]:
+    step, _, number = asked.partition("#")
+    if step not in plan.net.steps:
+        hint = did_you_mean(step, plan.net.steps)
+        raise NotFound(f"The playbook {state.path!r} has no step {step[:80]!r}.{hint}")
+    runs = [run for run in state.runs.values() if run.step == step and not run.ended]
+    if number:
+        runs = [run for run in runs if run.id == asked]
+    if not runs:
+        raise Conflict(f"Step {asked!r} of execution {state.execution_id} does not run now.")
+    if iteration is not None:
+        runs = [run for run in runs if _has_open(run, iteration)]
+        if not runs:
+            raise Conflict(
+                f"Step {asked!r} of execution {state.execution_id} has no iteration {iteration} that has not "
+                "ended."
+            )
+    return runs
+
+
+def _has_open(run: Run, iteration: int) -> bool:
+    loop = run.loop
+    return loop is not None and 0 <= iteration < loop.count and not loop.ended >> iteration & 1
+
+
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Nothing new starts until `resume`; running work ends. Pausing twice is fine."""
     with rt.store.begin() as tx:
         row = _lock_running(tx, execution_id)
         if not row.halt:
-            _append(rt, tx, row, rt.ask_for(PauseRequested(reason)))
+            _append(rt, tx, row, rt.ask_for(PauseRequested(reason, rt.clock().isoformat())))
             tx.executions.set_halt(execution_id, "pause")
     wake(rt)
 
@@ -62,7 +124,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         row = _lock_running(tx, execution_id)
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
-        _append(rt, tx, row, rt.ask_for(Resumed(reason)))
+        _append(rt, tx, row, rt.ask_for(Resumed(reason, rt.clock().isoformat())))
         tx.executions.set_halt(execution_id, "")
         ready = _reopen(rt, tx, row)
     send(rt, ready)

@@ -12,7 +12,7 @@ from noetl.errors import Conflict, NotFound
 from noetl.facts.events import Draft, PauseRequested
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
-from noetl.usecases.ports import Store
+from noetl.usecases.ports import CommandStanding, Store
 
 from .given import LATER, NOW, SECOND, add, claim, command, create, execution
 
@@ -145,22 +145,31 @@ def test_a_message_that_did_not_leave_is_unsent_again(store: Store) -> None:
         assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == ["c1"]
 
 
-def test_a_heartbeat_tells_the_halt_of_its_own_execution(store: Store) -> None:
+def test_the_standing_of_a_command_has_what_was_asked_of_its_own_execution(store: Store) -> None:
     create(store, execution("99", halt="cancel"), execution(), execution("101", halt="pause"))
     add(store)
     claim(store)
-    with store.begin_async_commit() as tx:
-        assert tx.commands.heartbeat("c1", 1, LATER) == ""
+    with store.read() as tx:
+        found = tx.commands.standings(["c1", "nobody"])
+    assert found == {"c1": CommandStanding("claimed", 1, "", 0)}
+    with store.begin() as tx:
+        tx.executions.lock("100")
+        tx.executions.set_halt("100", "cancel")
+        tx.executions.add_cancelled_parts("100", 2)
+        tx.executions.add_cancelled_parts("100", 1)
+    with store.read() as tx:
+        assert tx.commands.standings(["c1"]) == {"c1": CommandStanding("claimed", 1, "cancel", 3)}
+        row = tx.executions.get("100")
+    assert row is not None
+    assert row.cancelled_parts == 3
 
 
-def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
+def test_a_heartbeat_extends_the_lease(store: Store) -> None:
     create(store)
     add(store)
     claim(store)
     with store.begin_async_commit() as tx:
-        assert tx.commands.heartbeat("c1", 1, LATER + SECOND) == ""
-        tx.executions.set_halt("100", "cancel")
-        assert tx.commands.heartbeat("c1", 1, LATER + SECOND) == "cancel"
+        assert tx.commands.heartbeat("c1", 1, LATER + SECOND)
     with store.read() as tx:
         assert tx.commands.expired(LATER, 10) == []
         assert len(tx.commands.expired(LATER + SECOND, 10)) == 1
@@ -172,10 +181,10 @@ def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_warned(store: Store) -
     claim(store)
     claim(store, at=LATER)
     with store.begin_async_commit() as tx:
-        assert tx.commands.heartbeat("c1", 1, LATER + 99 * SECOND) is None
-        assert tx.commands.heartbeat("nobody", 1, LATER) is None
+        assert not tx.commands.heartbeat("c1", 1, LATER + 99 * SECOND)
+        assert not tx.commands.heartbeat("nobody", 1, LATER)
         tx.commands.close(["c1"])
-        assert tx.commands.heartbeat("c1", 2, LATER + 99 * SECOND) is None
+        assert not tx.commands.heartbeat("c1", 2, LATER + 99 * SECOND)
     with store.read() as tx:
         row = tx.commands.get("c1")
     assert row is not None

@@ -26,6 +26,7 @@ from noetl.usecases import catalog, control, inspect
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.runtime import RuntimeLimits
+from noetl.usecases.turn.advance import advance
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
 RETRY = """{policy: {rules: [
@@ -562,6 +563,47 @@ def called_with_keys() -> Simulation:
     return settled(sim, sim.start())
 
 
+ENDED_IN_TIME = f"""{HEAD}
+workflow:
+  - step: start
+    next: [slow, wide, waits]
+  - step: slow
+    spec: {{deadline: 20s}}
+    tool: {{kind: http, url: http://slow}}
+    next: {{arcs: [{{step: late, when: "{{{{ event.name == 'step.timed_out' }}}}"}}]}}
+  - step: late
+    tool: {{kind: noop}}
+  - step: wide
+    spec: {{deadline: 1h}}
+    loop: {{in: [1, 2, 3], iterator: n, spec: {{mode: parallel}}}}
+    tool: {{kind: http, url: http://wide, input: {{n: "{{{{ n }}}}"}}}}
+  - step: waits
+    tool: {{kind: http, url: http://waits}}
+    next: {{arcs: [{{step: gone, when: "{{{{ event.name == 'step.cancelled' }}}}"}}]}}
+  - step: gone
+    tool: {{kind: noop}}
+"""
+
+
+def ended_in_time() -> Simulation:
+    """A deadline that comes behind a pause, an iteration and a step that somebody cancels."""
+    sim = Simulation(ENDED_IN_TIME, {"http": lambda call: call.args.get("n", "done")})
+    run = sim.start()
+    sim.deliver()
+    held, sim.mailbox.messages = sim.mailbox.messages, []
+    control.pause(sim.rt, run)
+    sim.pass_time(30)
+    advance(sim.rt)
+    control.resume(sim.rt, run)
+    control.cancel_step(sim.rt, run, "waits", reason="nobody waits for it")
+    control.cancel_step(sim.rt, run, "wide", 1, reason="two is enough")
+    advance(sim.rt)
+    sim.pass_time(20)
+    advance(sim.rt)
+    sim.mailbox.messages = held
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -598,6 +640,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         retried_for_the_last_time,
         called_off_before_its_retry,
         called_with_keys,
+        ended_in_time,
     )
 }
 

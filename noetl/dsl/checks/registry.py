@@ -42,6 +42,7 @@ OF_NETS: Final[Sequence[Check]] = (
     keychain.check_circles_of_entries,
     key.check_secrets,
     tools.check_timeouts,
+    tools.check_deadlines,
     tools.check_keys_of_policies,
     tools.check_keys_of_specs,
     tools.check_after_around_tasks,

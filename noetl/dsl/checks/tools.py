@@ -107,6 +107,18 @@ def check_timeouts(subject: Subject) -> Iterator[Finding]:
         yield Finding(Code.VALUE, at, f"timeout is {quote_value(timeout)}", _DURATIONS)
 
 
+def check_deadlines(subject: Subject) -> Iterator[Finding]:
+    """A deadline that is no duration above zero."""
+    for spec in _specs_around(subject):
+        given, at = subject.raw(spec.path).get("deadline"), (*spec.path, "deadline")
+        if spec.model is not StepSpec or given is None or is_template(given):
+            continue
+        with contextlib.suppress(ValueError):
+            if seconds(given) > 0:
+                continue
+        yield Finding(Code.VALUE, at, f"deadline is {quote_value(given)}", _DURATIONS)
+
+
 def check_keys_of_policies(subject: Subject) -> Iterator[Finding]:
     """Keys of a policy that mean nothing, or have no effect where it stands."""
     known = canonical_keys(Policy)

@@ -141,6 +141,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         args=args,
         set=assignments(context, step, path, PipelineSite(name), "ctx"),
         failure=own_failure or around,
+        deadline=_deadline(context, spec, (*path, "spec", "deadline"), name),
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
@@ -164,6 +165,11 @@ def _site(name: str, step: Step, path: Path) -> PipelineSite:
     if step.loop is None:
         return PipelineSite(name, specs)
     return PipelineSite(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
+
+
+def _deadline(context: Context, spec: StepSpec, at: Path, step: str) -> Template:
+    context.use(at, spec.deadline, step)
+    return spec.deadline
 
 
 def _join(context: Context, spec: StepSpec, at: Path) -> Join:

@@ -161,6 +161,10 @@ class StepSpec(TaskSpec):
         | None,
         Key(is_structure=True),
     ] = None
+    deadline: Annotated[int | float | str | None, Key("duration", is_structure=True)] = None
+    """How long the step may take from when it is scheduled, with queue, attempts, iterations and
+    waits: seconds, `500ms`, `10m`, or a template. After that it has failed, and what runs of it is
+    ended."""
 
 
 class ClaimSpec(DocumentPart):

@@ -12,7 +12,7 @@ from datetime import datetime
 from noetl.usecases.ports.audit import Audit, AuditEntry, AuditFilter
 from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
-from noetl.usecases.ports.commands import CommandRow, Commands
+from noetl.usecases.ports.commands import CommandRow, Commands, CommandStanding
 from noetl.usecases.ports.conditions import Condition
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
@@ -62,6 +62,7 @@ __all__ = [
     "CallSite",
     "Clock",
     "CommandRow",
+    "CommandStanding",
     "Commands",
     "Condition",
     "CredentialRow",

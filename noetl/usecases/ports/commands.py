@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -48,6 +48,17 @@ class CommandRow:
     chord_size: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CommandStanding:
+    """Whose a command is, as of now, and what was asked of its execution: `halt`, and how many of
+    its iterations were cancelled one by one."""
+
+    state: str
+    attempt: int
+    halt: str
+    cancelled_parts: int
+
+
 class Commands(Protocol):
     """Commands: outbox, pending index and leases."""
 
@@ -75,8 +86,11 @@ class Commands(Protocol):
     def reopen(self, command_id: str, attempt: int) -> None:
         """Ends a lease that ran out: open and unsent again; the delivery stays counted."""
 
-    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
-        """Extends the lease. None where it is no longer ours, else the execution's `halt`."""
+    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> bool:
+        """Extends the lease. False where it is no longer ours."""
+
+    def standings(self, command_ids: Sequence[str]) -> Mapping[str, CommandStanding]:
+        """Whether work on these still counts; of those that there are."""
 
     def close(self, command_ids: Sequence[str]) -> None: ...
 

@@ -62,6 +62,8 @@ class ExecutionRow:
     key: str | None = None
     #: Who asked for it; of one that another called, or that was asked for in the process, nobody.
     principal: str | None = None
+    #: How many of its iterations were cancelled one by one.
+    cancelled_parts: int = 0
 
     @property
     def waits_for_retry(self) -> bool:
@@ -139,6 +141,9 @@ class Executions(Protocol):
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         """Tells workers and lanes to take nothing more (or, with an empty string, to go on)."""
+
+    def add_cancelled_parts(self, execution_id: str, count: int) -> None:
+        """So many more of its iterations were cancelled. Needs the lock."""
 
     def owing(self, now: datetime, limit: int) -> list[str]:
         """Ids of executions that owe a turn, without locking."""

@@ -21,7 +21,7 @@ from noetl.engine.decision import (
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State
 from noetl.facts.children import Parent
-from noetl.facts.events import Draft
+from noetl.facts.events import Draft, IterationCancelled
 from noetl.facts.executions import Requested
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
@@ -59,6 +59,8 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     row, decision = turn.row, turn.decision
     if decision.drafts:
         tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
+    if cancelled := sum(isinstance(draft.fact, IterationCancelled) for draft in decision.drafts):
+        tx.executions.add_cancelled_parts(row.execution_id, cancelled)
     for child in decision.children:
         create_child(rt, tx, decision.after, child, now)
     if turn.retry is not None and decision.retry_id is not None:

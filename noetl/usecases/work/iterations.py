@@ -34,7 +34,7 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.work.leased_tools import LeasedTools
+from noetl.usecases.work.leased_tools import IterationDropped, LeasedTools
 from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.pipelines import pipeline_ports, program, resume_at
 from noetl.usecases.work.reports import ReportBatch
@@ -77,8 +77,11 @@ class Iterations:
         if index == command.iteration:
             self._resume(index, earlier)
         ports = pipeline_ports(rt, command, self.tools, self.tools.log, self.batch.cache)
-        for move in run(prog, self.items.names(index), progress, ports):
-            self._follow(index, move)
+        try:
+            for move in run(prog, self.items.names(index), progress, ports):
+                self._follow(index, move)
+        except IterationDropped:
+            self.batch.drop_iteration(index)
 
     def _follow(self, index: int, move: Move) -> None:
         match move:

@@ -19,7 +19,7 @@ from noetl.usecases.work.cached import cache_of
 from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
-from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
+from noetl.usecases.work.leases import Delivery, End, HeldCommand, Worker, claim, refusal
 from noetl.usecases.work.reports import ReportBatch, give_up
 from noetl.usecases.work.shares import LanePolicy, LoopItems
 
@@ -41,7 +41,8 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
     lane = _lane(worker, command, LoopItems(worker, command, plan, row, patches), tools)
     iterations = lane.iterations
     iterations.recorded = recorded
-    with worker.leases.hold(command, tools.end, iterations.show_alive):
+    held = HeldCommand(command, tools.end, iterations.show_alive, tools.iteration, tools.drop_iteration)
+    with worker.leases.hold(held):
         try:
             end = lane.run_slice(taken)
         except LeaseLost:
@@ -162,7 +163,9 @@ class _Lane:
             return (), self._leave(tx, execution)
         if self._has_failed():
             return (), self._close(tx)
-        taken, self.iterations.recorded = shares.take(tx, self.command, share)
+        taken, self.iterations.recorded = shares.take(
+            tx, self.command, share, some_cancelled=execution.cancelled_parts > 0
+        )
         if taken or (may_claim and self._cursor_is_open(tx)):
             return taken, None
         return (), self._close(tx)

@@ -19,6 +19,10 @@ class LeaseLost(Exception):
     """The command is closed or another delivery holds it: what this worker did does not count."""
 
 
+class IterationDropped(Exception):
+    """The iteration was cancelled: what was done of it does not count, and its lane goes on."""
+
+
 class LeasedTools(ToolPort):
     """The tools, for one command: once its lease is gone no call starts and the running one is
     ended. What a call prints is kept as that of its attempt."""
@@ -33,6 +37,7 @@ class LeasedTools(ToolPort):
         self._since = rt.clock()
         self._announced = True
         self._over = False
+        self._dropped: int | None = None
         self.cancelled = False
 
     def run(self, call: Call) -> Outcome | Suspension:
@@ -50,6 +55,8 @@ class LeasedTools(ToolPort):
                 self._rt.logs.end(self._command, self._printing)
                 self._printing = None
             self.check()
+            if self._dropped is not None and self._dropped == call.where.iteration:
+                raise IterationDropped
 
     @property
     def log(self) -> Log | None:
@@ -92,6 +99,18 @@ class LeasedTools(ToolPort):
         """Raises LeaseLost where the command is no longer ours."""
         if self._over:
             raise LeaseLost
+
+    def iteration(self) -> int | None:
+        """That of the call that runs."""
+        call = self._call
+        return None if call is None else call.where.iteration
+
+    def drop_iteration(self, index: int) -> None:
+        """Called from the heartbeat's thread: the iteration was cancelled, and its call is
+        ended."""
+        self._dropped = index
+        if (call := self._call) is not None and call.where.iteration == index:
+            self._tools.interrupt(call)
 
     def interrupt(self, call: Call) -> None:
         self._tools.interrupt(call)

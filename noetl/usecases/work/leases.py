@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from enum import Enum
 
 from noetl.errors import NoetlError
 from noetl.facts.outcome import ErrorInfo
-from noetl.usecases.ports import ENDED, Clock, CommandRow, Transaction, WorkerRow
+from noetl.usecases.ports import ENDED, Clock, CommandRow, CommandStanding, Transaction, WorkerRow
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -23,11 +24,14 @@ log = logging.getLogger(__name__)
 class HeldCommand:
     """A command that this process works on. `lost` is called once when the work no longer counts,
     with True where that is because the execution is being cancelled; `alive` after every other
-    heartbeat."""
+    heartbeat. Of a loop's command `iteration` is the one that is worked on, and `drop` is called
+    with it when that alone no longer counts."""
 
     command: CommandRow
     lost: Callable[[bool], None]
     alive: Callable[[], None]
+    iteration: Callable[[], int | None] = lambda: None
+    drop: Callable[[int], None] = lambda _index: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,9 @@ class WorkerIdentity:
 
 #: Seconds between two signs of life of an idle process.
 PRESENCE_S = 15.0
+#: How often is looked whether work still counts, in seconds: what was cancelled runs on for so
+#: long.
+LOOK_S = 1.0
 
 
 class Leases:
@@ -54,6 +61,7 @@ class Leases:
         self._presence = presence
         self._started_at = rt.clock()
         self._seen_at: datetime | None = None
+        self._beaten = time.monotonic()
         #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
         self._held: dict[tuple[str, int], HeldCommand] = {}
         self._lock = threading.Lock()
@@ -61,13 +69,11 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(
-        self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
-    ) -> Iterator[None]:
-        """Keeps the lease of `command` for as long as the block runs."""
-        key = (command.command_id, command.attempt)
+    def hold(self, held: HeldCommand) -> Iterator[None]:
+        """Keeps the lease of a command for as long as the block runs."""
+        key = (held.command.command_id, held.command.attempt)
         with self._lock:
-            self._held[key] = HeldCommand(command, lost, alive)
+            self._held[key] = held
         try:
             yield
         finally:
@@ -82,10 +88,13 @@ class Leases:
                 self._thread.start()
 
     def _beat(self) -> None:
-        while not self._wanted.wait(self._rt.limits.heartbeat_s):
+        pause = min(self._rt.limits.heartbeat_s, LOOK_S)
+        while not self._wanted.wait(pause):
             try:
                 self._show()
-                self.beat()
+                self._look()
+                if time.monotonic() - self._beaten >= self._rt.limits.heartbeat_s:
+                    self._extend()
             except NoetlError as error:
                 # The store is away. Leases may run out meanwhile; fencing keeps that harmless.
                 log.warning("No heartbeat this time: %s", error)
@@ -104,8 +113,31 @@ class Leases:
 
     def beat(self) -> None:
         """One heartbeat for everything held."""
+        self._look()
+        self._extend()
+
+    def _look(self) -> None:
+        """Ends work that no longer counts."""
+        held = self._find_held()
+        if not held:
+            return
+        with self._rt.store.read() as tx:
+            standings = tx.commands.standings([one.command.command_id for one in held])
+            dropped = [found for one in held if (found := _find_dropped(tx, one, standings)) is not None]
+        for one in held:
+            standing = standings.get(one.command.command_id)
+            if standing is None or not _is_ours(one.command, standing) or standing.halt == "cancel":
+                self._drop(one, cancelled=standing is not None and standing.halt == "cancel")
+        for one, index in dropped:
+            one.drop(index)
+
+    def _find_held(self) -> list[HeldCommand]:
         with self._lock:
-            held = list(self._held.values())
+            return list(self._held.values())
+
+    def _extend(self) -> None:
+        self._beaten = time.monotonic()
+        held = self._find_held()
         if not held:
             return
         with self._rt.store.begin_async_commit() as tx:
@@ -114,11 +146,11 @@ class Leases:
             answers = [
                 tx.commands.heartbeat(one.command.command_id, one.command.attempt, until) for one in held
             ]
-        for one, halt in zip(held, answers, strict=True):
-            if halt is None or halt == "cancel":
-                self._drop(one, cancelled=halt == "cancel")
-            else:
+        for one, is_ours in zip(held, answers, strict=True):
+            if is_ours:
                 one.alive()
+            else:
+                self._drop(one, cancelled=False)
 
     def _drop(self, one: HeldCommand, *, cancelled: bool) -> None:
         with self._lock:
@@ -128,6 +160,21 @@ class Leases:
 
     def stop(self) -> None:
         self._wanted.set()
+
+
+def _is_ours(command: CommandRow, standing: CommandStanding) -> bool:
+    return (standing.state, standing.attempt) == ("claimed", command.attempt)
+
+
+def _find_dropped(
+    tx: Transaction, held: HeldCommand, standings: Mapping[str, CommandStanding]
+) -> tuple[HeldCommand, int] | None:
+    """The iteration that is worked on, where it was cancelled."""
+    standing, index = standings.get(held.command.command_id), held.iteration()
+    if standing is None or not standing.cancelled_parts or index is None:
+        return None
+    is_over = tx.events.recorded(held.command.execution_id, f"iteration:{held.command.run_id}/{index}")
+    return (held, index) if is_over else None
 
 
 def measure_skew(tx: Transaction, clock: Clock) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepFailed
@@ -97,6 +97,27 @@ class ReportBatch:
         """Puts `draft` behind the others; what is large in it is kept by reference."""
         self.drafts.append(hold_draft(self.rt, draft, Retention(self.command.execution_id)))
 
+    def drop_iteration(self, index: int) -> None:
+        """What it recorded does not count."""
+        self.drafts = [draft for draft in self.drafts if draft.iteration != index]
+
+    def _drop_cancelled(self, tx: Transaction, execution: ExecutionRow) -> None:
+        """Iterations that were cancelled one by one have ended: a later result is discarded."""
+        if not execution.cancelled_parts:
+            return
+        for index in sorted({draft.iteration for draft in self.drafts if draft.iteration is not None}):
+            end = f"iteration:{self.command.run_id}/{index}"
+            if tx.events.recorded(self.command.execution_id, end):
+                last = next(draft for draft in reversed(self.drafts) if draft.iteration == index)
+                self.drop_iteration(index)
+                self.drafts.append(self._discarded(last))
+
+    def _discarded(self, draft: Draft) -> Draft:
+        fact = ResultDiscarded(self.command.command_id, draft.fact.type, "the iteration was cancelled")
+        key = f"discarded:{self.command.command_id}/{self.command.attempt}/{draft.iteration}"
+        place = Draft(fact, source="worker", step=draft.step, run_id=draft.run_id, iteration=draft.iteration)
+        return replace(place, dedup_key=key)
+
     def commit(self, *, close: bool = False) -> None:
         """Appends what is pending, and closes the command if asked to. Raises LeaseLost."""
 
@@ -125,6 +146,7 @@ class ReportBatch:
                 _discard(rt, tx, command, self.drafts)
             else:
                 printed.into(tx, command.execution_id)
+                self._drop_cancelled(tx, execution)
                 if claim is not None:
                     self.drafts.append(claim(tx))
                 if self.drafts:

@@ -25,7 +25,7 @@ from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.cached import cache_of
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
-from noetl.usecases.work.leases import Delivery, End, Worker, claim, refusal
+from noetl.usecases.work.leases import Delivery, End, HeldCommand, Worker, claim, refusal
 from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
 from noetl.usecases.work.reports import ReportBatch, give_up
 
@@ -50,7 +50,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         tools,
         ReportBatch(rt, command, tools, cache_of(rt, plan, command)),
     )
-    with worker.leases.hold(command, tools.end, job.alive):
+    with worker.leases.hold(HeldCommand(command, tools.end, job.alive)):
         try:
             job.run([event.draft for event in recorded])
         except LeaseLost:

@@ -95,13 +95,25 @@ def first(
         unfinished = (command.iteration,)
     if unfinished:
         return unfinished, _history(tx, command, unfinished)
-    return take(tx, command, 1)
+    execution = tx.executions.get(command.execution_id)
+    return take(tx, command, 1, some_cancelled=execution is not None and execution.cancelled_parts > 0)
 
 
-def take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """New indices. In the first generation none of them has begun."""
-    taken = tx.loops.take(command.execution_id, command.run_id, command.generation, count)
-    return taken, _history(tx, command, taken) if command.generation > 1 else {}
+def take(
+    tx: Transaction, command: CommandRow, count: int, *, some_cancelled: bool
+) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
+    """New indices. In the first generation none of them has begun. `some_cancelled`: iterations of
+    the execution were cancelled one by one; such an index is passed over."""
+    while True:
+        taken = tx.loops.take(command.execution_id, command.run_id, command.generation, count)
+        open_ones = _leave_out_ended(tx, command, taken) if some_cancelled else taken
+        if open_ones or not taken:
+            return open_ones, _history(tx, command, open_ones) if command.generation > 1 else {}
+
+
+def _leave_out_ended(tx: Transaction, command: CommandRow, taken: tuple[int, ...]) -> tuple[int, ...]:
+    ends = ((index, f"iteration:{command.run_id}/{index}") for index in taken)
+    return tuple(index for index, end in ends if not tx.events.recorded(command.execution_id, end))
 
 
 def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:

@@ -20,7 +20,7 @@ from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import End, Worker, claim
+from noetl.usecases.work.leases import End, HeldCommand, Worker, claim
 from noetl.usecases.work.run import run_step
 
 ONE = lone("tool: {kind: http, url: http://x}")
@@ -40,10 +40,10 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     sim.deliver()
     leases, lost = StillLeases(sim.rt), []
     first = claimed(sim, "w")
-    with leases.hold(first, lambda _: lost.append("first"), lambda: None):
+    with leases.hold(HeldCommand(first, lambda _: lost.append("first"), lambda: None)):
         sim.now += timedelta(seconds=31)
         second = claimed(sim, "w")
-        late = leases.hold(second, lambda _: lost.append("second"), lambda: None)
+        late = leases.hold(HeldCommand(second, lambda _: lost.append("second"), lambda: None))
         late.__enter__()
     sim.now += timedelta(seconds=20)
     leases.beat()
@@ -76,7 +76,7 @@ def test_a_heartbeat_that_waits_for_the_store_gives_a_whole_lease() -> None:
     sim.deliver()
     command = claimed(sim, "w")
     leases = StillLeases(sim.rt)
-    with leases.hold(command, lambda _: None, lambda: None):
+    with leases.hold(HeldCommand(command, lambda _: None, lambda: None)):
         leases.beat()
     with sim.rt.store.read() as tx:
         row = tx.commands.get(command.command_id)
@@ -104,11 +104,9 @@ def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
 class TurnBetween(StillLeases):
     """A turn that was owed is taken right behind each claim."""
 
-    def hold(
-        self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
-    ) -> AbstractContextManager[None]:
+    def hold(self, held: HeldCommand) -> AbstractContextManager[None]:
         take_turns(self._rt)
-        return super().hold(command, lost, alive)
+        return super().hold(held)
 
 
 def test_a_lane_whose_loop_is_ended_by_a_turn_while_it_comes_back_shows_its_own_end() -> None:

@@ -1,0 +1,24 @@
+"""How many iterations of an execution were cancelled one by one.
+
+Revision 0014, after 0013. Expands only: programs of the revision before leave the column as it is.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    sqlite = op.get_context().dialect.name == "sqlite"
+    column = sa.Column("cancelled_parts", sa.Integer(), nullable=False, server_default=sa.text("0"))
+    op.add_column("execution", column, **({} if sqlite else {"if_not_exists": True}))
+
+
+def downgrade() -> None:
+    raise NotImplementedError("The log only moves forward: restore a backup instead.")
