@@ -14,6 +14,7 @@ from typing import assert_never
 
 from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.state import Child, Run, State
+from noetl.engine.suspensions import place_key, resume_place, wait_place
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.fingerprint import fingerprint
@@ -31,19 +32,14 @@ def waits_for_child(
     """`run`, or one of its iterations, has left its worker until the playbook that it calls has
     ended."""
     assert fact.child is not None, "it called one"
-    loop = run.loop
-    if loop is not None and iteration is not None:
-        run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
-    else:
-        run = replace(run, status="waiting")
     number = run.issues.get("-" if iteration is None else f"i{iteration}", 0)
     child = Child(run.id, run.step, iteration, fact.task, fact.child, number, fact.due_at)
-    children = {**state.children, _key(run.id, iteration): child}
-    return replace(state, runs={**state.runs, run.id: run}, children=children)
+    state = wait_place(state, run, iteration)
+    return replace(state, children={**state.children, place_key(run.id, iteration): child})
 
 
 def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEnded, draft: Draft) -> State:
-    key = _key(draft.run_id or "", draft.iteration)
+    key = place_key(draft.run_id or "", draft.iteration)
     child = state.children.get(key)
     if child is None:
         return state
@@ -57,23 +53,9 @@ def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEn
             return replace(state, children={**state.children, key: child})
         case e.ChildRequested() | e.ChildEnded():
             left = {name: other for name, other in state.children.items() if name != key}
-            return _resume_waiting(replace(state, children=left), child)
+            return resume_place(replace(state, children=left), child.run_id, child.iteration)
         case _:
             assert_never(fact)
-
-
-def _resume_waiting(state: State, child: Child) -> State:
-    """Resumes the run or iteration that waited for `child`, at once."""
-    run = state.runs.get(child.run_id)
-    if run is None or run.ended:
-        return state
-    if run.loop is None or child.iteration is None:
-        run = replace(run, resume_at="")
-    else:
-        calling = tuple(index for index in run.loop.calling if index != child.iteration)
-        suspended = {**run.loop.suspended, child.iteration: None}
-        run = replace(run, loop=replace(run.loop, calling=calling, suspended=suspended))
-    return replace(state, runs={**state.runs, run.id: run})
 
 
 def drop_children(state: State, run_id: str) -> State:
@@ -86,14 +68,15 @@ def drop_children(state: State, run_id: str) -> State:
 
 def drop_child(state: State, run_id: str, iteration: int) -> State:
     """That iteration waits for no child any more."""
-    gone = _key(run_id, iteration)
+    gone = place_key(run_id, iteration)
     if gone not in state.children:
         return state
     return replace(state, children={key: one for key, one in state.children.items() if key != gone})
 
 
 def only_waits(state: State) -> bool:
-    """Whether all that runs are calls whose children wait for a client, for as long as it takes."""
+    """Whether all that runs waits for somebody outside: for a signal, a change of ctx, or an
+    execution that was called and does."""
     return all(_only_waits(state, run) for run in state.runs.values())
 
 
@@ -107,12 +90,11 @@ def _only_waits(state: State, run: Run) -> bool:
 
 
 def _waits(state: State, run_id: str, iteration: int | None) -> bool:
-    child = state.children.get(_key(run_id, iteration))
+    key = place_key(run_id, iteration)
+    if (wait := state.waits.get(key)) is not None:
+        return wait.needs_somebody
+    child = state.children.get(key)
     return child is not None and child.waits and child.due_at is None
-
-
-def _key(run_id: str, iteration: int | None) -> str:
-    return f"{run_id}/{'-' if iteration is None else iteration}"
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -155,7 +137,7 @@ def find_next_due(state: State) -> datetime | None:
 
 
 def _place(child: Child) -> str:
-    return f"{_key(child.run_id, child.iteration)}/{child.number}"
+    return f"{place_key(child.run_id, child.iteration)}/{child.number}"
 
 
 def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
@@ -224,7 +206,7 @@ def _draft(child: Child, fact: e.ChildRequested | e.ChildEnded, key: str) -> Dra
 
 def call_of(state: State, draft: Draft) -> Child:
     """The call that a `child.requested` answers, before it is folded."""
-    return state.children[_key(draft.run_id or "", draft.iteration)]
+    return state.children[place_key(draft.run_id or "", draft.iteration)]
 
 
 def find_dropped_children(before: State, after: State) -> Iterator[Child]:

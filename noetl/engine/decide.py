@@ -21,8 +21,8 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
 from noetl.engine.retries import decline, start_retry
 from noetl.engine.state import Run, State
-from noetl.engine.timers import tend_timers
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
+from noetl.engine.waits import tend_waits
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
 from noetl.facts import events as e
@@ -147,8 +147,8 @@ def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     return []
 
 
-def _tend_timers(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else tend_timers(state, inputs)
+def _tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else tend_waits(plan, state, inputs)
 
 
 def stop(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -298,7 +298,7 @@ _RULES: tuple[Rule, ...] = (
     begin,
     cancel,
     _cancel_parts,
-    _tend_timers,
+    _tend_waits,
     _route_ended,
     _tend_loops,
     stop,

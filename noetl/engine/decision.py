@@ -18,6 +18,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.retries import retry_due
 from noetl.engine.state import Child, Run, State, result_of
 from noetl.engine.timers import next_timer
+from noetl.engine.waits import next_expiry
 from noetl.facts.events import (
     ChildRequested,
     CommandIssued,
@@ -33,14 +34,16 @@ from noetl.facts.outcome import ErrorInfo
 
 def wake_at(state: State) -> datetime | None:
     """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of
-    the time that a called playbook has, the first timer, or the next attempt of what has failed."""
+    the time that a called playbook or a signal has, the first timer, or the next attempt of what
+    has failed."""
     if state.ended:
         return retry_due(state)
     if state.cancel_deadline is not None:
         return datetime.fromisoformat(state.cancel_deadline)
     if state.pause_requested:
         return None
-    return min(filter(None, (find_next_due(state), next_timer(state))), default=None)
+    due = (find_next_due(state), next_timer(state), next_expiry(state))
+    return min(filter(None, due), default=None)
 
 
 def status_of(state: State) -> str:

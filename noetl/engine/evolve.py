@@ -24,6 +24,7 @@ from noetl.engine.runs import (
 )
 from noetl.engine.state import Round, Run, State, StepRecord, Waiting
 from noetl.engine.timers import fold_timer, put_off
+from noetl.engine.waits import fold_wait
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
@@ -134,7 +135,17 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.IterationCancelled()
         ):
             return fold_loop(state, draft.fact, draft)
-        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded() | e.TimerScheduled() | e.TimerFired():
+        case (
+            e.ChildRequested()
+            | e.ChildWaiting()
+            | e.ChildEnded()
+            | e.TimerScheduled()
+            | e.TimerFired()
+            | e.SignalReceived()
+            | e.SignalExpired()
+            | e.WaitMatched()
+            | e.WaitTimedOut()
+        ):
             return _fold_wait(state, draft.fact, draft)
         case _:
             assert_never(draft.fact)
@@ -142,7 +153,15 @@ def _fold(state: State, draft: e.Draft) -> State:
 
 def _fold_wait(
     state: State,
-    fact: e.ChildRequested | e.ChildWaiting | e.ChildEnded | e.TimerScheduled | e.TimerFired,
+    fact: e.ChildRequested
+    | e.ChildWaiting
+    | e.ChildEnded
+    | e.TimerScheduled
+    | e.TimerFired
+    | e.SignalReceived
+    | e.SignalExpired
+    | e.WaitMatched
+    | e.WaitTimedOut,
     draft: e.Draft,
 ) -> State:
     """What runs wait for."""
@@ -151,6 +170,8 @@ def _fold_wait(
             return fold_child(state, fact, draft)
         case e.TimerScheduled() | e.TimerFired():
             return fold_timer(state, fact, draft)
+        case e.SignalReceived() | e.SignalExpired() | e.WaitMatched() | e.WaitTimedOut():
+            return fold_wait(state, fact, draft)
         case _:
             assert_never(fact)
 
@@ -189,23 +210,18 @@ def _fold_life(
         case e.WorkflowFinished():
             return replace(state, finished=True, result_step=fact.result_step, error=fact.error)
         case e.Processed():
-            return replace(
-                state,
-                phase="ended",
-                status=fact.status,
-                result_step=fact.result_step,
-                error=fact.error,
-                children={},
-                timers={},
-            )
+            ended = _end(state, fact.status)
+            return replace(ended, result_step=fact.result_step, error=fact.error)
         case e.Cancelled():
-            return replace(
-                state, phase="ended", status="cancelled", tokens={}, runs={}, children={}, timers={}
-            )
+            return _end(replace(state, tokens={}, runs={}), "cancelled")
         case e.Forked():
             return fold_fork(state, fact)
         case _:
             assert_never(fact)
+
+
+def _end(state: State, status: str) -> State:
+    return replace(state, phase="ended", status=status, children={}, timers={}, waits={}, signals=())
 
 
 def _fold_requests(

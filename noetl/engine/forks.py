@@ -18,7 +18,8 @@ def fold_fork(state: State, fact: Forked) -> State:
         for key, child in state.children.items()
     }
     forked = replace(state, runs=runs, children=children, forked_from=fact.execution_id)
-    return forget_instants(forked)
+    # What somebody told the other one is not meant for this one.
+    return forget_instants(replace(forked, signals=()))
 
 
 def _without_commands(run: Run) -> Run:

@@ -11,6 +11,7 @@ from noetl.engine.children import drop_child, drop_children, waits_for_child
 from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.engine.timers import drop_timers
+from noetl.engine.waits import begin_wait, drop_wait, drop_waits
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign
 from noetl.facts.outcome import ErrorInfo
@@ -91,10 +92,9 @@ def fold_step(
     match fact:
         case e.StepStarted() | e.StepResumed():
             return with_run(state, replace(run, status="running"))
-        case e.StepSuspended(child=e.ChildCall()):
-            return waits_for_child(state, run, None, fact)
         case e.StepSuspended():
-            return with_run(state, replace(run, status="waiting", resume_at=fact.due_at or ""))
+            timed = replace(run, status="waiting", resume_at=fact.due_at or "")
+            return _leave_worker(state, run, None, fact) or with_run(state, timed)
         case e.StepDone():
             result = _result_of(run, fact)
             return end_run(state, replace(run, status="done", result=result))
@@ -114,6 +114,16 @@ def fold_step(
             assert_never(fact)
 
 
+def _leave_worker(
+    state: State, run: Run, iteration: int | None, fact: e.StepSuspended | e.IterationSuspended
+) -> State | None:
+    """The pipeline waits for a playbook, or for what else may come; None where it waits for time
+    alone."""
+    if fact.child is not None:
+        return waits_for_child(state, run, iteration, fact)
+    return begin_wait(state, run, iteration, fact) if fact.wait is not None else None
+
+
 def _ask_to_end(run: Run, iteration: int | None, reason: str) -> Run:
     if iteration is None:
         return replace(run, unwanted=reason)
@@ -130,7 +140,8 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
 
 
 def end_run(state: State, run: Run) -> State:
-    state = drop_timers(drop_children(with_run(state, run), run.id), run.id)
+    state = drop_waits(drop_children(with_run(state, run), run.id), run.id)
+    state = drop_timers(state, run.id)
     state = remember(state, run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
@@ -243,8 +254,8 @@ def fold_loop(
     index = draft.iteration if draft.iteration is not None else -1
     if index >= 0 and loop.ended >> index & 1:
         return state
-    if isinstance(fact, e.IterationSuspended) and fact.child is not None:
-        return waits_for_child(state, run, index, fact)
+    if isinstance(fact, e.IterationSuspended) and (left := _leave_worker(state, run, index, fact)):
+        return left
     if isinstance(fact, e.IterationCancelled):
-        state = drop_child(state, run.id, index)
+        state = drop_wait(drop_child(state, run.id, index), run.id, index)
     return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

@@ -8,11 +8,13 @@ from itertools import chain, islice
 from typing import Literal
 
 from noetl.engine.notices import Notices, PassedErrors
-from noetl.facts.events import ChildCall, Parent, Token
+from noetl.facts.events import ChildCall, Parent, SignalReceived, Token, Wait
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.retries import NextAttempt
+from noetl.facts.timers import TimerPurpose
+from noetl.facts.waits import Awaited
 
 _WIDTH = 64
 _NULLS: tuple[Json, ...] = (None,) * _WIDTH
@@ -192,14 +194,51 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """An instant that a run has. `due_at` None: it is scheduled anew, `seconds` from the next turn
-    on."""
+    """An instant that a run, or an iteration, has. `due_at` None: it is scheduled anew, `seconds`
+    from the next turn on. `awaited` names what of a wait it is."""
 
     id: str
-    purpose: Literal["deadline"]
+    purpose: TimerPurpose
     run_id: str
-    seconds: float
+    iteration: int | None
+    seconds: float | None
     due_at: str | None
+    awaited: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal that nothing has taken yet, and the version of its event."""
+
+    version: int
+    fact: SignalReceived
+    principal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWait:
+    """A task that waits, since `version`, at most `until` then (UTC, ISO 8601). `number` tells the
+    waits of one pipeline apart; `matched` are those that have come, of a wait for all."""
+
+    run_id: str
+    step: str
+    iteration: int | None
+    task: str
+    wait: Wait
+    number: int
+    version: int
+    until: str | None = None
+    matched: Mapping[str, JsonMap] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[Awaited]:
+        """What has not come."""
+        return [one for one in self.wait.awaited if one.name not in self.matched]
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether something from outside may end it: a signal, or a change of ctx."""
+        return any(not one.is_time for one in self.left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +300,9 @@ class State:
     #: By the run and the iteration that wait.
     children: Mapping[str, Child] = field(default_factory=dict)
     timers: Mapping[str, Timer] = field(default_factory=dict)
+    #: By the run and the iteration that wait, in the order in which they began.
+    waits: Mapping[str, PendingWait] = field(default_factory=dict)
+    signals: tuple[Signal, ...] = ()
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     pause_requested: bool = False

@@ -1,13 +1,13 @@
-"""Timers: the instants that runs have, and what follows when one has come.
+"""Timers: instants that runs and their iterations have.
 
 The instant of each is in the log. `decision.wake_at` asks for a turn at the first of them, and the
-turn fires what is due, in the order of the instants, each once. While an execution is paused
-nothing fires, and deadlines are later by as long as that took.
+turn fires what is due (`engine.waits`). While an execution is paused nothing fires, and what has to
+come by an instant has as much longer as that took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -28,7 +28,15 @@ from noetl.net.model import Transition
 def fold_timer(state: State, fact: e.TimerScheduled | e.TimerFired, draft: Draft) -> State:
     match fact:
         case e.TimerScheduled():
-            timer = Timer(fact.timer, fact.purpose, draft.run_id or "", fact.seconds, fact.due_at)
+            timer = Timer(
+                fact.timer,
+                fact.purpose,
+                draft.run_id or "",
+                draft.iteration,
+                fact.seconds,
+                fact.due_at,
+                fact.awaited,
+            )
             return replace(state, timers={**state.timers, fact.timer: timer})
         case e.TimerFired():
             return _keep(state, lambda timer: timer.id != fact.timer)
@@ -41,12 +49,21 @@ def drop_timers(state: State, run_id: str) -> State:
     return _keep(state, lambda timer: timer.run_id != run_id) if state.timers else state
 
 
-def _keep(state: State, wanted: Any) -> State:
-    return replace(state, timers={name: timer for name, timer in state.timers.items() if wanted(timer)})
+def drop_timers_of(state: State, run_id: str, iteration: int | None) -> State:
+    """The pipeline of the run, or of the iteration, waits for nothing any more; the run may still
+    have a deadline."""
+    return _keep(
+        state,
+        lambda timer: timer.purpose == "deadline" or (timer.run_id, timer.iteration) != (run_id, iteration),
+    )
+
+
+def _keep(state: State, is_wanted: Callable[[Timer], bool]) -> State:
+    return replace(state, timers={name: one for name, one in state.timers.items() if is_wanted(one)})
 
 
 def put_off(state: State, paused_at: str | None, resumed_at: str | None) -> State:
-    """Deadlines are later by as long as the execution was paused."""
+    """What has to come in time has as much longer as the execution was paused."""
     if paused_at is None or resumed_at is None or not state.timers:
         return state
     spent = datetime.fromisoformat(resumed_at) - datetime.fromisoformat(paused_at)
@@ -54,14 +71,17 @@ def put_off(state: State, paused_at: str | None, resumed_at: str | None) -> Stat
 
 
 def _later(timer: Timer, spent: timedelta) -> Timer:
-    if timer.due_at is None:
+    if timer.due_at is None or timer.purpose == "wait":
         return timer
     return replace(timer, due_at=(datetime.fromisoformat(timer.due_at) + spent).isoformat())
 
 
 def forget_instants(state: State) -> State:
     """Those of another execution do not count in its fork: the timers begin anew."""
-    timers = {name: replace(timer, due_at=None) for name, timer in state.timers.items()}
+    timers = {
+        name: timer if timer.seconds is None else replace(timer, due_at=None)
+        for name, timer in state.timers.items()
+    }
     return replace(state, timers=timers)
 
 
@@ -86,50 +106,57 @@ def set_deadline(step: Transition, run: Run, names: Mapping[str, Any], inputs: I
         length = seconds(given)
     except ValueError as error:
         raise TemplateError(f"spec.deadline: {error}", str(step.deadline)) from error
-    return [_schedule(f"deadline:{run.id}", run, length, inputs, f"timer:{run.id}/deadline")]
+    timer = Timer(f"deadline:{run.id}", "deadline", run.id, None, length, None)
+    return [schedule_timer(timer, run.step, inputs)]
 
 
-def _schedule(timer: str, run: Run, length: float, inputs: Inputs, key: str) -> Draft:
-    due = (inputs.now + timedelta(seconds=length)).isoformat()
-    fact = e.TimerScheduled(timer, "deadline", due, length)
-    return Draft(fact, step=run.step, run_id=run.id, dedup_key=key)
+def schedule_timer(timer: Timer, step: str, inputs: Inputs, again: str = "") -> Draft:
+    """`timer.scheduled`, which fixes the instant where there is none; `again` tells it from an
+    earlier event of the same timer."""
+    due = timer.due_at or (inputs.now + timedelta(seconds=timer.seconds or 0.0)).isoformat()
+    fact = e.TimerScheduled(timer.id, timer.purpose, due, timer.seconds, timer.awaited)
+    return Draft(
+        fact,
+        step=step,
+        run_id=timer.run_id,
+        iteration=timer.iteration,
+        dedup_key=f"timer:{timer.id}{again}",
+    )
 
 
-def tend_timers(state: State, inputs: Inputs) -> list[Draft]:
-    """Begins anew what was forgotten, else fires the first of the timers that are due."""
-    for timer in state.timers.values():
-        if timer.due_at is None:
-            key = f"timer:{timer.id}/{state.version}"
-            return [_schedule(timer.id, state.runs[timer.run_id], timer.seconds, inputs, key)]
-    due = [timer for timer in state.timers.values() if _is_due(timer, inputs.now)]
-    if not due:
-        return []
-    return _fire(state, min(due, key=lambda timer: (timer.due_at or "", timer.id)))
+def schedule_again(state: State, inputs: Inputs) -> list[Draft]:
+    """The timers whose instants were forgotten, from now on."""
+    return [
+        schedule_timer(timer, state.runs[timer.run_id].step, inputs, f"/{state.version}")
+        for timer in state.timers.values()
+        if timer.due_at is None
+    ]
 
 
-def _is_due(timer: Timer, now: datetime) -> bool:
-    return timer.due_at is not None and datetime.fromisoformat(timer.due_at) <= now
+def due_timers(state: State, now: datetime) -> list[Timer]:
+    return [
+        timer
+        for timer in state.timers.values()
+        if timer.due_at is not None and datetime.fromisoformat(timer.due_at) <= now
+    ]
 
 
-def _fire(state: State, timer: Timer) -> list[Draft]:
-    run = state.runs[timer.run_id]
-    fired = Draft(
+def fire_timer(timer: Timer, step: str) -> Draft:
+    """What follows stands behind it."""
+    return Draft(
         e.TimerFired(timer.id, timer.purpose),
-        step=run.step,
-        run_id=run.id,
+        step=step,
+        run_id=timer.run_id,
+        iteration=timer.iteration,
         dedup_key=f"fired:{timer.id}",
     )
-    match timer.purpose:
-        case "deadline":
-            return [fired, _time_out(run, timer.seconds)]
-        case _:
-            assert_never(timer.purpose)
 
 
-def _time_out(run: Run, length: float) -> Draft:
+def time_out(run: Run, timer: Timer) -> Draft:
+    """The end of a run that has not ended by its deadline."""
     message = (
-        f"Step {run.step!r} did not end within its deadline of {length:g} s, which counts from when it was "
-        "scheduled."
+        f"Step {run.step!r} did not end within its deadline of {timer.seconds:g} s, which counts from when "
+        "it was scheduled."
     )
     error = ErrorInfo("timeout", message, type="StepDeadline", step=run.step)
     return Draft(e.StepTimedOut(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")

@@ -40,6 +40,7 @@ from noetl.facts.events import (
     TaskLoopStarted,
     TaskStarted,
     TimerScheduled,
+    WaitTimedOut,
     WorkflowStarted,
 )
 
@@ -115,6 +116,7 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     IterationFailed: "failed",
     IterationCancelled: "cancelled",
     TimerScheduled: "started",
+    WaitTimedOut: "failed",
     JoinUnsatisfied: "failed",
 }
 

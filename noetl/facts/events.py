@@ -88,6 +88,13 @@ from noetl.facts.tasks import (
 )
 from noetl.facts.timers import TimerFired as TimerFired, TimerScheduled as TimerScheduled
 from noetl.facts.ids import event_id
+from noetl.facts.waits import (
+    SignalExpired as SignalExpired,
+    SignalReceived as SignalReceived,
+    Wait as Wait,
+    WaitMatched as WaitMatched,
+    WaitTimedOut as WaitTimedOut,
+)
 
 Source = Literal["server", "worker", "client"]
 
@@ -149,6 +156,10 @@ Fact: TypeAlias = (
     | IterationCancelled
     | TimerScheduled
     | TimerFired
+    | SignalReceived
+    | SignalExpired
+    | WaitMatched
+    | WaitTimedOut
     | ChildRequested
     | ChildWaiting
     | ChildEnded

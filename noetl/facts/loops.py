@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.waits import Wait
 from noetl.facts.warnings import Warned
 
 
@@ -71,6 +72,7 @@ class IterationSuspended:
     reason: str
     due_at: str | None = None
     child: ChildCall | None = None
+    wait: Wait | None = None
 
 
 @dataclass(frozen=True, slots=True)

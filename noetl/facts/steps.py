@@ -9,6 +9,7 @@ from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.waits import Wait
 from noetl.facts.warnings import Warned
 
 
@@ -114,14 +115,15 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepSuspended:
-    """The pipeline left its worker, until `due_at` or the end of its `child`. All it needs to go on
-    is in its earlier events."""
+    """The pipeline left its worker, until `due_at`, the end of its `child` or of its `wait` (which
+    both have to come by then). All it needs to go on is in its earlier events."""
 
     type: ClassVar[str] = "step.suspended"
     task: str
     reason: str
     due_at: str | None = None
     child: ChildCall | None = None
+    wait: Wait | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
+
+TimerPurpose: TypeAlias = Literal["deadline", "timeout", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
 class TimerScheduled:
-    """A timer of the event's run. It fires at `due_at` (UTC, ISO 8601), `seconds` after it was
-    scheduled. `deadline`: the run has to have ended by then."""
+    """A timer of the event's run, or iteration. It fires at `due_at` (UTC, ISO 8601), `seconds`
+    after it was scheduled; None: at that instant, whenever it was. `deadline`: the run has to have
+    ended by then; `timeout`: what its task waits for has to have come; `wait`: it is what a task
+    waits for, under the name `awaited`."""
 
     type: ClassVar[str] = "timer.scheduled"
     timer: str
-    purpose: Literal["deadline"]
+    purpose: TimerPurpose
     due_at: str
-    seconds: float
+    seconds: float | None
+    awaited: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +29,4 @@ class TimerFired:
 
     type: ClassVar[str] = "timer.fired"
     timer: str
-    purpose: Literal["deadline"]
+    purpose: TimerPurpose

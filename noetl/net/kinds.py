@@ -69,6 +69,8 @@ class KindInfo:
     `params`. Texts in `quoted` (or in a list there) are command lines: what templates put into them
     is quoted, unless the task says `spec.quote: false`. `defaults` is the kind's default `spec`.
     `python_keys` hold python source (checked for syntax), `source_files` name files of it.
+    Texts under a key in `deferred`, wherever it stands in the configuration, are guards that are
+    asked later than the call, which is handed `{when, names}`.
     `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to
     the tool as references to results (`noetl.facts.reference`), unopened, wherever one stands in
     them; `*` stands for the task's args. `sections` are what outcomes have besides `status`,
@@ -94,6 +96,7 @@ class KindInfo:
     python_keys: tuple[str, ...] = ()
     source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
+    deferred: tuple[str, ...] = ()
     suspends: bool = False
     abandons: bool = False
     by_reference: tuple[str, ...] = ()

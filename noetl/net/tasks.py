@@ -231,6 +231,8 @@ class Task:
     lines: Mapping[str, int] = field(default_factory=dict)
     #: Keys of `config` that are handed over as written (`code`; SQL that comes with `params`).
     verbatim: tuple[str, ...] = ()
+    #: Keys under which texts of `config` are guards that are asked later than the call.
+    deferred: tuple[str, ...] = ()
     #: Keys of `config` whose texts a shell reads: values in them are quoted.
     quoted: tuple[str, ...] = ()
     #: The task's code names `context`: it depends on every name there is.

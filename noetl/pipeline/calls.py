@@ -17,10 +17,12 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import holds_reference, load_value, open_references
 from noetl.facts.warnings import Warned
+from noetl.net.deferred import without_guards
 from noetl.net.model import Repeat, Task
 from noetl.pipeline import older
 from noetl.pipeline.caching import identify
 from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
+from noetl.pipeline.deferring import with_guards
 from noetl.pipeline.demands import check_inputs, check_outcome
 from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
 from noetl.pipeline.model import (
@@ -262,6 +264,7 @@ class Caller:
         config = {key: value for key, value in task.config.items() if key not in known}
         templates = {key: value for key, value in ready.config.items() if key not in known}
         config |= render(ready, templates, attempt.sight, attempt.warnings, self.ports.load)
+        config |= self._close_guards(attempt, ready, config)
         over = {key: value for key, value in attempt.request.items() if key != "args"}
         inputs = self._open_inputs(task, attempt.args)
         with blame(f"The checkpoint of task '{task.name}'"):
@@ -285,6 +288,17 @@ class Caller:
             result=task.result,
             log=self.ports.log,
         )
+
+    def _close_guards(self, attempt: Attempt, ready: Prepared, config: JsonMap) -> JsonMap:
+        """The keys in which guards stand that are asked later, with what those see of the names of
+        the call."""
+        keys = ready.task.deferred
+        if not ready.guarded:
+            return {}
+        rendered = {key: config[key] for key in ready.guarded if key in ready.config}
+        bare = {**without_guards(ready.guarded, keys), **rendered}
+        closed: JsonMap = with_guards(ready.guarded, bare, keys, attempt.sight)
+        return closed
 
     def _key(self, occasion: str, kept: TaskKeyKept | None, call: str) -> str:
         """The key of the call's effect: that of the same call of the execution that is run again,

@@ -28,6 +28,8 @@ from noetl.facts.events import (
     TaskKeyKept,
     TaskLoopStarted,
     VariablesSet,
+    WaitMatched,
+    WaitTimedOut,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.pipeline.model import Calls, Completed, Ending, Failed, Items, PipelineProgress, PipelineSpec
@@ -64,7 +66,7 @@ def evolve(program: PipelineSpec, progress: PipelineProgress, draft: Draft) -> P
             return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
         case TaskKeyKept() as fact:
             return replace(progress, kept_key=fact)
-        case ChildRequested(detached=True) | ChildEnded() as fact:
+        case ChildRequested(detached=True) | ChildEnded() | WaitMatched(ends=True) | WaitTimedOut() as fact:
             return replace(progress, answer=answer(fact))
         case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
             return _fold_loop(progress, fact)
@@ -268,9 +270,14 @@ def _assign(progress: PipelineProgress, fact: VariablesSet) -> PipelineProgress:
     )
 
 
-def answer(fact: ChildRequested | ChildEnded) -> Outcome:
-    """What a task that called a playbook has come to. Of a detached child it knows where it is."""
+def answer(fact: ChildRequested | ChildEnded | WaitMatched | WaitTimedOut) -> Outcome:
+    """What a task that called a playbook, or waited, has come to. Of a detached child it knows
+    where it is."""
     match fact:
+        case WaitMatched():
+            return succeeded(fact.result)
+        case WaitTimedOut():
+            return failed(fact.error)
         case ChildRequested():
             found = {"execution_id": fact.child_id, "path": fact.path, "version": fact.playbook_version}
             return succeeded(found)

@@ -21,6 +21,7 @@ from noetl.facts.events import (
     TaskCallFailed,
     TaskCheckpointed,
     TaskFailed,
+    Wait,
 )
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed
@@ -71,6 +72,16 @@ def run(
                 wait = None if child.detached else attempt.deadline_s
                 child = replace(child, iter=machine.caller.item(machine.progress, task))
                 yield Suspend(machine.take_drafts(), machine.progress, task.name, "child", wait, child)
+                return
+            case Wait() as awaited:
+                yield Suspend(
+                    machine.take_drafts(),
+                    machine.progress,
+                    task.name,
+                    "wait",
+                    attempt.deadline_s,
+                    wait=awaited,
+                )
                 return
             case Later() as later:
                 reason = "later"

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.children import ChildCall
-from noetl.facts.events import Draft, TaskKeyKept
+from noetl.facts.events import Draft, TaskKeyKept, Wait
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.outcome import ErrorInfo, Outcome
@@ -102,7 +102,7 @@ class Later:
 
 
 #: What a tool may yield in the place of an outcome: its task waits, and nothing waits with it.
-Suspension: TypeAlias = Later | ChildCall
+Suspension: TypeAlias = Later | ChildCall | Wait
 
 
 class ToolPort(Protocol):
@@ -241,9 +241,9 @@ class PipelineProgress:
     versions of secrets that attempts of the task that is due have used. `wait_s` is owed before the
     next attempt. `checkpoint` is the newest of the task that is due, and `checkpoints` their
     number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and has a
-    timeout; `answer` how the playbook that it called has ended. Where tasks stand behind the end of
-    the pipeline proper, `proper` is what that has come to, and `entered` says that the guard of the
-    task that is due has held.
+    timeout; `answer` how the playbook that it called has ended, or what it waited for has. Where
+    tasks stand behind the end of the pipeline proper, `proper` is what that has come to, and
+    `entered` says that the guard of the task that is due has held.
     """
 
     pc: int = 0
@@ -307,15 +307,16 @@ class Sleep:
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """Leave the worker: `drafts` are committed, and the pipeline goes on from the log: in
-    `seconds`, or when the playbook of `child` has ended (it has so many seconds for that, where
-    there are any)."""
+    `seconds`, or when the playbook of `child` has ended, or what it waits for (`wait`) has come (it
+    has so many seconds for that, where there are any)."""
 
     drafts: tuple[Draft, ...]
     progress: PipelineProgress
     task: str
-    reason: Literal["retry", "later", "child"]
+    reason: Literal["retry", "later", "child", "wait"]
     seconds: float | None = None
     child: ChildCall | None = None
+    wait: Wait | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from noetl.errors import NoetlError
 from noetl.expressions import BeginQuoting, QuotedText, evaluate, evaluate_at
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Load, open_references
 from noetl.facts.warnings import Warned
+from noetl.net.deferred import without_guards
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import CannotGoOn, describe_failure
 from noetl.pipeline.names import TemplateScope
@@ -34,6 +35,8 @@ class Prepared:
     given: Stage | None
     stages: tuple[Stage, ...]
     whole: frozenset[str]
+    #: The configuration as it is written, of keys in which guards stand that are asked later.
+    guarded: Mapping[str, Template] = field(default_factory=dict)
 
 
 def prepare_task(task: Task, quoting: BeginQuoting) -> Prepared:
@@ -45,17 +48,27 @@ def prepare_task(task: Task, quoting: BeginQuoting) -> Prepared:
     if task.repeat is not None:
         task = replace(task, name=f"{task.name}.{task.repeat.call}")
     stages = task.stages or ((tuple(task.args),) if task.args else ())
+    config = _without_guards(task)
     return Prepared(
         task,
         {
             k: _quote(v, quoting) if k in task.quoted else v
-            for k, v in task.config.items()
+            for k, v in config.items()
             if k not in task.verbatim and has_template(v)
         },
         _stage(task.given) if task.given else None,
         tuple(_stage({name: task.args[name] for name in names}) for names in stages),
         frozenset(task.config) - frozenset(task.by_reference),
+        {k: v for k, v in task.config.items() if config[k] is not v},
     )
+
+
+def _without_guards(task: Task) -> Mapping[str, Template]:
+    """The configuration with null in the place of guards that are asked later."""
+    if not task.deferred:
+        return task.config
+    bare = without_guards(task.config, task.deferred)
+    return {k: bare[k] if bare[k] != v else v for k, v in task.config.items()}
 
 
 def _stage(args: Mapping[str, Template]) -> Stage:

@@ -56,6 +56,10 @@ def _of_child(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.child_id or f"{draft.run_id}/{draft.fact.task}", draft.run_id  # type: ignore[union-attr]
 
 
+def _of_signal(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.fact.signal, execution_id  # type: ignore[union-attr]
+
+
 def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.timer, draft.run_id  # type: ignore[union-attr]
 
@@ -76,6 +80,8 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("command.", "command", _of_command),
     ("child.", "child", _of_child),
     ("timer.", "timer", _of_timer),
+    ("signal.", "signal", _of_signal),
+    ("wait.", "task", _of_task),
     ("result.", "result", _of_command),
     ("ctx.", "ctx", _below_execution),
 )

@@ -17,6 +17,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import seal_reference
+from noetl.facts.waits import Wait
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension, ToolPort
 from noetl.results import open_results
@@ -24,6 +25,7 @@ from noetl.store import open_store
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
+from noetl.tools.wait import WaitConfig, WaitForIt
 from noetl.trial.stand_ins import ask_function
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, CommandRow, Library, Results, Store
@@ -105,6 +107,7 @@ KINDS = (
             "python", queue="python", effects="none", verbatim=("code",), python_keys=("code",)
         ),
         "playbook": CallPlaybook.info(),
+        "wait": WaitForIt.info(),
     }
 )
 
@@ -124,10 +127,14 @@ def default_tools() -> dict[str, Scripted]:
     def playbook(call: Call) -> ChildCall:
         return CallPlaybook(Services()).run(call, PlaybookConfig.model_validate(call.config))
 
+    def wait(call: Call) -> Wait:
+        return WaitForIt(Services()).run(call, WaitConfig.model_validate(call.config))
+
     return {
         "python": python,
         "noop": lambda call: call.config.get("result", dict(call.args)),
         "playbook": playbook,
+        "wait": wait,
     }
 
 

@@ -13,6 +13,7 @@ from noetl.expressions import evaluate
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.facts.waits import Wait
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 
 #: Kinds that reach nothing outside of the simulation: they run unless something stands in for them.
@@ -177,4 +178,4 @@ def ask_function(function: Callable[[Call], Any], call: Call) -> Outcome | Suspe
     except ToolError as error:
         info = ErrorInfo(error.kind, error.message, type=error.type, retryable=error.retryable)
         return failed(info)
-    return result if isinstance(result, Outcome | Later | ChildCall) else succeeded(result)
+    return result if isinstance(result, Outcome | Later | ChildCall | Wait) else succeeded(result)

@@ -16,15 +16,18 @@ from noetl.facts.events import (
     CtxPatched,
     Draft,
     IterationSuspended,
+    SignalReceived,
     StepSuspended,
     TaskCallDone,
     TaskCheckpointed,
     TaskLoopStarted,
     VariablesSet,
+    Wait,
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import MANIFEST, Lazy, Retention, holds_reference, is_reference, load_value
+from noetl.facts.waits import Awaited, LaterGuard
 from noetl.net.model import ResultPolicy, Selected
 from noetl.usecases.runtime import Runtime
 
@@ -53,8 +56,25 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Retention) -> Draft:
             scope = None if call.iter is None else _each(rt, call.iter, keep)
             held = replace(call, payload=_each(rt, call.payload, keep), iter=scope)
             return replace(draft, fact=replace(fact, child=held))
+        case StepSuspended(wait=Wait() as wait) | IterationSuspended(wait=Wait() as wait) as fact:
+            awaited = tuple(_hold_awaited(rt, one, keep) for one in wait.awaited)
+            return replace(draft, fact=replace(fact, wait=replace(wait, awaited=awaited)))
+        case SignalReceived() as fact:
+            return replace(draft, fact=replace(fact, payload=rt.hold(fact.payload, keep)))
         case _:
             return draft
+
+
+def _hold_awaited(rt: Runtime, one: Awaited, keep: Retention) -> Awaited:
+    signal, condition = one.signal, one.condition
+    if signal is not None:
+        match = _each(rt, signal.match, keep)
+        signal = replace(signal, match=match, guard=_hold_guard(rt, signal.guard, keep))
+    return replace(one, signal=signal, condition=_hold_guard(rt, condition, keep))
+
+
+def _hold_guard(rt: Runtime, guard: LaterGuard | None, keep: Retention) -> LaterGuard | None:
+    return None if guard is None else replace(guard, names=_each(rt, guard.names, keep))
 
 
 def _each(rt: Runtime, values: JsonMap, keep: Retention) -> JsonMap:

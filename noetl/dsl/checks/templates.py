@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from noetl import expressions
 from noetl.dsl.checks.members import Fault, Members, is_envelope, unseen
@@ -152,6 +152,8 @@ class _Names:
             yield from self._check_secrets(spot, chains)
             optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
+            if scope is not None and use.also:
+                scope = replace(scope, all=scope.all | use.also, named=scope.named | use.also)
             if scope is not None:
                 asked = {chain[0] for chain in optional}
                 yield from self._check_read(

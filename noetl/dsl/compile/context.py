@@ -23,12 +23,13 @@ RETRY = "#retry"
 @dataclass(frozen=True, slots=True)
 class TemplateUse:
     """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, the RETRY, or
-    (None) the workload."""
+    (None) the workload. `also` are names that it sees besides those of its place."""
 
     path: Path
     template: Template
     step: str | None
     guard: bool = False
+    also: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,18 @@ class Context:
     _shared: int = 0
     _sizes: dict[Path, int] = field(default_factory=dict)
 
-    def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
+    def use(
+        self,
+        path: Path,
+        template: Template,
+        step: str | None,
+        *,
+        guard: bool = False,
+        also: frozenset[str] = frozenset(),
+    ) -> None:
         """Remembers a template; all are checked at the end, when every name is known."""
         if isinstance(template, str | list | dict) and template:
-            self.notes.uses.append(TemplateUse(path, template, step, guard))
+            self.notes.uses.append(TemplateUse(path, template, step, guard, also))
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` as it was read; empty where there is none."""

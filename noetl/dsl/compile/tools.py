@@ -35,6 +35,7 @@ from noetl.dsl.document.misspelt import is_free
 from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.nearest import nearest
+from noetl.net.deferred import SIGNAL, find_guards, without_guards
 from noetl.net.model import Effects, KindInfo, Rule, Task, Template
 
 #: Kinds that the language knows and this version cannot run, whatever is installed.
@@ -82,7 +83,7 @@ def _task(
     verbatim = verbatim_keys(kind, config, spec)
     for key, (value, path) in configured.items():
         if key not in verbatim:
-            context.use(path, value, site.step)
+            _use_config(context, kind, key, value, path, site.step)
     if "timeout" not in config:
         use_timeouts(context, site, tools)
     demands = find_demands(context, entry)
@@ -107,6 +108,7 @@ def _task(
         | cache_lines(context, entry)
         | {key: context.line(path) for key, path in paths.items()},
         verbatim=verbatim,
+        deferred=kind.deferred,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
         wants_context=wants_context(kind, config, spec),
         by_reference=kind.by_reference,
@@ -125,6 +127,16 @@ def _task(
     )
     context.notes.calls.append(call)
     return task
+
+
+def _use_config(
+    context: Context, kind: KindInfo, key: str, value: Template, path: Path, step: str | None
+) -> None:
+    """Remembers the templates of a key; of guards that are asked later, that they see a signal."""
+    whole = {key: value}
+    context.use(path, without_guards(whole, kind.deferred)[key], step)
+    for (_, *way), guard in find_guards(whole, kind.deferred):
+        context.use((*path, *way), guard, step, guard=True, also=frozenset({SIGNAL}))
 
 
 def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from noetl.errors import BadRequest, ToolError
+from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import MARK, describe_secret, holds_secret, is_secret, replace_markers
+from noetl.facts.waits import Wait
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.kit.masking import SecretMask, texts_of
 from noetl.usecases.credential_types import PUBLIC
@@ -61,8 +63,13 @@ class CallSecrets:
                 return self.black.outcome(came)
             case Later():
                 return replace(came, checkpoint=self.black.value(came.checkpoint))
-            case _:
+            case ChildCall():
                 return replace(came, payload=self.black.value(came.payload))
+            case Wait():
+                # Its tool opens no secrets.
+                return came
+            case _:
+                assert_never(came)
 
     def values(self, value: Any) -> Any:
         """`value` with secrets in the place of what stands for them. Raises ToolError."""

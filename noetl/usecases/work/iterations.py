@@ -127,7 +127,7 @@ class Iterations:
         child = move.child
         if child is not None and child.iter is None:
             child = replace(child, iter=self.items.scope(index))
-        fact = IterationSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child)
+        fact = IterationSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child, move.wait)
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.batch.wakes = True
 

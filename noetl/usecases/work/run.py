@@ -131,7 +131,7 @@ class _Job:
         if child is not None and child.iter is None:
             # A playbook sees as its caller's iteration the one that the step is a part of.
             child = replace(child, iter=scope_around(self.worker.rt, self.command.context))
-        fact = StepSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child)
+        fact = StepSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child, move.wait)
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _end(self, ending: Ending) -> Draft:

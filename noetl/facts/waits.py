@@ -1,0 +1,104 @@
+"""What a task may wait for without a worker, and the events of that: signals that came, and waits
+that ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class LaterGuard:
+    """A guard that is asked again and again while something waits: `when` is its template, `names`
+    are the values that it had of all that does not change meanwhile."""
+
+    when: Json
+    names: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtSignal:
+    """Signals called `name` whose payload holds what `match` says (dotted name → value) and for
+    which `guard` holds."""
+
+    name: str
+    match: JsonMap = field(default_factory=dict)
+    guard: LaterGuard | None = None
+    #: What a signal that is sent to whoever waits for it names.
+    correlate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """One thing that a task waits for, called `name` in what the task yields. One of the others is
+    given: a time in `seconds`, an instant (`until`, UTC, ISO 8601), a signal, or a condition over
+    ctx."""
+
+    name: str
+    seconds: float | None = None
+    until: str | None = None
+    signal: SoughtSignal | None = None
+    condition: LaterGuard | None = None
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it comes by itself."""
+        return self.seconds is not None or self.until is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A task waits for the first, or for all, of what it awaits. `named`: its result says which."""
+
+    mode: Literal["any", "all"]
+    awaited: tuple[Awaited, ...]
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReceived:
+    """Somebody told the execution something, at `at` (UTC, ISO 8601). It is kept until a wait takes
+    it, or `expires_at`. `everyone`: all that wait for it then take it, and not the oldest alone."""
+
+    type: ClassVar[str] = "signal.received"
+    signal: str
+    id: str
+    at: str
+    payload: Json = None
+    expires_at: str | None = None
+    everyone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SignalExpired:
+    """Nothing has waited for the signal in time. `received` is the version of its event."""
+
+    type: ClassVar[str] = "signal.expired"
+    signal: str
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitMatched:
+    """Of what the task waits for `name` has come. `ends`: the task goes on, with `result`; else it
+    is what this one came to, and others are still waited for. `received` is the version of the
+    signal that it took."""
+
+    type: ClassVar[str] = "wait.matched"
+    task: str
+    name: str
+    result: JsonMap
+    ends: bool = True
+    received: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTimedOut:
+    """The time of the task was over before what it waits for had come."""
+
+    type: ClassVar[str] = "wait.timed_out"
+    task: str
+    error: ErrorInfo

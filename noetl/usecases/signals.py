@@ -1,0 +1,142 @@
+"""Signals: what executions are told from outside. T7, one event each; the turn holds it against
+what waits."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from noetl.errors import BadRequest, Conflict, NotFound
+from noetl.facts.events import SignalReceived
+from noetl.facts.json import Json
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.reference import Retention
+from noetl.net.model import Net
+from noetl.pipeline.templates import has_template
+from noetl.usecases import moment
+from noetl.usecases.large_values import hold_draft
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.wakes import wake
+
+#: Longest name of a signal, and of its id.
+LONGEST: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRequest:
+    """A signal to an execution. Of two with one `id` the second one is the first. It expires after
+    `lifetime_s` seconds where nothing takes it (None: with its execution). `everyone`: all that
+    wait for it take it."""
+
+    name: str
+    payload: Json = None
+    id: str | None = None
+    lifetime_s: float | None = None
+    everyone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SentSignal:
+    """A signal that an execution has in its log. `existing`: it had it before."""
+
+    execution_id: str
+    id: str
+    version: int
+    existing: bool = False
+
+
+def send_signal(rt: Runtime, execution_id: str, request: SignalRequest) -> SentSignal:
+    """Tells the execution; whether anything waits for it yet does not matter.
+
+    Raises NotFound for an execution that there is not, and for a name that nothing in its playbook
+    ever waits for; Conflict after its end; BadRequest, LimitExceeded for what cannot be sent.
+    """
+    _check(rt, request)
+    with rt.store.begin() as tx:
+        row = _lock(tx, execution_id)
+        _check_name(rt.plan(tx, row.digest).net, request.name)
+        sent = write_signal(rt, tx, row, request)
+    wake(rt)
+    return sent
+
+
+def write_signal(rt: Runtime, tx: Transaction, row: ExecutionRow, request: SignalRequest) -> SentSignal:
+    """The same in a transaction that has locked the execution, which has not ended."""
+    name = request.id or secrets.token_hex(8)
+    key = f"signal:{name}"
+    if request.id is not None and tx.events.recorded(row.execution_id, key):
+        return SentSignal(row.execution_id, name, _find_version(tx, row.execution_id, name), existing=True)
+    now = rt.clock()
+    fact = SignalReceived(
+        request.name, name, now.isoformat(), request.payload, _expiry(request, now), request.everyone
+    )
+    draft = hold_draft(rt, rt.ask_for(fact, key), Retention(row.execution_id))
+    (event,) = tx.events.append(row.execution_id, row.head_version, [draft], now)
+    return SentSignal(row.execution_id, name, event.version)
+
+
+def _expiry(request: SignalRequest, now: datetime) -> str | None:
+    return None if request.lifetime_s is None else (now + timedelta(seconds=request.lifetime_s)).isoformat()
+
+
+def _find_version(tx: Transaction, execution_id: str, signal_id: str) -> int:
+    found = tx.events.read(execution_id, types=(SignalReceived.type,))
+    return next(one.version for one in found if getattr(one.fact, "id", None) == signal_id)
+
+
+def _lock(tx: Transaction, execution_id: str) -> ExecutionRow:
+    row = tx.executions.lock(execution_id)
+    if row is None:
+        raise NotFound(f"There is no execution {execution_id!r}.")
+    moment.refuse_specimen(row)
+    if row.status in ENDED:
+        raise Conflict(f"Execution {execution_id} has ended ({row.status}); nothing in it hears a signal.")
+    return row
+
+
+def _check(rt: Runtime, request: SignalRequest) -> None:
+    for what, text in (("name", request.name), ("id", request.id or "-")):
+        if not 0 < len(text) <= LONGEST or not text.isprintable():
+            raise BadRequest(
+                f"{text[:60]!r} is no {what} of a signal: up to {LONGEST} printable characters are."
+            )
+    if request.lifetime_s is not None and request.lifetime_s <= 0:
+        raise BadRequest(f"A signal that expires after {request.lifetime_s:g} s would never be heard.")
+    rt.check_payload(request.payload, "payload")
+
+
+def _check_name(net: Net, name: str) -> None:
+    known = signal_names(net)
+    if None in known or name in known:
+        return
+    names = sorted(one for one in known if one is not None)
+    hint = did_you_mean(name, names) or (f" It waits for {', '.join(names[:5])}." if names else "")
+    raise NotFound(f"Nothing in playbook {net.path!r} waits for a signal {name!r}.{hint}")
+
+
+def signal_names(net: Net) -> set[str | None]:
+    """The names of all signals that tasks of the playbook wait for; None among them: some are known
+    only when they do."""
+    tasks = (task for step in net.transitions for task in step.calls if task.kind == "wait")
+    return {name for task in tasks for name in _names_in(task.config)}
+
+
+def _names_in(config: Mapping[str, Any]) -> Iterator[str | None]:
+    for key, value in config.items():
+        match key, value:
+            case "signal", str() | dict():
+                name = value if isinstance(value, str) else value.get("name")
+                yield None if has_template(name) else name
+            case "any" | "all", _:
+                branches = value.values() if isinstance(value, Mapping) else value
+                if not isinstance(branches, list | tuple) and not isinstance(value, Mapping):
+                    yield None
+                    continue
+                for branch in branches:
+                    yield from _names_in(branch if isinstance(branch, Mapping) else {})
+            case _:
+                pass
