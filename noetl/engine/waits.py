@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import assert_never
+from typing import Final, assert_never
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
@@ -31,12 +31,18 @@ from noetl.errors import TemplateError
 from noetl.expressions import truth
 from noetl.expressions.scope import layer_names
 from noetl.facts import events as e
+from noetl.facts.brief import brief
 from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import open_references
 from noetl.facts.waits import Awaited, LaterGuard, SoughtSignal
 from noetl.net.deferred import SIGNAL
+
+#: Characters of a condition that are shown; waits that a line names, and its characters.
+_SHOWN: Final = 80
+_FEW: Final = 3
+_LINE: Final = 240
 
 # --- folding --------------------------------------------------------------------------------------
 
@@ -122,6 +128,56 @@ def next_expiry(state: State) -> datetime | None:
     """When the first of the signals that nothing took expires."""
     ends = (one.fact.expires_at for one in state.signals if one.fact.expires_at)
     return min(map(datetime.fromisoformat, ends), default=None)
+
+
+def describe_waits(state: State) -> list[JsonMap]:
+    """`{step, run_id, iteration, task, mode, since, until, for: [{name, text, due_at}]}` of each
+    task that waits, in the order in which they began."""
+    return [_describe(state, wait) for wait in state.waits.values()]
+
+
+def _describe(state: State, wait: PendingWait) -> JsonMap:
+    own = _own_timers(state, wait)
+    timers = {one.awaited: one.due_at for one in own if one.purpose == "wait"}
+    return {
+        "step": wait.step,
+        "run_id": wait.run_id,
+        "iteration": wait.iteration,
+        "task": wait.task,
+        "mode": wait.wait.mode,
+        "since": wait.wait.since,
+        "until": next((one.due_at for one in own if one.purpose == "timeout"), wait.until),
+        "for": [
+            {"name": one.name, "text": _text(one, timers.get(one.name)), "due_at": timers.get(one.name)}
+            for one in wait.left
+        ],
+    }
+
+
+def _own_timers(state: State, wait: PendingWait) -> list[Timer]:
+    place = (wait.run_id, wait.iteration)
+    return [one for one in state.timers.values() if (one.run_id, one.iteration) == place]
+
+
+def _text(one: Awaited, due_at: str | None) -> str:
+    """`signal 'paid'`, `condition ctx.ready`, `2026-01-01T00:00:00+00:00`."""
+    if one.signal is not None:
+        return f"signal {one.signal.name!r}"
+    if one.condition is not None:
+        return f"condition {brief(str(one.condition.when), _SHOWN)}"
+    return due_at or one.until or f"{one.seconds:g} s"
+
+
+def waiting_for(state: State) -> str | None:
+    """The same in a line, of the first few; None where nothing waits."""
+    texts = [
+        (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
+        for wait in describe_waits(state)
+    ]
+    if not texts:
+        return None
+    shown = list(dict.fromkeys(texts))[:_FEW]
+    return brief("; ".join(shown) + (f"; {len(texts)} waits" if len(texts) > len(shown) else ""), _LINE)
 
 
 # --- deciding -------------------------------------------------------------------------------------

@@ -51,11 +51,13 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A task waits for the first, or for all, of what it awaits. `named`: its result says which."""
+    """A task waits for the first, or for all, of what it awaits. `named`: its result says which.
+    `since` (UTC, ISO 8601) is when it left its worker."""
 
     mode: Literal["any", "all"]
     awaited: tuple[Awaited, ...]
     named: bool = False
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Fate: TypeAlias = Literal[
 
 #: What a step waits for.
 WaitKind: TypeAlias = Literal[
-    "admission", "join", "delay", "child", "worker", "loop", "others", "halt", "scheduler"
+    "admission", "join", "delay", "wait", "child", "worker", "loop", "others", "halt", "scheduler"
 ]
 
 

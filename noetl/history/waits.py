@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from noetl.engine.decide import is_halted
 from noetl.engine.state import Child, LoopState, Run, Waiting
+from noetl.engine.waits import describe_waits
 from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
 from noetl.history.accounts import WaitAccount
 from noetl.history.admissions import ADMITTED, rules_asked
 from noetl.history.evidence import Evidence, listed
@@ -121,9 +123,11 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
     if run.loop is not None:
         yield _loop(run, run.loop)
     yield from (_child(child) for child in children[: here.bounds.failures])
+    waits = [wait for wait in describe_waits(here.state) if wait["run_id"] == run.id]
+    yield from (_wait(wait) for wait in waits[: here.bounds.failures])
     if run.loop is not None:
         yield from _suspended(here, run, run.loop)
-    elif not children:
+    elif not children and not waits:
         yield _pipeline(here, run)
 
 
@@ -152,6 +156,15 @@ def _child(child: Child) -> WaitAccount:
     outside = ", which waits for somebody outside" if child.waits else ""
     text = f"{place}execution {child.id} of playbook {path}, which it called{outside}"
     return WaitAccount("child", text, child.run_id, child.due_at, child.id)
+
+
+def _wait(wait: JsonMap) -> WaitAccount:
+    place = "" if wait["iteration"] is None else f"iteration {wait['iteration']}: "
+    what = (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
+    since = "" if wait["since"] is None else f", since {wait['since']}"
+    due = [wait["until"], *(one["due_at"] for one in wait["for"])]
+    first = min((one for one in due if one is not None), default=None)
+    return WaitAccount("wait", f"{place}task {wait['task']!r} waits for {what}{since}", wait["run_id"], first)
 
 
 def _pipeline(here: Evidence, run: Run) -> WaitAccount:

@@ -108,6 +108,7 @@ _turn = (
             bindparam("passed", type_=_c.errors_passed_over.type), _c.errors_passed_over
         ),
         warnings_count=func.coalesce(bindparam("warnings", type_=_c.warnings_count.type), _c.warnings_count),
+        waiting_for=bindparam("waits", type_=_c.waiting_for.type),
     )
 )
 _filters: Final = {
@@ -223,6 +224,7 @@ class SqlExecutions(SqlTable):
         error: JsonMap | None = None,
         errors_passed_over: int | None = None,
         warnings_count: int | None = None,
+        waiting_for: str | None = None,
     ) -> None:
         """`ended_at`, `error` and counts that are None leave what is there."""
         values = {
@@ -236,6 +238,7 @@ class SqlExecutions(SqlTable):
             "new_error": text_or_none(error),
             "passed": errors_passed_over,
             "warnings": warnings_count,
+            "waits": waiting_for,
         }
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
         self._session.notify(execution_id)

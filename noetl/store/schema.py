@@ -111,6 +111,8 @@ execution = Table(
     Column("operation_id", Id),
     #: Who asked for it; of one that another called nobody.
     Column("principal", Text),
+    #: What its tasks wait for, in a line.
+    Column("waiting_for", Text),
     #: How many iterations were cancelled one by one: workers at its loops look which.
     Column("cancelled_parts", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("execution_id"),

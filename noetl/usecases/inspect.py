@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from noetl.engine.state import State, result_of
+from noetl.engine.waits import describe_waits
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
@@ -166,7 +167,8 @@ class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
     version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
-    iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`."""
+    iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`, `waits` as
+    in `engine.waits.describe_waits`."""
 
     row: ExecutionRow
     result: Json
@@ -178,6 +180,7 @@ class Report:
     warnings: list[JsonMap]
     errors_passed_over: int
     retry: JsonMap | None
+    waits: list[JsonMap]
 
     @property
     def duration_ms(self) -> float:
@@ -201,6 +204,7 @@ class Report:
             "steps": self.steps,
             "error": self.error,
             "retry": self.retry,
+            "waits": self.waits,
             "errors_passed_over": self.errors_passed_over,
             "warnings": self.warnings,
             "events": self.events,
@@ -238,13 +242,16 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         warnings,
         state.errors_passed_over,
         attempt_view(state.next_attempt),
+        describe_waits(state),
     )
 
 
 def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
+    waiting = {run.step for run in state.runs.values() if run.status == "waiting"}
+    waiting -= {run.step for run in state.runs.values() if run.status == "running"}
     return {
         name: {
-            "status": record.status,
+            "status": "waiting" if name in waiting else record.status,
             "runs": record.runs,
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),

@@ -26,6 +26,7 @@ from noetl.usecases import catalog, control, inspect
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.runtime import RuntimeLimits
+from noetl.usecases.signals import SignalRequest, send_signal
 from noetl.usecases.turn.advance import advance
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
@@ -604,6 +605,43 @@ def ended_in_time() -> Simulation:
     return settled(sim, run)
 
 
+WAITED = f"""{HEAD}
+workflow:
+  - step: start
+    next: [race, every, late, each]
+  - step: race
+    tool: {{kind: wait, any: {{paid: {{signal: {{name: paid, match: {{n: 1}}}}}}, late: {{timer: 1h}}}}}}
+  - step: every
+    tool: {{kind: wait, all: [{{signal: a}}, {{condition: "{{{{ ctx.n > 1 }}}}"}}, {{timer: 10}}]}}
+  - step: late
+    tool: {{kind: wait, signal: never, spec: {{timeout: 20, policy: {{rules: [{{else: {{then: {{do: continue}}}}}}]}}}}}}
+  - step: each
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+    tool: {{kind: wait, signal: {{name: go, when: "{{{{ signal.payload == n }}}}"}}}}
+"""
+
+
+def that_waited() -> Simulation:
+    """Signals of every fate: taken, too early, for everyone, expired; timers and a condition."""
+    sim = Simulation(WAITED)
+    run = sim.start()
+    send_signal(sim.rt, run, SignalRequest("paid", {"n": 1}, "early"))
+    sim.settle()
+    send_signal(sim.rt, run, SignalRequest("paid", {"n": 2}, "unwanted", 5))
+    send_signal(sim.rt, run, SignalRequest("a", "all", "everyone", everyone=True))
+    sim.settle()
+    sim.pass_time(10)
+    sim.settle()
+    control.patch_ctx(sim.rt, run, {"n": 2})
+    sim.settle()
+    sim.pass_time(10)
+    sim.settle()
+    for n in (2, 1):
+        send_signal(sim.rt, run, SignalRequest("go", n, f"go{n}"))
+        sim.settle()
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -641,6 +679,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         called_off_before_its_retry,
         called_with_keys,
         ended_in_time,
+        that_waited,
     )
 }
 

@@ -38,9 +38,6 @@ from noetl.facts.nearest import nearest
 from noetl.net.deferred import SIGNAL, find_guards, without_guards
 from noetl.net.model import Effects, KindInfo, Rule, Task, Template
 
-#: Kinds that the language knows and this version cannot run, whatever is installed.
-_LATER = frozenset({"wait"})
-
 
 def pipeline(context: Context, form: Any, path: Path, site: PipelineSite) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
@@ -154,11 +151,6 @@ def _kind(context: Context, entry: ToolEntry) -> KindInfo | None:
     if found is not None:
         return found
     available = f"available: {', '.join(sorted(context.kinds))}"
-    if tool.kind in _LATER:
-        context.report.add(
-            Code.UNSUPPORTED, (*path, "kind"), f"kind: {tool.kind} is not supported yet", available
-        )
-        return None
     hint = context.report.suggest(tool.kind, [*context.kinds, "workbook"])
     context.report.add(
         Code.UNKNOWN_KIND,

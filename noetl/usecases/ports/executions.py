@@ -62,6 +62,8 @@ class ExecutionRow:
     key: str | None = None
     #: Who asked for it; of one that another called, or that was asked for in the process, nobody.
     principal: str | None = None
+    #: What its tasks wait for, in a line, as of the last turn.
+    waiting_for: str | None = None
     #: How many of its iterations were cancelled one by one.
     cancelled_parts: int = 0
 
@@ -135,6 +137,7 @@ class Executions(Protocol):
         error: JsonMap | None = None,
         errors_passed_over: int | None = None,
         warnings_count: int | None = None,
+        waiting_for: str | None = None,
     ) -> None:
         """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they
         are. Needs the lock."""

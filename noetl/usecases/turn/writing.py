@@ -20,6 +20,7 @@ from noetl.engine.decision import (
 )
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State
+from noetl.engine.waits import waiting_for
 from noetl.facts.children import Parent
 from noetl.facts.events import Draft, IterationCancelled
 from noetl.facts.executions import Requested
@@ -103,6 +104,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         error=after.error.as_json() if ends and after.error else None,
         errors_passed_over=after.errors_passed_over,
         warnings_count=after.notices.count,
+        waiting_for=waiting_for(after),
     )
 
 

@@ -36,7 +36,7 @@ from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.leased_tools import IterationDropped, LeasedTools
 from noetl.usecases.work.leases import Worker
-from noetl.usecases.work.pipelines import pipeline_ports, program, resume_at
+from noetl.usecases.work.pipelines import begin_wait, pipeline_ports, program, resume_at
 from noetl.usecases.work.reports import ReportBatch
 from noetl.usecases.work.shares import LoopItems
 
@@ -127,7 +127,9 @@ class Iterations:
         child = move.child
         if child is not None and child.iter is None:
             child = replace(child, iter=self.items.scope(index))
-        fact = IterationSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child, move.wait)
+        fact = IterationSuspended(
+            move.task, move.reason, resume_at(self.worker.rt, move), child, begin_wait(self.worker.rt, move)
+        )
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.batch.wakes = True
 

@@ -4,6 +4,7 @@ run it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.reference import load_value
 from noetl.facts.secret import Keychain
+from noetl.facts.waits import Wait
 from noetl.pipeline.model import CachePort, Names, PipelinePorts, PipelineSpec, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow, Transaction
@@ -144,3 +146,8 @@ def pipeline_ports(
 def resume_at(rt: Runtime, move: Suspend) -> str | None:
     """When a suspended pipeline goes on; None where it waits for something else than time."""
     return None if move.seconds is None else (rt.clock() + timedelta(seconds=move.seconds)).isoformat()
+
+
+def begin_wait(rt: Runtime, move: Suspend) -> Wait | None:
+    """What a pipeline waits for, from now on."""
+    return None if move.wait is None else replace(move.wait, since=rt.clock().isoformat())

@@ -26,7 +26,7 @@ from noetl.usecases.ports import CommandRow
 from noetl.usecases.work.cached import cache_of
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Delivery, End, HeldCommand, Worker, claim, refusal
-from noetl.usecases.work.pipelines import names, pipeline_ports, program, resume_at, scope_around
+from noetl.usecases.work.pipelines import begin_wait, names, pipeline_ports, program, resume_at, scope_around
 from noetl.usecases.work.reports import ReportBatch, give_up
 
 
@@ -131,7 +131,9 @@ class _Job:
         if child is not None and child.iter is None:
             # A playbook sees as its caller's iteration the one that the step is a part of.
             child = replace(child, iter=scope_around(self.worker.rt, self.command.context))
-        fact = StepSuspended(move.task, move.reason, resume_at(self.worker.rt, move), child, move.wait)
+        fact = StepSuspended(
+            move.task, move.reason, resume_at(self.worker.rt, move), child, begin_wait(self.worker.rt, move)
+        )
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _end(self, ending: Ending) -> Draft:

@@ -97,7 +97,12 @@ SAMPLES = [
         5,
         "loop on a step",
     ),
-    (Code.UNSUPPORTED, "workflow:\n- {step: a, tool: {kind: wait, timer: 5s}}", 5, "not supported yet"),
+    (
+        Code.UNSUPPORTED,
+        "executor: {requires: {noetl: '>=99'}}\nworkflow:\n- {step: a, tool: {kind: noop}}",
+        4,
+        "requires noetl >=99",
+    ),
     (Code.MISPLACED, "workflow:\n- step: end\n  command: ls", 6, "under tool:"),
     (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{workload.x: 1}}", 7, "ctx.x"),
     (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{iter.x: 1}}", 7, "outside"),

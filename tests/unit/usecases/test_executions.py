@@ -64,6 +64,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "steps",
         "error",
         "retry",
+        "waits",
         "errors_passed_over",
         "warnings",
         "events",
