@@ -130,6 +130,16 @@ def next_expiry(state: State) -> datetime | None:
     return min(map(datetime.fromisoformat, ends), default=None)
 
 
+def correlated_waits(state: State) -> frozenset[tuple[str, str, str]]:
+    """Place, name and value of each signal about a value that is waited for."""
+    return frozenset(
+        (key, one.signal.name, one.signal.correlate)
+        for key, wait in state.waits.items()
+        for one in wait.left
+        if one.signal is not None and one.signal.correlate is not None
+    )
+
+
 def describe_waits(state: State) -> list[JsonMap]:
     """`{step, run_id, iteration, task, mode, since, until, for: [{name, text, due_at}]}` of each
     task that waits, in the order in which they began."""

@@ -456,3 +456,36 @@ audit = Table(
     Index(None, "subject", "audit_id"),
     Index(None, "recorded_at"),
 )
+
+#: Who waits for a signal about a value.
+correlated_wait = Table(
+    "correlated_wait",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("execution_id", Id, nullable=False),
+    Column("place", Text, nullable=False),
+    PrimaryKeyConstraint("name", "value", "execution_id", "place"),
+    Index(None, "execution_id"),
+)
+
+#: Signals about a value that nobody has taken yet.
+kept_signal = Table(
+    "kept_signal",
+    metadata,
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("payload", Text),
+    Column("received_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    Column("everyone", Boolean, nullable=False),
+    Column("principal", Text),
+    Column("request_id", Text),
+    #: Whoever sends it again is told that it was sent.
+    Column("taken_at", Instant),
+    PrimaryKeyConstraint("id"),
+    partial("ix_kept_signal_open", "name", "value", "received_at", where="taken_at IS NULL"),
+    partial("ix_kept_signal_expires_at", "expires_at", where="expires_at IS NOT NULL"),
+    partial("ix_kept_signal_taken_at", "taken_at", where="taken_at IS NOT NULL"),
+)

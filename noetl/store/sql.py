@@ -17,6 +17,7 @@ from noetl.store.business_keys import SqlBusinessKeys
 from noetl.store.cached import SqlCachedResults
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
+from noetl.store.correlations import SqlCorrelations
 from noetl.store.direct import open_direct
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
@@ -59,6 +60,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         logs=SqlLogs(session, shard),
         operations=SqlOperations(session, shard),
         cached=SqlCachedResults(session, shard),
+        correlations=SqlCorrelations(session, shard),
         tokens=SqlTokens(session, shard),
         audit=SqlAudit(session, shard),
         now=partial(_read_clock, session),

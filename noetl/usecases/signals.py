@@ -4,12 +4,14 @@ what waits."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from noetl.errors import BadRequest, Conflict, NotFound
+from noetl.facts.callers import Caller
 from noetl.facts.events import SignalReceived
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
@@ -18,12 +20,14 @@ from noetl.net.model import Net
 from noetl.pipeline.templates import has_template
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
-from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.ports import ENDED, Correlation, ExecutionRow, KeptSignal, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
 
 #: Longest name of a signal, and of its id.
 LONGEST: Final = 128
+#: Longest value that a signal is about.
+LONGEST_VALUE: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,76 @@ def write_signal(rt: Runtime, tx: Transaction, row: ExecutionRow, request: Signa
     draft = hold_draft(rt, rt.ask_for(fact, key), Retention(row.execution_id))
     (event,) = tx.events.append(row.execution_id, row.head_version, [draft], now)
     return SentSignal(row.execution_id, name, event.version)
+
+
+# --- about a value ------------------------------------------------------------------------------
+
+
+def send_about(rt: Runtime, value: str, request: SignalRequest) -> list[SentSignal]:
+    """Sends a signal to whoever waits for one of its name about `value`: the oldest execution, or
+    (`everyone`) all of them. Where nobody does it is kept, until it expires, for the first that
+    will: then the answer is empty. Raises BadRequest, LimitExceeded."""
+    _check(rt, request)
+    if not 0 < len(value) <= LONGEST_VALUE or not value.isprintable():
+        raise BadRequest(f"{value[:60]!r} is no value that a signal can be about.")
+    now = rt.clock()
+    about = Correlation(request.name, value)
+    signal = KeptSignal(
+        request.id or secrets.token_hex(8),
+        about,
+        request.payload,
+        now,
+        None if request.lifetime_s is None else now + timedelta(seconds=request.lifetime_s),
+        request.everyone,
+        rt.principal,
+        None if rt.caller is None else rt.caller.request_id,
+    )
+    with rt.store.begin() as tx:
+        if tx.correlations.keep(signal):
+            rt.record(tx, "signal.sent", request.name, {"id": signal.id, "about": value})
+    # Behind the commit: an execution that begins to wait meanwhile sees it as well.
+    sent = hand_on(rt, signal)
+    if sent:
+        wake(rt)
+    return sent
+
+
+def hand_on(rt: Runtime, signal: KeptSignal) -> list[SentSignal]:
+    """Hands a kept signal to those that wait for it; only one of several that try does."""
+    with rt.store.read() as tx:
+        waiting = tx.correlations.waiting(signal.correlation)
+    sent: list[SentSignal] = []
+    for execution_id in dict.fromkeys(one.execution_id for one in waiting):
+        with suppress(Conflict, NotFound), rt.store.begin() as tx:
+            row = _lock(tx, execution_id)
+            is_free = tx.correlations.get(signal.id) is not None
+            if is_free and (signal.everyone or tx.correlations.take(signal.id, rt.clock())):
+                sent.append(write_signal(_acting_for(rt, signal), tx, row, _request_of(signal)))
+        if sent and not signal.everyone:
+            return sent
+    if sent:
+        with rt.store.begin() as tx:
+            tx.correlations.take(signal.id, rt.clock())
+    return sent
+
+
+def hand_on_kept(rt: Runtime, correlations: Sequence[Correlation]) -> None:
+    """What was kept about these is handed to executions that have just begun to wait for it."""
+    with rt.store.read() as tx:
+        kept = tx.correlations.matches_of(correlations)
+    handed_on = [one for signal in kept for one in hand_on(rt, signal)]
+    if handed_on:
+        wake(rt)
+
+
+def _acting_for(rt: Runtime, signal: KeptSignal) -> Runtime:
+    if signal.principal is None:
+        return rt
+    return rt.acting_for(Caller(signal.principal, signal.request_id or ""))
+
+
+def _request_of(signal: KeptSignal) -> SignalRequest:
+    return SignalRequest(signal.correlation.name, signal.payload, signal.id, None, signal.everyone)
 
 
 def _expiry(request: SignalRequest, now: datetime) -> str | None:

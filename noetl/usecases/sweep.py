@@ -17,6 +17,7 @@ from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.signals import hand_on
 from noetl.usecases.wakes import ask_for_turn, send
 from noetl.usecases.work.reports import draft_about
 
@@ -42,8 +43,8 @@ class SweepReport:
 
 def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
-    executions that owe a turn, forgets the credentials of those that have ended and cached results
-    whose time is over, and carries operations on."""
+    executions that owe a turn, hands signals to those that wait for what they are about, forgets
+    the credentials of those that have ended and what has expired, and carries operations on."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
@@ -53,10 +54,16 @@ def sweep(rt: Runtime) -> SweepReport:
         holders = tx.credentials.execution_ids()
         operations = tx.operations.unfinished()
         stale = tx.cached.has_expired(now)
+        kept = tx.correlations.matches(BATCH)
+        is_forgotten = tx.correlations.has_expired(now)
     _forget_credentials(rt, holders)
     if stale:
         with rt.store.begin() as tx:
             tx.cached.remove_expired(now)
+    if is_forgotten:
+        with rt.store.begin() as tx:
+            tx.correlations.remove_expired(now)
+    handed_on = sum(len(hand_on(rt, signal)) for signal in kept)
     silent = _find_lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))
@@ -65,7 +72,7 @@ def sweep(rt: Runtime) -> SweepReport:
         with rt.store.begin() as tx:
             tx.commands.mark_sent([row.command_id for row in waiting], now)
     sent = send(rt, waiting)
-    woken = _wake(rt, owing)
+    woken = _wake(rt, owing if owing or not handed_on else [""])
     begun = carry_on(rt, operations)
     return SweepReport(len(due) if sent else 0, len(silent) if sent else 0, expired, woken, begun)
 

@@ -52,8 +52,8 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0011 (Business keys, and which execution each of them means.) is pending.",
         "Revision 0012 (What is done to many executions at once.) is pending.",
         "Revision 0013 (Tokens, who asked for what, and the audit.) is pending.",
-        "Revision 0014 (What executions wait for, and how many of their iterations were cancelled one by "
-        "one.) is pending.",
+        "Revision 0014 (What executions wait for, signals that nobody waits for, and how many iterations "
+        "were cancelled.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD

@@ -14,6 +14,13 @@ from noetl.usecases.ports.business_keys import BusinessKeys, NamedKey
 from noetl.usecases.ports.cached import CachedResults, CachedRow, CallLock, CallSite
 from noetl.usecases.ports.commands import CommandRow, Commands, CommandStanding
 from noetl.usecases.ports.conditions import Condition
+from noetl.usecases.ports.correlations import (
+    REMEMBERED,
+    CorrelatedWait,
+    Correlation,
+    Correlations,
+    KeptSignal,
+)
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.dispatcher import Dispatcher
@@ -52,6 +59,7 @@ Clock = Callable[[], datetime]
 
 __all__ = [
     "ENDED",
+    "REMEMBERED",
     "Audit",
     "AuditEntry",
     "AuditFilter",
@@ -65,6 +73,9 @@ __all__ = [
     "CommandStanding",
     "Commands",
     "Condition",
+    "CorrelatedWait",
+    "Correlation",
+    "Correlations",
     "CredentialRow",
     "CredentialScope",
     "Credentials",
@@ -78,6 +89,7 @@ __all__ = [
     "Executions",
     "IdempotencyKeys",
     "ItemState",
+    "KeptSignal",
     "KeyOwner",
     "Library",
     "Logs",

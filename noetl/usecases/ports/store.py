@@ -12,6 +12,7 @@ from noetl.usecases.ports.audit import Audit
 from noetl.usecases.ports.business_keys import BusinessKeys
 from noetl.usecases.ports.cached import CachedResults
 from noetl.usecases.ports.commands import Commands
+from noetl.usecases.ports.correlations import Correlations
 from noetl.usecases.ports.credentials import Credentials
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.events import Events
@@ -51,6 +52,7 @@ class Transaction:
     operations: Operations
     cached: CachedResults
     tokens: Tokens
+    correlations: Correlations
     audit: Audit
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]

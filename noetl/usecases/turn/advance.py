@@ -11,6 +11,7 @@ from noetl.errors import Unavailable
 from noetl.usecases import catalog
 from noetl.usecases.ports import DueExecutions, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.signals import hand_on_kept
 from noetl.usecases.turn.attempts import ask_policies
 from noetl.usecases.turn.deciding import decide_turns
 from noetl.usecases.turn.writing import Turn, write_turn
@@ -111,4 +112,6 @@ def _serve(
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     send(rt, [command for turn in turns for command in turn.commands if command.sent_at is not None])
+    if began := [about for turn in turns for about in turn.began_to_wait]:
+        hand_on_kept(rt, began)
     return turns, owing

@@ -65,7 +65,7 @@ def _turn(
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
     if before.version < row.head_version:
-        return Turn(row, before, Decision((), before), caught_up=False)
+        return Turn(row, before, Decision((), before), caught_up=False, earlier=known)
     kept: list[CredentialRow] = []
     retries: list[PlannedRetry] = []
     give_way: list[Notification] = []
@@ -92,7 +92,7 @@ def _turn(
         log.exception("Deciding execution %s failed", row.execution_id, extra={"execution": row.execution_id})
         decision = fail(plan, before, inputs, _defect(error))
         commands = command_rows(plan, decision, rt.kinds, now)
-    return Turn(row, before, decision, commands, retries[0] if retries else None, kept)
+    return Turn(row, before, decision, commands, retries[0] if retries else None, kept, earlier=known)
 
 
 def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:

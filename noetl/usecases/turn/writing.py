@@ -20,7 +20,7 @@ from noetl.engine.decision import (
 )
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State
-from noetl.engine.waits import waiting_for
+from noetl.engine.waits import correlated_waits, waiting_for
 from noetl.facts.children import Parent
 from noetl.facts.events import Draft, IterationCancelled
 from noetl.facts.executions import Requested
@@ -28,7 +28,16 @@ from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
 from noetl.usecases.called import admit_call
 from noetl.usecases.input_secrets import keep_given
-from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, Snapshot, Transaction
+from noetl.usecases.ports import (
+    CommandRow,
+    CorrelatedWait,
+    Correlation,
+    CredentialRow,
+    ExecutionRow,
+    LoopRow,
+    Snapshot,
+    Transaction,
+)
 from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.retry import PlannedRetry, begin
 from noetl.usecases.runtime import Runtime
@@ -49,10 +58,23 @@ class Turn:
     kept: Sequence[CredentialRow] = ()
     #: Whether everything was read: events may be left for the next turn.
     caught_up: bool = True
+    #: The state before the events that it has read, or an earlier one; None: they are not known.
+    earlier: State | None = None
 
     @property
     def after(self) -> State:
         return self.decision.after
+
+    @property
+    def began_to_wait(self) -> list[Correlation]:
+        """The values about which it waits for signals since this turn."""
+        new = correlated_waits(self.after) - self.waited_before
+        return [Correlation(name, value) for _, name, value in sorted(new)]
+
+    @property
+    def waited_before(self) -> frozenset[tuple[str, str, str]]:
+        """As `correlated_waits`, before this turn."""
+        return frozenset() if self.earlier is None else correlated_waits(self.earlier)
 
 
 def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -84,6 +106,7 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     if turn.commands:
         tx.commands.add(turn.commands)
     _close(tx, turn)
+    _tell_waits(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
 
@@ -116,6 +139,18 @@ def _close(tx: Transaction, turn: Turn) -> None:
         tx.loops.close_all(turn.row.execution_id)
     for run_id in decision.closed_loops:
         tx.loops.close(turn.row.execution_id, run_id)
+
+
+def _tell_waits(tx: Transaction, turn: Turn) -> None:
+    """Who sends a signal about a value finds those that wait for it."""
+    before, after = turn.waited_before, correlated_waits(turn.after)
+    execution_id = turn.row.execution_id
+    if gone := sorted({place for place, _, _ in before - after}):
+        tx.correlations.wait_no_more(execution_id, gone)
+    if new := sorted(after - {one for one in before if one[0] not in gone}):
+        tx.correlations.wait(
+            [CorrelatedWait(Correlation(name, value), execution_id, place) for place, name, value in new]
+        )
 
 
 def _halt(state: State) -> str:

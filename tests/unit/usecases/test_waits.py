@@ -15,7 +15,8 @@ from noetl.facts.json import Json, JsonMap
 from noetl.testing import START, Simulation
 from noetl.usecases import control
 from noetl.usecases.fork import ForkRequest, fork
-from noetl.usecases.signals import SentSignal, SignalRequest, send_signal
+from noetl.usecases.ports import Correlation, KeptSignal
+from noetl.usecases.signals import SentSignal, SignalRequest, send_about, send_signal
 from noetl.usecases.turn.advance import advance
 
 
@@ -386,3 +387,87 @@ def test_what_is_no_time_fails_the_task(wait: str, said: str) -> None:
     error = sim.report(run).row.error
     assert error is not None
     assert said in error["message"]
+
+
+# --- about a value -------------------------------------------------------------------------------
+
+ABOUT = lone(
+    'tool: {kind: wait, signal: {name: paid, correlate: "{{ workload.order }}"}}', root="workload: {order: 1}"
+)
+
+
+def started(sim: Simulation, order: Json) -> str:
+    run = sim.start({"order": order})
+    sim.settle()
+    return run
+
+
+def about(sim: Simulation, value: str, payload: Json = None, **more: Any) -> list[str]:
+    sent = send_about(sim.rt, value, SignalRequest("paid", payload, **more))
+    sim.settle()
+    return [one.execution_id for one in sent]
+
+
+def test_a_signal_finds_the_execution_that_waits_for_its_value() -> None:
+    sim = Simulation(ABOUT)
+    one, two = started(sim, 1), started(sim, 2)
+    assert about(sim, "2", "money") == [two]
+    assert (sim.report(one).row.status, ended(sim, two)["payload"]) == ("waiting", "money")
+
+
+def test_the_oldest_gets_it_and_everyone_where_it_is_for_everyone() -> None:
+    sim = Simulation(ABOUT)
+    runs = [started(sim, 1) for _ in range(3)]
+    assert about(sim, "1") == runs[:1]
+    assert about(sim, "1", everyone=True) == runs[1:]
+    assert about(sim, "1") == []
+
+
+def test_one_that_nobody_waits_for_is_kept_for_the_first_that_will() -> None:
+    sim = Simulation(ABOUT)
+    assert about(sim, "7", "early", id="x") == []
+    run = started(sim, 7)
+    assert ended(sim, run)["payload"] == "early"
+    assert sim.report(started(sim, 7)).row.status == "waiting"
+
+
+def test_of_two_with_one_id_the_second_is_the_first_even_when_that_was_taken() -> None:
+    sim = Simulation(ABOUT)
+    one = started(sim, 1)
+    assert about(sim, "1", id="x") == [one]
+    two = started(sim, 1)
+    assert about(sim, "1", id="x") == []
+    assert sim.report(two).row.status == "waiting"
+
+
+def test_what_was_not_handed_on_before_a_crash_a_sweep_hands_on() -> None:
+    sim = Simulation(ABOUT)
+    run = started(sim, 1)
+    about_1 = Correlation("paid", "1")
+    with sim.rt.store.begin() as tx:
+        tx.correlations.keep(KeptSignal("x", about_1, "money", sim.now))
+    sim.pass_time(1)
+    sim.settle()
+    assert ended(sim, run)["payload"] == "money"
+
+
+def test_a_kept_one_expires_and_its_id_is_forgotten_after_a_day() -> None:
+    sim = Simulation(ABOUT)
+    about(sim, "1", id="x", lifetime_s=10)
+    sim.pass_time(11)
+    assert sim.report(started(sim, 1)).row.status == "waiting"
+    assert len(about(sim, "1", id="x")) == 1
+    sim.pass_time(90_000)
+    assert about(sim, "1", id="x") == []
+    with sim.rt.store.read() as tx:
+        assert tx.correlations.get("x") is not None
+
+
+def test_who_waits_no_more_gets_none() -> None:
+    sim = Simulation(ABOUT)
+    run = started(sim, 1)
+    control.cancel(sim.rt, run)
+    sim.settle()
+    assert about(sim, "1") == []
+    with sim.rt.store.read() as tx:
+        assert tx.correlations.waiting(Correlation("paid", "1")) == []
