@@ -6,6 +6,7 @@ from noetl.api.answers import Descendant, MigrationAnswer, RetryAnswer
 from noetl.api.bodies import ForkBody, MigrateBody, RetryBody
 from noetl.api.context import group, services
 from noetl.api.executions import links
+from noetl.api.permissions import check_text
 from noetl.api.requests import ExecutionPath, RetryQuery
 from noetl.api.starts import directories_of
 from noetl.facts.json import Json
@@ -42,7 +43,7 @@ def retry_request(rt: Runtime, execution_id: str, body: RetryBody, *, confirmed:
     version = NEWEST if body.version == "latest" else body.version
     path = None
     if body.playbook is not None:
-        registered = catalog.register(rt, body.playbook)
+        registered = catalog.register(rt, body.playbook, check=check_text)
         path, version = registered.path, registered.version
     return RetryRequest(
         execution_id,
@@ -85,7 +86,7 @@ def migrate_execution(
     rt = services().rt
     version, of_path = body.version if isinstance(body.version, int) else NEWEST, None
     if body.playbook is not None:
-        registered = catalog.register(rt, body.playbook)
+        registered = catalog.register(rt, body.playbook, check=check_text)
         of_path, version = registered.path, registered.version
     wanted = MigrateRequest(
         path.execution_id, version, of_path, directories_of(body.directories), confirmed=query.confirm

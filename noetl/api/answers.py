@@ -172,6 +172,9 @@ class RecordedRun(PlaybookRun):
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
     key: str | None = Field(description="its business key")
+    principal: str | None = Field(
+        description="who asked for it over the API; null of one that another called, or of a local run"
+    )
     operation_id: str | None = Field(description="the operation that began it, of many at once")
     events: int
     created_at: str

@@ -11,6 +11,7 @@ from flask_openapi3.openapi import OpenAPI
 from noetl import __version__
 from noetl.api import (
     again,
+    audit,
     cache,
     catalog,
     credentials,
@@ -25,10 +26,13 @@ from noetl.api import (
     starts,
     streams,
     system,
+    tokens,
 )
 from noetl.api.answers import Problem
 from noetl.api.context import KEY, ApiContext
+from noetl.api.issuers import open_issuer
 from noetl.api.limits import WaitingPlaces
+from noetl.api.rates import TokenRates
 from noetl.api.segments import KeptSegments
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
@@ -50,16 +54,17 @@ _GROUPS: Final = (
         specimens.api,
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
-    *(cache.api, starts.workflows_api),
+    *(cache.api, starts.workflows_api, tokens.api, audit.api),
 )
 
 
 def create_app(rt: Runtime, settings: Settings) -> Flask:
-    """The API under `/api`, over one runtime."""
+    """The API under `/api`, over one runtime. Raises ConfigError where the settings of an issuer of
+    tokens cannot be used."""
     app = OpenAPI(
         "noetl.api",
         info=Info(title="NoETL", version=__version__, description="Run playbooks, durably."),
-        security_schemes={},
+        security_schemes=document.SCHEMES,
         validation_error_status=400,
         validation_error_model=Problem,
         validation_error_callback=problems.invalid,
@@ -72,7 +77,8 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.extensions[KEY] = ApiContext(rt, settings, WaitingPlaces(settings.server_streams))
+    places = WaitingPlaces(settings.server_streams)
+    app.extensions[KEY] = ApiContext(rt, settings, places, TokenRates(), open_issuer(settings))
     problems.register(app)
     guards.register(app)
     for one in _GROUPS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from noetl.api.context import group, services
+from noetl.api.permissions import may_read
 from noetl.api.requests import Parameters
 from noetl.facts.json import Json
 from noetl.usecases import cache
@@ -52,7 +53,9 @@ class ClearQuery(Parameters):
 @api.get("", responses={200: CachedResultList})
 def cached(query: CacheQuery) -> dict[str, Json]:
     """List results that stand in for equal calls, newest first"""
-    rows = cache.cached(services().rt, query.path, query.limit)
+    principal = services().principal
+    is_visible = None if principal.may("read") else may_read(principal)
+    rows = cache.cached(services().rt, query.path, query.limit, is_visible)
     return {"cached": [cache.describe(row) for row in rows]}
 
 

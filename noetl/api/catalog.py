@@ -10,6 +10,7 @@ from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookSummary,
 from noetl.api.bodies import CatalogBody
 from noetl.api.context import group, services
 from noetl.api.guards import YAML_TYPES
+from noetl.api.permissions import check_text, may_read
 from noetl.api.playbook_document import playbook_document
 from noetl.api.requests import CatalogPath, VersionQuery
 from noetl.api.wire import body_of, decode
@@ -43,7 +44,7 @@ def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
         body = CatalogBody.model_construct(content=decode(body_of(raw)))
     else:
         body = CatalogBody.model_validate(raw.get_json())
-    row = catalog.register(services().rt, body.content, strict=body.strict)
+    row = catalog.register(services().rt, body.content, strict=body.strict, check=check_text)
     return _describe(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
 
 
@@ -54,7 +55,8 @@ def _describe(row: PlaybookRow) -> dict[str, Json]:
 @api.get("", responses={200: PlaybookList})
 def playbooks() -> dict[str, Json]:
     """List the newest version of every playbook"""
-    rows = catalog.playbooks(services().rt)
+    is_visible = may_read(services().principal)
+    rows = [row for row in catalog.playbooks(services().rt) if is_visible(row.path)]
     return {"playbooks": [fields_of(row, PlaybookSummary.model_fields) for row in rows]}
 
 

@@ -7,6 +7,7 @@ strict policy of the others, and nothing from elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
@@ -17,14 +18,32 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel
 
 from noetl.api.answers import Chunk, Event, EventPage, LogPage
+from noetl.api.audit import AuditEntryView, AuditPage
 from noetl.api.bodies import CatalogBody
 from noetl.api.examples import EXAMPLES
+from noetl.api.permissions import RULES, Rule
 from noetl.errors import NotFound
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 
+#: A name in the rule of a route: `<path:name>`.
+_IN_RULE: Final = re.compile(r"<(?:\w+:)?(\w+)>")
+_BRACED: Final = r"{\1}"
+#: How the document calls the tokens of this API.
+BEARER: Final = "token"
+SCHEMES: Final[dict[str, Any]] = {
+    BEARER: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`noetl token create` makes one. On loopback none is needed unless settings say so.",
+    }
+}
+
 #: Schemas of what is described by hand, and so named there.
-_MODELS: Final[tuple[type[BaseModel], ...]] = (EventPage, Event, LogPage, Chunk, CatalogBody)
+_MODELS: Final[tuple[type[BaseModel], ...]] = (
+    *(EventPage, Event, LogPage, Chunk, CatalogBody),
+    *(AuditPage, AuditEntryView),
+)
 
 
 def document(app: OpenAPI) -> dict[str, Any]:
@@ -36,6 +55,7 @@ def document(app: OpenAPI) -> dict[str, Any]:
         schema.pop("$defs", None)
         app.components_schemas[model.__name__] = Schema(**schema)
     made: dict[str, Any] = app.api_doc
+    endpoints = _endpoints(app)
     # The route takes YAML as well, and reads either by itself.
     sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
     sent["application/json"]["schema"] = {"$ref": f"#/components/schemas/{CatalogBody.__name__}"}
@@ -45,8 +65,24 @@ def document(app: OpenAPI) -> dict[str, Any]:
             # Markdown.
             text = operation.get("description", "").replace("<br/>", "\n").strip()
             operation["description"] = text or operation["summary"]
-            _illustrate(f"{method.upper()} {path}", operation)
+            route = f"{method.upper()} {path}"
+            _illustrate(route, operation)
+            _say_scope(operation, RULES[endpoints[route]])
     return made
+
+
+def _endpoints(app: OpenAPI) -> Mapping[str, str]:
+    """The names of endpoints by their routes, as the document has those."""
+    return {
+        f"{method} {_IN_RULE.sub(_BRACED, rule.rule)}": rule.endpoint
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods or ()
+    }
+
+
+def _say_scope(operation: dict[str, Any], rule: Rule) -> None:
+    operation["security"] = [] if rule.decider == "nobody" else [{BEARER: []}]
+    operation["x-noetl-scope"] = str(rule)
 
 
 def _illustrate(route: str, operation: dict[str, Any]) -> None:

@@ -7,23 +7,25 @@ all of them against the schemas, and send what may be sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from noetl.api.access_examples import ACCESS
+from noetl.api.example import AT as _AT
+from noetl.api.example import END as _END
+from noetl.api.example import ID as _ID
+from noetl.api.example import JSON as _JSON
+from noetl.api.example import LINES as _LINES
+from noetl.api.example import Example
+from noetl.api.example import in_json as _json
 from noetl.facts.events import Draft, Event, Requested
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net, Transition
 from noetl.usecases.specimen_chain import FORMAT, VERSION, write
 from noetl.usecases.views import envelope
 
-_JSON: Final = "application/json"
-_LINES: Final = "application/x-ndjson"
 _YAML: Final = "application/yaml"
-_ID: Final = "186824917024604161"
-_AT: Final = "2026-11-24T09:00:00+00:00"
-_END: Final = "2026-11-24T09:00:00.041000+00:00"
 _PATH: Final = "examples/double"
 PLAYBOOK: Final = f"""\
 apiVersion: noetl.io/v2
@@ -34,18 +36,6 @@ workflow:
   - step: double
     tool: {{kind: noop, input: {{double: "{{{{ n * 2 }}}}"}}}}
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """What is sent and what is answered, by media type."""
-
-    sent: Mapping[str, Json] = field(default_factory=dict)
-    answered: Mapping[str, Json] = field(default_factory=dict)
-
-
-def _json(answered: Json = None, sent: Json = None) -> Example:
-    return Example({} if sent is None else {_JSON: sent}, {} if answered is None else {_JSON: answered})
 
 
 _HERE: Final = f"/api/executions/{_ID}"
@@ -70,6 +60,7 @@ _SUMMARY: Final = {
     "descent": None,
     "operation_id": None,
     "key": "order-7",
+    "principal": "ci",
     "path": _PATH,
     "version": 1,
     "status": "completed",
@@ -144,6 +135,7 @@ _OPERATION: Final[JsonMap] = {
     "where": _WHERE,
     "how": {"version": 0},
     "concurrency": 5,
+    "principal": "ci",
     "reason": "",
     "created_at": _AT,
     "updated_at": _AT,
@@ -460,6 +452,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         {"name": "warehouse", "type": "postgres", "data": {"dsn": "postgresql://user:password@db/warehouse"}},
     ),
     "DELETE /api/credentials/{name}": Example(),
+    **ACCESS,
     "GET /api/cache": _json(
         {
             "cached": [

@@ -65,6 +65,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "descent": row.descent,
         "operation_id": row.operation_id,
         "key": row.key,
+        "principal": row.principal,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -94,6 +95,8 @@ def executions(query: ExecutionsQuery) -> dict[str, Json]:
         source=query.source,
         where=query.where,
         key=query.key,
+        principal=query.principal,
+        among=services().principal.visible(),
         before=query.before,
         limit=query.limit + 1,
     )

@@ -1,9 +1,10 @@
 """What every request must pass, the headers that every answer carries, and the id of each request,
 which its answer and all that is logged of it name.
 
-There are no tokens yet: what keeps strangers out is the loopback interface. So a page in the user's
+On loopback nobody needs a token: what keeps strangers out is the interface. So a page in the user's
 browser must not be able to use that interface for its own ends: not by a form or a blind `fetch`
-(content type, `Origin`), not by a name that it made resolve to 127.0.0.1 (`Host`).
+(content type, `Origin`), not by a name that it made resolve to 127.0.0.1 (`Host`). Elsewhere a
+token says who asks (`identity`), and a table what that one may do (`permissions`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import re
 import secrets
 import time
 from collections.abc import Collection, Mapping
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from flask import Flask, Response, g, request
 
-from noetl.api.context import services
-from noetl.api.problems import problem
+from noetl.api.context import application, serve, services
+from noetl.api.identity import identify
+from noetl.api.loopback import is_loopback as is_loopback
+from noetl.api.permissions import check_route
+from noetl.api.problems import mask, problem
 from noetl.config import Settings
 from noetl.usecases.log_context import set_request
 
@@ -38,20 +41,23 @@ _MORE_TYPES: Final[Mapping[str, Collection[str]]] = {CATALOG: YAML_TYPES, IMPORT
 #: What pages of the origins that the settings name may read, and what they may send; browsers
 #: remember the latter for ten minutes.
 _CORS: Final = {
-    "Access-Control-Expose-Headers": "ETag, Location, Preference-Applied, Retry-After, X-Request-ID"
+    "Access-Control-Expose-Headers": (
+        "ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate, X-Request-ID"
+    )
 }
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": (
-        "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, traceparent"
+        "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, "
+        "traceparent"
     ),
     "Access-Control-Max-Age": "600",
 }
 
 
 HEADER: Final = "X-Request-ID"
-#: What may be an id: it is written into logs and answers as it is.
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
+#: What may be an id: it is written into logs and answers as it is, and so is no token.
+_ID: Final = re.compile(r"(?!noetl_)[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
 #: W3C Trace Context: version, trace id, parent id, flags.
 _TRACE: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
@@ -60,7 +66,7 @@ _TRACE: Final = re.compile(
 
 def register(app: Flask) -> None:
     """Puts the guards before, and the headers and the log behind, every handler of `app`."""
-    for guard in (_begin, _host, _origin, _no_nul, _content_type):
+    for guard in (_begin, _host, _origin, _who, _no_nul, _content_type, _may):
         app.before_request(guard)
     app.after_request(_end)
     app.after_request(_headers)
@@ -71,7 +77,7 @@ def register(app: Flask) -> None:
 
 def _host() -> Response | None:
     """On loopback only names of loopback are ours (DNS rebinding)."""
-    if not is_loopback(services().settings.host) or is_loopback(_host_name(request.host)):
+    if not is_loopback(application().settings.host) or is_loopback(_host_name(request.host)):
         return None
     detail = (
         f"The host {request.host[:200]!r} is not a name of this server, which listens on loopback only; "
@@ -87,6 +93,21 @@ def _origin() -> Response | None:
         return None
     detail = f"Pages of {origin[:200]} may not change anything here; NOETL_CORS_ORIGINS names those that may."
     return problem(403, "foreign-origin", detail)
+
+
+def _who() -> None:
+    """Nobody is served who has not said who it is, where that is asked for."""
+    here = application()
+    principal = identify(here)
+    serve(principal)
+    here.rates.count(principal)
+
+
+def _may() -> None:
+    """Nobody is served with what it may not do."""
+    if request.routing_exception is None and request.method != "OPTIONS":
+        # An address of an execution in it becomes its id.
+        check_route(request.endpoint or "", services(), request.view_args or {})
 
 
 def _no_nul() -> Response | None:
@@ -130,17 +151,6 @@ def _host_name(host: str) -> str:
         return ""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether `host` (a name or an address, without port) can only mean this machine."""
-    name = host.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
 def _is_own(origin: str) -> bool:
     # The scheme is not compared: behind a proxy that speaks TLS it differs.
     scheme, _, netloc = origin.partition("://")
@@ -148,7 +158,7 @@ def _is_own(origin: str) -> bool:
 
 
 def _is_allowed(origin: str) -> bool:
-    allowed = services().settings.cors_origins
+    allowed = application().settings.cors_origins
     return origin in allowed or "*" in allowed
 
 
@@ -161,7 +171,7 @@ def _headers(response: Response) -> Response:
     )
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-    _cors(response, services().settings)
+    _cors(response, application().settings)
     return response
 
 
@@ -202,20 +212,22 @@ def _end(response: Response) -> Response:
     if log.isEnabledFor(logging.INFO):
         took = round((time.perf_counter() - g.began) * 1000, 1)
         # Without its query: a caller may have put there what does not belong in the log.
-        path = quote(request.path)
+        path = quote(mask(request.path), safe="/…")
         said = {
             "method": request.method,
             "path": path,
             "status": response.status_code,
             "duration_ms": took,
             "client": request.remote_addr,
+            "principal": services().principal.name,
         }
         log.info(
-            "%s %s %d in %s ms (request %s)",
+            "%s %s %d in %s ms for %s (request %s)",
             request.method,
             path,
             response.status_code,
             took,
+            services().principal.name,
             g.request_id,
             extra={"fields": said},
         )

@@ -67,6 +67,7 @@ class OperationView(WireModel):
     where: str
     how: JsonObject = Field(description="what is done to each execution")
     concurrency: int
+    principal: str | None = Field(description="who asked for it")
     reason: str = Field(description="why it was paused or cancelled")
     created_at: str
     updated_at: str

@@ -36,7 +36,7 @@ def grouped_failures(query: FailuresQuery) -> dict[str, Json]:
     Failures of one fingerprint have the same kind, type, step, task, and message but for what
     varies in it: numbers, ids, instants, paths, quoted text.
     """
-    return failures(services().rt, query.where).as_json()
+    return failures(services().rt, query.where, services().principal.visible()).as_json()
 
 
 @api.post("", responses={200: OperationPlan, 202: OperationView}, operation_id="operation_begin")
@@ -50,7 +50,8 @@ def begin(query: RetryQuery, body: OperationBody) -> tuple[dict[str, Json], int]
     """
     rt = services().rt
     how = retry_request(rt, "", body, confirmed=query.confirm)
-    wanted = FleetRequest(body.where, how, body.concurrency, body.limit)
+    among = services().principal.reach("operate")
+    wanted = FleetRequest(body.where, how, body.concurrency, body.limit, among)
     if query.dry_run:
         return planning.plan(rt, wanted).as_json(), 200
     return operations.begin(rt, wanted).as_json(), 202
@@ -58,8 +59,13 @@ def begin(query: RetryQuery, body: OperationBody) -> tuple[dict[str, Json], int]
 
 @api.get("", responses={200: OperationList}, operation_id="operation_list")
 def list_operations(query: OperationsQuery) -> dict[str, Json]:
-    """List operations, newest first"""
-    found = operations.operations(services().rt, before=query.before, limit=query.limit + 1)
+    """List operations, newest first
+
+    Of a token that is for some playbooks only, those that its principal asked for.
+    """
+    principal = services().principal
+    whose = None if principal.may("read") else principal.name
+    found = operations.operations(services().rt, principal=whose, before=query.before, limit=query.limit + 1)
     page = found[: query.limit]
     return {
         "operations": [one.as_json() for one in page],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -29,12 +30,21 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/problem+json"
 PREFIX: Final = "/api/"
 
+#: A token, or what was one.
+_TOKEN: Final = re.compile(r"(noetl_[A-Za-z0-9]{1,40}_)[A-Za-z0-9_-]+")
+#: The pages of this server, by their blueprints: browsers ask for a password where they are told
+#: to.
+_PAGES: Final = frozenset({"pages", "docs"})
+
 #: The first class that fits decides: subclasses stand before their bases.
 _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
     (errors.PlaybookInvalid, 422, "playbook-invalid"),
     (errors.TemplateSecurity, 400, "template-security"),
     (errors.TemplateLimit, 400, "template-limit"),
     (errors.TemplateError, 400, "template"),
+    (errors.Unauthenticated, 401, "unauthenticated"),
+    (errors.Forbidden, 403, "forbidden"),
+    (errors.TooManyRequests, 429, "too-many-requests"),
     (errors.NotFound, 404, "not-found"),
     (errors.VersionConflict, 409, "version-conflict"),
     (errors.KeyTaken, 409, "key-taken"),
@@ -60,10 +70,15 @@ def _body(status: int, kind: str, detail: str, extras: Mapping[str, Json] | None
         "type": f"urn:noetl:problem:{kind}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
-        "instance": request.path,
+        "detail": mask(detail),
+        "instance": mask(request.path),
         **(extras or {}),
     }
+
+
+def mask(text: str) -> str:
+    """The text without the secrets of tokens: it may repeat what somebody sent to a wrong place."""
+    return _TOKEN.sub(r"\1…", text)
 
 
 def as_json(error: errors.NoetlError) -> dict[str, Json]:
@@ -90,8 +105,22 @@ def _noetl(error: errors.NoetlError) -> Response:
     if found is None:
         return _defect(error)
     status, kind = found
-    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-    return problem(status, kind, error.message, _extras(error), headers)
+    answer = problem(status, kind, error.message, _extras(error))
+    match error:
+        case errors.Unavailable():
+            answer.headers["Retry-After"] = "1"
+        case errors.TooManyRequests(retry_after_s=seconds):
+            answer.headers["Retry-After"] = str(seconds)
+        case errors.Unauthenticated():
+            _challenge(answer)
+    return answer
+
+
+def _challenge(answer: Response) -> None:
+    """Says how to authenticate. Of programs no password is asked."""
+    answer.headers.add("WWW-Authenticate", 'Bearer realm="noetl"')
+    if request.blueprint in _PAGES:
+        answer.headers.add("WWW-Authenticate", 'Basic realm="noetl: a token as the password"')
 
 
 def _status_of(error: errors.NoetlError) -> tuple[int, str] | None:
@@ -152,7 +181,7 @@ def _no_route() -> Response:
 
 def _defect(error: Exception) -> Response:
     incident = secrets.token_hex(4)
-    log.error("Incident %s: %s %s failed", incident, request.method, request.path, exc_info=error)
+    log.error("Incident %s: %s %s failed", incident, request.method, mask(request.path), exc_info=error)
     detail = f"This is a defect or a broken set-up; the server's log says more under incident {incident}."
     return problem(500, "internal", detail, {"incident": incident})
 

@@ -6,7 +6,7 @@ The types that bodies have too stand here.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -92,11 +92,12 @@ class Parameters(BaseModel):
 
 def _resolve(segment: str) -> str:
     # No ValueError: what names no execution is a 404, not a 400.
-    return resolve(services().rt, decode_segment(segment))
+    return _resolve_given(decode_segment(segment))
 
 
 def _resolve_given(address: str) -> str:
-    return resolve(services().rt, address)
+    here = services()
+    return resolve(here.rt, address, partial(here.principal.may, "read"))
 
 
 #: Handlers are given the id.
@@ -165,6 +166,7 @@ class ExecutionsQuery(FailuresQuery):
         description="only those that run this execution (id or key) again, or are forks of it",
     )
     key: str | None = Field(None, max_length=200, description="only those with this business key")
+    principal: str | None = Field(None, max_length=200, description="only those that this one asked for")
     limit: int = Field(50, ge=1, le=1000, description="how many at most")
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
 

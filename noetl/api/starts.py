@@ -10,13 +10,16 @@ from flask import request
 
 from noetl.api import problems
 from noetl.api.answers import Accepted, Batch, ExecutionResult, ExecutionSummary, FinishedExecution
-from noetl.api.bodies import BatchBody, StartBody, WorkflowBody
+from noetl.api.bodies import BatchBody, BatchItem, StartBody, WorkflowBody
 from noetl.api.context import group, services
 from noetl.api.executions import api, links, read_result, summary
+from noetl.api.permissions import check_playbook, check_text
 from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
-from noetl.errors import BadRequest, NoetlError, Unavailable
+from noetl.errors import BadRequest, Forbidden, NoetlError, NotFound, Unavailable
+from noetl.facts.business_key import OnConflict
 from noetl.facts.json import Json
 from noetl.usecases import catalog, inspect, waiting
+from noetl.usecases.access import Scope
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import Answer, StartRequest, start, start_all
@@ -45,8 +48,11 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     rt = services().rt
     directories = directories_of(body.directories)
     path, version, digest = body.path or "", body.version, ""
+    if body.path is not None:
+        check_playbook(_scope_of(body.on_conflict), body.path)
+    _admit(1)
     if body.playbook is not None:
-        row = catalog.register(rt, body.playbook)
+        row = catalog.register(rt, body.playbook, check=check_text)
         path, version, digest = row.path, row.version, row.content_sha256
     wanted = StartRequest(
         path,
@@ -60,6 +66,17 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
         body.on_conflict,
     )
     return _start(wanted, header.wait_s)
+
+
+def _admit(starts: int) -> None:
+    """Raises TooManyRequests where too much waits already."""
+    here = services()
+    here.rt.backlog.admit(here.rt.store, here.rt.clock(), here.settings.backlog, starts)
+
+
+def _scope_of(on_conflict: OnConflict | None) -> Scope:
+    """What a start needs: one that asks for another execution to be cancelled steers that one."""
+    return "operate" if on_conflict == "cancel_other" else "run"
 
 
 def directories_of(given: Sequence[str]) -> tuple[str, ...]:
@@ -120,14 +137,26 @@ def create_batch(body: BatchBody) -> dict[str, Json]:
     would have met alone; none spoils another. A body that is not a batch is refused as a whole
     (400).
     """
-    answers = start_all(services().rt, [StartRequest(**dict(item)) for item in body.executions])
-    first = answers[0]
-    if isinstance(first, Unavailable):
+    refused = [_refuse(item) for item in body.executions]
+    allowed = [item for item, why in zip(body.executions, refused, strict=True) if why is None]
+    _admit(len(allowed))
+    started = start_all(services().rt, [StartRequest(**dict(item)) for item in allowed])
+    if started and isinstance(started[0], Unavailable):
         # Nothing was recorded: the store fails for all that follow it.
-        raise first
-    items = [_item(answer) for answer in answers]
+        raise started[0]
+    following = iter(started)
+    items = [_item(why or next(following)) for why in refused]
     accepted = sum(item["status"] == HTTPStatus.ACCEPTED for item in items)
     return {"accepted": accepted, "refused": len(items) - accepted, "executions": items}
+
+
+def _refuse(item: BatchItem) -> NoetlError | None:
+    """Why the caller may not start that one, where it may not."""
+    try:
+        check_playbook(_scope_of(item.on_conflict), item.path)
+    except (Forbidden, NotFound) as error:
+        return error
+    return None
 
 
 def _item(answer: Answer) -> dict[str, Json]:
@@ -153,6 +182,8 @@ def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     `Prefer: wait=N` as in `POST /api/executions`.
     """
     path, payload = body.path or body.workflow or "", body.payload or body.input or {}
+    check_playbook(_scope_of(body.on_conflict), path)
+    _admit(1)
     wanted = StartRequest(
         path,
         body.version,

@@ -11,6 +11,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     exists,
+    func,
     insert,
     literal_column,
     or_,
@@ -109,6 +110,24 @@ _unclaimed = (
     .order_by(_c.sent_at, _c.command_id)
     .limit(bindparam("limit"))
 )
+#: Each is counted along its own partial index, and no further than it matters.
+_backlog = select(
+    *(
+        select(func.count()).select_from(waiting.limit(bindparam("most")).subquery()).scalar_subquery()
+        for waiting in (
+            select(_x.execution_id).where(
+                _x.shard == bindparam("shard"), _x.head_version > _x.decided_version
+            ),
+            select(_c.command_id).where(
+                _mine,
+                _c.state == OPEN,
+                _c.sent_at.is_(None),
+                or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
+            ),
+            select(_c.command_id).where(_mine, _c.state == OPEN, _c.sent_at.is_not(None)),
+        )
+    )
+)
 _expired = (
     select(*_brief)
     .where(_mine, _c.state == CLAIMED, _c.lease_until <= bindparam("now"))
@@ -195,6 +214,10 @@ class SqlCommands(SqlTable):
         return _rows(
             self._session.read(_unclaimed, {"before": sent_before, "limit": limit, "shard": self._shard})
         )
+
+    def backlog(self, now: datetime, most: int) -> int:
+        found = self._session.read(_backlog, {"now": now, "most": most, "shard": self._shard})
+        return sum(found.one())
 
     def expired(self, now: datetime, limit: int) -> list[CommandRow]:
         return _rows(self._session.read(_expired, {"now": now, "limit": limit, "shard": self._shard}))

@@ -23,7 +23,8 @@ _ITEM: Final = columns_of(operation_item, OperationItem)
 _one = select(*_COLUMNS).where(_o.operation_id == bindparam("id"))
 _lock = _one.with_for_update()
 _newest = select(*_COLUMNS).order_by(_o.operation_id.desc()).limit(bindparam("limit"))
-_older = _newest.where(_o.operation_id < bindparam("before"))
+_newest_of = _newest.where(_o.principal == bindparam("who"))
+_older = _o.operation_id < bindparam("before")
 _unfinished = (
     select(_o.operation_id)
     .where(_o.shard == bindparam("shard"), _o.ended_at.is_(None))
@@ -114,11 +115,15 @@ class SqlOperations(SqlTable):
         found = self._session.read(_one, {"id": codec.number(operation_id)}).first()
         return _row(found) if found else None
 
-    def find(self, *, before: str | None = None, limit: int = 50) -> list[OperationRow]:
-        if before is None:
-            return [_row(found) for found in self._session.read(_newest, {"limit": limit})]
-        values = {"before": codec.number(before), "limit": limit}
-        return [_row(found) for found in self._session.read(_older, values)]
+    def find(
+        self, *, principal: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[OperationRow]:
+        statement = _newest if principal is None else _newest_of
+        values: dict[str, Any] = {"limit": limit} | ({} if principal is None else {"who": principal})
+        if before is not None:
+            statement = statement.where(_older)
+            values["before"] = codec.number(before)
+        return [_row(found) for found in self._session.read_once(statement, values)]
 
     def lock(self, operation_id: str) -> OperationRow | None:
         found = self._session.write(_lock, {"id": codec.number(operation_id)}).first()

@@ -15,7 +15,7 @@ from noetl.errors import BadRequest
 from noetl.facts.nearest import did_you_mean
 from noetl.net.patterns import matches
 from noetl.usecases.ports import Condition
-from noetl.usecases.ports.conditions import AnyOf, Matching
+from noetl.usecases.ports.conditions import AnyOf, Matching, OneOf
 
 Scope: TypeAlias = Literal["read", "run", "operate", "approve", "admin"]
 
@@ -36,6 +36,10 @@ _INCLUDED: Final[dict[Scope, frozenset[Scope]]] = {
 }
 #: Every path.
 ANY_PATH: Final = "*"
+#: A character that is in no pattern.
+_UNSPELT: Final = "\N{REPLACEMENT CHARACTER}"
+#: What stands for something else in other languages of patterns, and is in no path.
+_ODD: Final = f"?[] {_UNSPELT}"
 _LONGEST: Final = 512
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]{0,127}")
 #: Who asks without a token, where none is needed. No token is made for it.
@@ -68,6 +72,13 @@ class Grant:
             return False
         return self.pattern == ANY_PATH or (path is not None and matches(self.as_regex(), path))
 
+    def as_condition(self) -> Condition:
+        """Which executions its pattern means."""
+        if "*" in self.pattern:
+            return Matching("path", self.as_regex())
+        # What the database can look up.
+        return OneOf("path", (self.pattern,))
+
     def as_regex(self) -> str:
         """The pattern as conditions on executions have them."""
         return "^" + ".*".join(re.escape(part) for part in self.pattern.split("*")) + "$"
@@ -75,7 +86,8 @@ class Grant:
 
 def _check_pattern(text: str, pattern: str) -> str:
     path = pattern.strip("/")
-    if not path or len(path) > _LONGEST or not path.isprintable() or any(one in path for one in "?[] "):
+    is_odd = not path.isprintable() or any(one in path for one in _ODD)
+    if not path or len(path) > _LONGEST or is_odd:
         raise BadRequest(
             f"{text[:80]!r} grants no path: write a path or a pattern behind the colon, like `run:etl/*`."
         )
@@ -102,15 +114,27 @@ class Principal:
         """Whether it may do that with some playbooks at least."""
         return any(scope in _INCLUDED[grant.scope] for grant in self.grants)
 
+    def may_below(self, scope: Scope, place: str) -> bool:
+        """Whether it may do that with the playbooks at `place` and all below it."""
+        # What no pattern spells is only matched by a `*`, here at its end: that matches everything.
+        return self.may(scope, place) and self.may(scope, f"{place}/{_UNSPELT}")
+
+    def reach(self, scope: Scope) -> Condition | None:
+        """With which executions it may do that; None: with all of them."""
+        if self.may(scope):
+            return None
+        grants = (grant for grant in self.grants if scope in _INCLUDED[grant.scope])
+        return AnyOf(tuple(grant.as_condition() for grant in grants))
+
     def visible(self) -> Condition | None:
         """Which executions it may look at; None: all of them."""
-        if self.may("read"):
-            return None
-        return AnyOf(tuple(Matching("path", grant.as_regex()) for grant in self.grants))
+        return self.reach("read")
 
 
 #: Who asks where nobody has to say who it is.
 ANYBODY: Final = Principal(ANONYMOUS, (Grant("admin"),))
+#: Who asks without having said who it is, for what needs no token at all.
+NOBODY: Final = Principal(ANONYMOUS, ())
 
 
 def check_name(name: str, what: str) -> str:

@@ -10,7 +10,7 @@ A key means the open execution that has it, else the last one that had it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from noetl.errors import Conflict, NotFound
@@ -29,20 +29,21 @@ def is_drawn(address: str) -> bool:
     return moment.is_id(address) and len(address) >= ID_DIGITS
 
 
-def resolve(rt: Runtime, address: str) -> str:
+def resolve(rt: Runtime, address: str, may_read: Callable[[str], bool] = lambda _path: True) -> str:
     """The id of the execution that an address means; a number that nothing has may be one, as use
-    cases will say. Raises NotFound, and Conflict where several playbooks have an execution with
-    that key."""
+    cases will say. Keys mean executions only of the playbooks that `may_read` is true of. Raises
+    NotFound, and Conflict where several playbooks have an execution with that key."""
     if is_drawn(address):
         return address
     with rt.store.read() as tx:
-        return _look_up(tx, address)
+        return _look_up(tx, address, may_read)
 
 
-def _look_up(tx: Transaction, address: str) -> str:
-    if moment.is_id(address) and tx.executions.get(address) is not None:
+def _look_up(tx: Transaction, address: str, may_read: Callable[[str], bool]) -> str:
+    row = tx.executions.get(address) if moment.is_id(address) else None
+    if row is not None and may_read(row.path):
         return address
-    meant = _meanings(tx, address)
+    meant = {name: one for name, one in _meanings(tx, address).items() if may_read(name.path)}
     match list(meant.values()):
         case [execution_id]:
             return execution_id

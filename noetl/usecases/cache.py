@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
 from noetl.usecases.ports import CachedRow
 from noetl.usecases.runtime import Runtime
 
+#: Results among which those are looked for that a caller may see who may not see all.
+MOST: Final = 10_000
 
-def cached(rt: Runtime, path: str | None = None, limit: int = 100) -> list[CachedRow]:
-    """The newest results that count, of one playbook where a `path` is given."""
+
+def cached(
+    rt: Runtime,
+    path: str | None = None,
+    limit: int = 100,
+    may_read: Callable[[str], bool] | None = None,
+) -> list[CachedRow]:
+    """The newest results that count, of one playbook where a `path` is given. Of the newest `MOST`
+    those of the playbooks that `may_read` is true of; None: of all."""
     with rt.store.read() as tx:
-        rows = tx.cached.find(path, limit)
+        rows = tx.cached.find(path, limit if may_read is None else MOST)
     now = rt.clock()
-    return [row for row in rows if row.expires_at > now]
+    found = [row for row in rows if row.expires_at > now and (may_read is None or may_read(row.path))]
+    return found[:limit]
 
 
 def clear(rt: Runtime, path: str | None = None, key: str | None = None, *, everything: bool = False) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -28,14 +28,23 @@ UNNAMED: Final = "playbook.yaml"
 MOST_WARNINGS: Final = 100
 
 
-def register(rt: Runtime, content: str, file: str = UNNAMED, *, strict: bool = False) -> PlaybookRow:
+def register(
+    rt: Runtime,
+    content: str,
+    file: str = UNNAMED,
+    *,
+    strict: bool = False,
+    check: Callable[[str], object] = lambda _path: None,
+) -> PlaybookRow:
     """Keeps `content` under its `metadata.path`: a new version when it changed, else the newest
     one.
 
-    Raises PlaybookInvalid with every problem of the document; `strict` makes warnings errors.
+    `check` is asked about that path before anything is written, and may raise. Raises
+    PlaybookInvalid with every problem of the document; `strict` makes warnings errors.
     """
     compiled = compile_playbook(content, file=file, kinds=rt.kinds, strict=strict, parse_sql=True)
     net, warnings = net_of(compiled), _warnings(compiled)
+    check(net.path)
     sha256 = sha256_of(content)
     with keeping_nets(rt) as tx:
         newest = tx.playbooks.get(net.path)
@@ -111,6 +120,12 @@ def playbook(rt: Runtime, path: str, version: int | None = None) -> PlaybookRow:
     """Raises NotFound with the nearest path."""
     with rt.store.read() as tx:
         return find(tx, path, version)
+
+
+def is_known(rt: Runtime, path: str) -> bool:
+    """Whether there is any version of it."""
+    with rt.store.read() as tx:
+        return tx.playbooks.get(path) is not None
 
 
 def playbooks(rt: Runtime) -> list[PlaybookRow]:

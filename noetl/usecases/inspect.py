@@ -22,7 +22,8 @@ from noetl.history.attempts import attempt_view
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.large_values import Resolver, resolve
-from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.ports import ENDED, Condition, ExecutionRow, Transaction
+from noetl.usecases.ports.conditions import OneOf, all_of
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
@@ -67,17 +68,24 @@ def executions(
     parent: str | None = None,
     source: str | None = None,
     key: str | None = None,
+    principal: str | None = None,
     where: str | None = None,
+    among: Condition | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `key` their business key, `where` a filter, `before` the id to page on
-    from. Raises BadRequest where an id is none, or the filter cannot be used."""
+    again or are forks of, `key` their business key, `principal` who asked for them, `where` a
+    filter, `among` another one, `before` the id to page on from. Raises BadRequest where an id is
+    none, or the filter cannot be used."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
-    condition = None if where is None else parse_where(where, rt.clock())
+    condition = all_of(
+        None if where is None else parse_where(where, rt.clock()),
+        None if principal is None else OneOf("principal", (principal,)),
+        among,
+    )
     with rt.store.read() as tx:
         return tx.executions.find(
             status=status,
@@ -196,6 +204,7 @@ class Report:
             "descent": self.row.descent,
             "operation_id": self.row.operation_id,
             "key": self.row.key,
+            "principal": self.row.principal,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,

@@ -22,8 +22,13 @@ def find(tx: Transaction, execution_id: str) -> ExecutionRow:
     """The execution's row. Raises NotFound."""
     row = tx.executions.get(execution_id)
     if row is None:
-        raise NotFound(f"There is no execution {execution_id!r}.")
+        raise no_execution(execution_id)
     return row
+
+
+def no_execution(execution_id: str) -> NotFound:
+    """What is said of an execution that there is not, or that the caller may not know of."""
+    return NotFound(f"There is no execution {execution_id!r}.")
 
 
 def requested(tx: Transaction, execution_id: str) -> Requested:

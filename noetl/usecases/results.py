@@ -13,7 +13,14 @@ from typing import Final
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import RESULT_REF, Lazy, Load, holds_reference, is_reference
+from noetl.facts.reference import (
+    RESULT_REF,
+    Lazy,
+    Load,
+    Retention,
+    holds_reference,
+    is_reference,
+)
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -21,11 +28,22 @@ log = logging.getLogger(__name__)
 
 #: Children that are read at once.
 _PAGE: Final = 500
+#: Of the reference of a result that is kept for an execution: the store, the place (of two), and
+#: the object.
+_PARTS: Final = 4
 
 
 def reference_of(ref: str) -> JsonMap:
     """The short reference for `noetl://...`."""
     return {"kind": RESULT_REF, "ref": ref}
+
+
+def owner_of(ref: str) -> str | None:
+    """The id of the execution that `noetl://<store>/<place>/<sha256>.<form>` is kept for; None
+    where it is kept for none."""
+    parts = ref.removeprefix("noetl://").split("/")
+    kept = Retention.of_place("/".join(parts[1:-1])) if len(parts) == _PARTS else None
+    return None if kept is None or not kept.execution_id else kept.execution_id
 
 
 def is_value(reference: JsonMap) -> bool:

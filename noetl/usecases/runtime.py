@@ -1,4 +1,4 @@
-"""What every use case is handed: the ports, the limits, and two caches of this process."""
+"""What every use case is handed: the ports, the limits, and the caches of this process."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from noetl.facts.secret import Seal, omit_seal
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
+from noetl.usecases.backlog import Backlog
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import AuditEntry, Clock, Dispatcher, Library, Results, Store, Transaction
 
@@ -152,6 +153,8 @@ class Runtime:
     sources: Cache[RetryOf, SourceLog] = field(default_factory=lambda: Cache(16))
     #: What they have copied, or have to, by the id of the execution that runs them again.
     copies: Cache[str, dict[str, RunCopies]] = field(default_factory=lambda: Cache(4))
+    #: How much waits, as it was seen last.
+    backlog: Backlog = field(default_factory=Backlog)
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
     compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
 

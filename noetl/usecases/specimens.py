@@ -231,7 +231,7 @@ def _check(tx: Transaction, specimen: Specimen) -> None:
 
 
 def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[Event]) -> None:
-    header = specimen.header
+    header, caller = specimen.header, events[0].draft.caller
     tx.nets.put(header.digest, specimen.net)
     tx.executions.create(
         ExecutionRow(
@@ -252,6 +252,7 @@ def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[E
             warnings_count=header.warnings_count,
             imported_at=rt.clock(),
             key=header.key,
+            principal=None if caller is None else caller.principal,
         )
     )
     tx.events.restore(header.execution_id, events, header.updated_at)

@@ -92,9 +92,12 @@ def describe(failure: FailurePattern) -> dict[str, Json]:
     }
 
 
-def failures(rt: Runtime, where: str | None = None) -> Failures:
-    """What the executions that `where` means failed of. Raises BadRequest."""
+def failures(rt: Runtime, where: str | None = None, among: Condition | None = None) -> Failures:
+    """What the executions that `where` means failed of, of those that `among` means. Raises
+    BadRequest."""
     condition = _failed(None if where is None else parse_where(where, rt.clock()))
+    if among is not None:
+        condition = AllOf((condition, among))
     groups: dict[FailurePattern, FailureGroup] = {}
     count = 0
     with rt.store.read() as tx:

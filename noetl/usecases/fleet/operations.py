@@ -41,9 +41,9 @@ class Operation:
         return sum(self.counts.values())
 
     def as_json(self) -> dict[str, Json]:
-        """`{operation_id, kind, status, where, how, concurrency, reason, created_at, updated_at,
-        ended_at, items: {total, pending, started, completed, failed, partial, cancelled, refused,
-        dropped}}`."""
+        """`{operation_id, kind, status, where, how, concurrency, principal, reason, created_at,
+        updated_at, ended_at, items: {total, pending, started, completed, failed, partial,
+        cancelled, refused, dropped}}`."""
         row = self.row
         return {
             "operation_id": row.operation_id,
@@ -52,6 +52,7 @@ class Operation:
             "where": row.chosen_by,
             "how": dict(row.how),
             "concurrency": row.concurrency,
+            "principal": row.principal,
             "reason": row.reason,
             "created_at": row.created_at.isoformat(),
             "updated_at": row.updated_at.isoformat(),
@@ -126,12 +127,15 @@ def operation(rt: Runtime, operation_id: str) -> Operation:
         return _with_counts(tx, _there(row, operation_id))
 
 
-def operations(rt: Runtime, *, before: str | None = None, limit: int = 50) -> list[Operation]:
-    """Newest first, behind the id `before`. Raises BadRequest where that is none."""
+def operations(
+    rt: Runtime, *, principal: str | None = None, before: str | None = None, limit: int = 50
+) -> list[Operation]:
+    """Newest first, behind the id `before`, those of one principal where it is given. Raises
+    BadRequest where that is no id."""
     if before is not None and not moment.is_id(before):
         raise BadRequest(f"{before!r} is no operation id: a decimal number is.")
     with rt.store.read() as tx:
-        rows = tx.operations.find(before=before, limit=limit)
+        rows = tx.operations.find(principal=principal, before=before, limit=limit)
         counts = tx.operations.counts([row.operation_id for row in rows])
     return [Operation(row, counts[row.operation_id]) for row in rows]
 

@@ -14,7 +14,8 @@ from noetl.net.secret_inputs import find_open_secrets
 from noetl.usecases import catalog, retry
 from noetl.usecases.fleet.choosing import Chosen, choose
 from noetl.usecases.fleet.failures import SHOWN, describe
-from noetl.usecases.ports import ExecutionRow, PlaybookRow
+from noetl.usecases.ports import Condition, ExecutionRow, PlaybookRow
+from noetl.usecases.ports.conditions import AllOf
 from noetl.usecases.retry import PlannedRetry, RetryRequest
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
@@ -33,12 +34,14 @@ _NO_FAILURE: Final = FailurePattern("", "", "", "", "no failure")
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
     """Which executions to run again, and how: `how` is the request for each, without its id. At
-    most `concurrency` are open at once, and at most `limit` are chosen, the newest ones."""
+    most `concurrency` are open at once, and at most `limit` are chosen, the newest ones. `among`
+    means those that the caller may run again; None: all."""
 
     where: str
     how: RetryRequest
     concurrency: int = CONCURRENCY
     limit: int = LIMIT
+    among: Condition | None = None
 
 
 @dataclass(slots=True)
@@ -130,6 +133,8 @@ def choose_for(rt: Runtime, request: FleetRequest) -> Chosen:
     """The executions that the request means. Raises BadRequest, also where what they would be given
     has secrets in it, which an operation does not keep."""
     condition = parse_where(request.where, rt.clock())
+    if request.among is not None:
+        condition = AllOf((condition, request.among))
     with rt.store.read() as tx:
         chosen = choose(tx, condition, request.limit)
     if request.how.payload or request.how.overrides:

@@ -106,5 +106,9 @@ class Commands(Protocol):
     def unclaimed(self, sent_before: datetime, limit: int) -> list[CommandRow]:
         """Open, sent before that instant, not claimed; without contexts."""
 
+    def backlog(self, now: datetime, most: int) -> int:
+        """Executions that owe a turn, and open commands that are due and that nobody has claimed;
+        of each sort, and of those that were not sent, at most `most` are counted."""
+
     def expired(self, now: datetime, limit: int) -> list[CommandRow]:
         """Claimed, and the lease has run out; without contexts."""

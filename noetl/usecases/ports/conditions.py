@@ -67,5 +67,11 @@ class AnyOf:
     conditions: tuple[Condition, ...]
 
 
+def all_of(*conditions: Condition | None) -> Condition | None:
+    """True where all are that there are; None where there are none."""
+    found = tuple(one for one in conditions if one is not None)
+    return found[0] if len(found) == 1 else AllOf(found) if found else None
+
+
 Leaf: TypeAlias = OneOf | Ordered | Matching | Present
 Condition: TypeAlias = Leaf | Not | AllOf | AnyOf

@@ -69,8 +69,11 @@ class Operations(Protocol):
     def get(self, operation_id: str) -> OperationRow | None:
         """Reads without a lock."""
 
-    def find(self, *, before: str | None = None, limit: int = 50) -> list[OperationRow]:
-        """Newest first; `before` is an id to page on from (exclusive)."""
+    def find(
+        self, *, principal: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[OperationRow]:
+        """Newest first; `principal` is who asked for them, `before` an id to page on from
+        (exclusive)."""
 
     def lock(self, operation_id: str) -> OperationRow | None:
         """Locks the row until the end of the transaction; waits for it."""

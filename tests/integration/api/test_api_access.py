@@ -33,7 +33,7 @@ def test_answers_name_the_id_and_the_log_has_a_line_of_each(
     client: FlaskClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "noetl.access"):
-        fine = client.get("/api/health?token=secret", headers={"X-Request-ID": "mine-1"})
+        misplaced = client.get("/api/health?token=secret", headers={"X-Request-ID": "mine-1"})
         refused = client.post(
             "/api/executions", data="{", content_type="text/plain", headers={"traceparent": PARENT}
         )
@@ -43,11 +43,11 @@ def test_answers_name_the_id_and_the_log_has_a_line_of_each(
             for record in caplog.records
             if record.name == "noetl.access"
         ]
-    assert [answer.headers["X-Request-ID"] for answer in (fine, refused)] == ["mine-1", TRACE]
+    assert [answer.headers["X-Request-ID"] for answer in (misplaced, refused)] == ["mine-1", TRACE]
     assert len(missing.headers["X-Request-ID"]) == 32
     kept = ("method", "path", "status")
     assert [tuple(line[name] for name in kept) for line in lines] == [
-        ("GET", "/api/health", 200),
+        ("GET", "/api/health", 401),
         ("POST", "/api/executions", 415),
         ("GET", "/api/no/such%0Aroute", 404),
     ]

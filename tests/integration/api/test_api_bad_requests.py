@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from noetl.api.permissions import RULES, Rule
 from noetl.errors import NoetlError
 from noetl.testing import Simulation
 from tests.pace import within
@@ -269,7 +270,9 @@ def test_names_of_loopback_are_served(client: FlaskClient, host: str) -> None:
 
 def test_a_server_for_others_serves_any_name(make: Callable[..., Flask]) -> None:
     client = make(host="0.0.0.0").test_client()
-    assert client.get("/api/executions", headers={"Host": "noetl.example"}).status_code == 200
+    # Who asks has to say who it is, and not where it thinks it is.
+    assert client.get("/api/executions", headers={"Host": "noetl.example"}).status_code == 401
+    assert client.get("/api/health", headers={"Host": "noetl.example"}).status_code == 200
 
 
 def test_cors_is_off_unless_a_setting_names_the_origin(
@@ -296,9 +299,13 @@ def test_cors_is_off_unless_a_setting_names_the_origin(
 
 @pytest.mark.parametrize("error", [RuntimeError("secret inside"), NoetlError("secret inside")])
 def test_a_defect_is_a_500_that_says_nothing_of_the_inside(
-    make: Callable[..., Flask], caplog: pytest.LogCaptureFixture, error: Exception
+    make: Callable[..., Flask],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     app = make()
+    monkeypatch.setitem(cast("dict[str, Rule]", RULES), "broken", Rule("anybody"))
 
     def broken() -> None:
         raise error

@@ -54,7 +54,7 @@ def client(settings: Settings, store: SqlStore) -> Iterator[FlaskClient]:
         yield opened
 
 
-def test_a_start_is_one_transaction_of_four_statements(
+def test_a_start_is_one_transaction_of_five_statements(
     client: FlaskClient, store: SqlStore, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
@@ -72,7 +72,7 @@ def test_a_start_is_one_transaction_of_four_statements(
 
     assert answer.status_code == 202
     assert begun == ["begin"]
-    assert settings.database_url or said == ["SELECT", "INSERT", "UPDATE", "INSERT"]
+    assert settings.database_url or said == ["SELECT", "INSERT", "UPDATE", "INSERT", "INSERT"]
 
 
 def _counted(opening: Any, name: str, begun: list[str]) -> Any:

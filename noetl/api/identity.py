@@ -1,0 +1,110 @@
+"""Who asks: whether a request needs a token, which one it has, and whose that is.
+
+Nobody needs a token on a server that listens on loopback and is asked from there: who can do that
+runs programs on this machine. What came through a proxy came from elsewhere, whatever its address.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+
+from flask import request
+
+from noetl.api.context import ApiContext
+from noetl.api.loopback import is_loopback
+from noetl.errors import Unauthenticated, Unavailable
+from noetl.usecases import tokens
+from noetl.usecases.access import ANYBODY, NOBODY, Principal
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+    from noetl.config import Settings
+
+#: The endpoint that whoever watches this server asks.
+HEALTH: Final = "system.health"
+#: Headers of proxies.
+_FORWARDING: Final = frozenset(
+    {
+        *("HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_X_CLIENT_IP", "HTTP_TRUE_CLIENT_IP"),
+        *("HTTP_CF_CONNECTING_IP", "HTTP_VIA"),
+    }
+)
+_FORWARDING_PREFIX: Final = "HTTP_X_FORWARDED_"
+#: What people call tokens in URLs, where they get into logs and histories.
+_IN_URLS: Final = frozenset({"token", "access_token", "api_key"})
+#: What changes nothing: browsers send passwords along with whatever page asks them to.
+_READING: Final = frozenset({"GET", "HEAD"})
+_WHERE: Final = "send it in the header `Authorization: Bearer …`"
+
+
+def needs_token(settings: Settings, environ: WSGIEnvironment) -> bool:
+    """Whether who asks has to say who it is."""
+    if settings.open is not None:
+        return not settings.open
+    if not is_loopback(settings.host) or not is_loopback(environ.get("REMOTE_ADDR") or ""):
+        return True
+    return any(name in _FORWARDING or name.startswith(_FORWARDING_PREFIX) for name in environ)
+
+
+def identify(here: ApiContext) -> Principal:
+    """Who makes the current request. Raises Unauthenticated where it should have said so, or what
+    it said is not so; Unavailable where that cannot be found out."""
+    _refuse_in_url()
+    text = _read_token()
+    if text is not None:
+        return _recognize(here, text)
+    if not needs_token(here.settings, request.environ):
+        return ANYBODY
+    if request.endpoint == HEALTH or request.method == "OPTIONS":
+        return NOBODY
+    raise Unauthenticated(f"This server wants to know who asks: {_WHERE}; `noetl token create` makes one.")
+
+
+def _recognize(here: ApiContext, text: str) -> Principal:
+    try:
+        if here.issuer is not None and not text.startswith(tokens.PREFIX):
+            return here.issuer.recognize(text)
+        return tokens.recognize(here.rt, text)
+    except Unavailable:
+        if request.endpoint == HEALTH:
+            # It says what is away, whoever asks.
+            return NOBODY
+        raise
+
+
+def _refuse_in_url() -> None:
+    """Raises Unauthenticated for a token in the URL, good or not."""
+    for name, value in request.args.items(multi=True):
+        if name.lower() in _IN_URLS or value.startswith(tokens.PREFIX):
+            raise Unauthenticated(
+                f"Tokens do not belong into URLs, which are written into logs: {_WHERE}, and revoke this one."
+            )
+
+
+def _read_token() -> str | None:
+    """The token that the request has; None where it has none. Raises Unauthenticated where the
+    header says something else."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    scheme, _, given = header.strip().partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return given.strip()
+        case "basic" if request.method in _READING:
+            return _read_password(given)
+        case "basic":
+            raise Unauthenticated(f"A password is taken for reading only; to change anything, {_WHERE}.")
+        case _:
+            raise Unauthenticated(f"`Authorization` has to be of the scheme Bearer: {_WHERE}.")
+
+
+def _read_password(given: str) -> str:
+    try:
+        text = base64.b64decode(given.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise Unauthenticated(f"The password of `Authorization` cannot be read; {_WHERE}.") from error
+    return text.partition(":")[2]
