@@ -57,7 +57,7 @@ _PREFLIGHT: Final = {
 
 HEADER: Final = "X-Request-ID"
 #: What may be an id: it is written into logs and answers as it is, and so is no token.
-_ID: Final = re.compile(r"(?!noetl_)[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
+_ID: Final = re.compile(r"(?!.*noetl_)[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
 #: W3C Trace Context: version, trace id, parent id, flags.
 _TRACE: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from flask import Flask
@@ -16,6 +16,8 @@ from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault, generate_key
+from noetl.ui.pages import blueprint
+from noetl.usecases import tokens
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -90,3 +92,33 @@ def started(client: FlaskClient) -> Callable[..., str]:
         return str(answer.json["execution_id"])
 
     return start
+
+
+class Asking(Protocol):
+    """Who asks with a token of its own."""
+
+    def __call__(self, *scopes: str, principal: str = "ci", **more: Any) -> FlaskClient: ...
+
+
+@pytest.fixture
+def closed(make: Callable[..., Flask], sim: Simulation) -> Flask:
+    """An application, with its pages, in which every request needs a token."""
+    app = make(open=False)
+    app.register_blueprint(blueprint(sim.rt, 5555))
+    return app
+
+
+def with_token(client: FlaskClient, text: str) -> FlaskClient:
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+    return client
+
+
+@pytest.fixture
+def ask_as(closed: Flask, sim: Simulation) -> Asking:
+    """Somebody whose token has these scopes."""
+
+    def ask(*scopes: str, principal: str = "ci", **more: Any) -> FlaskClient:
+        made = tokens.create(sim.rt, principal, scopes, **more)
+        return with_token(closed.test_client(), made.text)
+
+    return ask
