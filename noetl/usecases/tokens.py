@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ FIRST: Final = "admin"
 #: How long a token is good unless told otherwise.
 LIFETIME: Final = timedelta(days=90)
 _LONGEST_LIFETIME: Final = timedelta(days=3660)
+_ID: Final = re.compile("[a-z0-9]{1,40}")
 #: How exactly the time of the last use is known: a write for each request would cost too much.
 _SEEN: Final = timedelta(minutes=1)
 
@@ -138,7 +140,7 @@ def recognize(rt: Runtime, text: str) -> Principal:
     token_id, _, secret = text.removeprefix(PREFIX).partition("_")
     now = rt.clock()
     with rt.store.read() as tx:
-        row = tx.tokens.get(token_id) if text.startswith(PREFIX) and secret else None
+        row = tx.tokens.get(token_id) if text.startswith(PREFIX) and _ID.fullmatch(token_id) else None
     if row is None or not hmac.compare_digest(row.secret_sha256, _hash(secret)):
         raise Unauthenticated("The token is not known here; `noetl token create` makes one.")
     if row.revoked_at is not None:

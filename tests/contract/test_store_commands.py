@@ -14,7 +14,7 @@ from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.usecases.ports import CommandStanding, Store
 
-from .given import LATER, NOW, SECOND, add, claim, command, create, execution
+from .given import LATER, NOW, SECOND, add, append, claim, command, create, execution, patched
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -278,3 +278,26 @@ def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
     finally:
         mine.close()
         other.close()
+
+
+def test_the_backlog_counts_what_owes_a_turn_and_what_nobody_has_claimed(store: Store) -> None:
+    create(store, execution("100"), execution("200"), execution("300"))
+    append(store, [patched("a")], execution_id="100")
+    append(store, [patched("a")], execution_id="200")
+    add(
+        store,
+        command("unsent"),
+        command("due", due_at=NOW),
+        command("later", due_at=LATER),
+        command("sent", sent_at=NOW),
+        command("claimed", sent_at=NOW),
+        command("closed", sent_at=NOW),
+    )
+    assert claim(store, "claimed") is not None
+    with store.begin() as tx:
+        tx.commands.close(["closed"])
+    with store.read() as tx:
+        assert tx.commands.backlog(NOW, 100) == 2 + 3
+        assert tx.commands.backlog(LATER, 100) == 2 + 4
+        # No further than it matters.
+        assert tx.commands.backlog(LATER, 1) == 3

@@ -204,3 +204,18 @@ def test_of_many_sweepers_at_once_none_begins_what_another_has_begun(store: Stor
         assert sorted(row.source_id or "" for row in retries) == sorted(sources[:5])
         items = tx.operations.items(name, state="started")
         assert sorted(item.begun_id or "" for item in items) == sorted(row.execution_id for row in retries)
+
+
+def test_operations_are_found_by_who_asked_for_them(store: Store) -> None:
+    with store.begin() as tx:
+        for number, principal in enumerate(["ada", "bob", "ada", None], 1):
+            row = OperationRow(
+                str(number), "retry", "running", "x", {}, 1, NOW, NOW, principal=principal, request_id="r"
+            )
+            tx.operations.add(row, [])
+    with store.read() as tx:
+        assert [row.operation_id for row in tx.operations.find(principal="ada")] == ["3", "1"]
+        assert [row.operation_id for row in tx.operations.find(principal="ada", before="3")] == ["1"]
+        assert [row.operation_id for row in tx.operations.find(before="3", limit=1)] == ["2"]
+        assert tx.operations.find(principal="eve") == []
+        assert len(tx.operations.find()) == 4

@@ -99,6 +99,8 @@ def test_bad_inputs_row_32(closed: Flask, ask_as: Asking, sim: Simulation) -> No
         "Basic",
         "Basic !!",
         "Basic eA==",
+        # x:noetl_ NUL _x
+        "Basic eDpub2V0bF8AX3g=",
         "Digest username=x",
         "noetl_x_y",
         "",
