@@ -28,6 +28,23 @@ def replace_file(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def create_private(path: Path, text: str) -> None:
+    """Writes a new file that nobody but its owner could read at any time. Raises FileExistsError
+    where there is one, which stays as it is, and OSError."""
+    draft = path.with_name(f".{secrets.token_hex(8)}{_END}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        # Unlike a rename it takes the place of nothing.
+        os.link(draft, path)
+        _flush(path.parent, os.O_DIRECTORY)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def is_draft(name: str) -> bool:
     """Whether the last part of `name` is that of a draft."""
     last = name.rpartition("/")[2]

@@ -11,13 +11,23 @@ from collections.abc import Iterable
 
 import click
 
-from noetl.errors import BadRequest, ConfigError, InputsInvalid, NoetlError, NotFound, PlaybookInvalid
+from noetl.errors import (
+    BadRequest,
+    ConfigError,
+    Forbidden,
+    InputsInvalid,
+    NoetlError,
+    NotFound,
+    PlaybookInvalid,
+    Unauthenticated,
+)
 from noetl.facts.json import JsonMap
 
 log = logging.getLogger(__name__)
 
 #: The caller's input was wrong: nothing was done.
 INVALID = 2
+_INPUT = (BadRequest, ConfigError, NotFound, PlaybookInvalid, Unauthenticated, Forbidden)
 FAILED = 1
 INTERRUPTED = 130
 
@@ -36,8 +46,7 @@ def report_error(error: Exception) -> int:
             return error.exit_code
         case NoetlError():
             _show_error(_describe(error))
-            is_input = isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid)
-            return INVALID if is_input else FAILED
+            return INVALID if isinstance(error, _INPUT) else FAILED
         case OSError():
             # A full disk above all; what has no name is the output.
             name = error.filename
@@ -64,6 +73,12 @@ def _describe(error: NoetlError) -> str:
                 click.echo(f"{fault['path']}: {fault['message']}", err=True)
             number = f"{len(faults)} input{'' if len(faults) == 1 else 's'}"
             return f"Nothing was started: {number} cannot be used."
+        case Unauthenticated():
+            return (
+                f"{error.message} Set NOETL_TOKEN to a token that is good there (`noetl token create` makes "
+                "one where its database is); without it, servers on this machine are sent the one in the "
+                "file `token` of the home."
+            )
         case _:
             return error.message
 

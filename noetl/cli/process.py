@@ -9,10 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from noetl import bootstrap
 from noetl.config import Settings
+from noetl.facts.callers import Caller
+from noetl.local_access import local_caller
 from noetl.store.migrate import upgrade
 from noetl.usecases.runtime import Runtime
+
+#: Where a command keeps who gives it.
+_CALLER: Final = "noetl.caller"
 
 #: Seconds after which a line that repeats is logged again.
 REPEAT_S: Final = 60.0
@@ -24,7 +31,7 @@ def open_runtime(base_dir: Path | None = None) -> Iterator[Runtime]:
     set, the scheduler of another process finds in the tables what was asked for.
 
     `base_dir` is where relative file names of tools start, which reach what this machine's user
-    does.
+    does. It asks as that user.
     """
     settings = Settings.from_env()
     bootstrap.open_log(settings)
@@ -34,9 +41,18 @@ def open_runtime(base_dir: Path | None = None) -> Iterator[Runtime]:
     files = settings.file_policy(() if base_dir is None else (base_dir,), started_by_user=True)
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), files=files)
     try:
-        yield rt
+        yield rt.acting_for(_caller())
     finally:
         bootstrap.close(rt)
+
+
+def _caller() -> Caller:
+    """Who gives this command, in one request for all of it."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return local_caller()
+    caller: Caller = ctx.meta.setdefault(_CALLER, local_caller())
+    return caller
 
 
 @contextmanager
@@ -48,7 +64,7 @@ def run_here(base_dir: Path | None = None, shard: str | None = None) -> Iterator
     bootstrap.open_log(settings)
     drop_repeats()
     with cancel_on_signals(), bootstrap.local(settings, base_dir=base_dir, shard=shard) as rt:
-        yield rt
+        yield rt.acting_for(_caller())
 
 
 def handle_signals(handler: Callable[[int, Any], object], *numbers: signal.Signals) -> dict[int, Any]:

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec
 
 import httpx
 
-from noetl.client import core, fleets, operations, specimens, stream
+from noetl.client import access, core, fleets, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -40,10 +40,16 @@ class AsyncClient:
     """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async
     with`."""
 
-    def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
+    def __init__(
+        self, url: str = "http://127.0.0.1:8642", token: str | None = None, *, tries: int = TRIES
+    ) -> None:
         self._url = core.server_url(url)
+        self._token = core.check_token(token)
         self._tries = tries
-        self._http = httpx.AsyncClient()
+        # No proxy of the environment stands between two programs of one machine.
+        host = core.host_here(self._url)
+        place = f"[{host}]" if host is not None and ":" in host else host
+        self._http = httpx.AsyncClient(mounts=None if place is None else {f"all://{place}": None})
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -95,6 +101,11 @@ class AsyncClient:
     import_execution = perform(specimens.import_execution)
     cached = perform(operations.cached)
     clear_cache = perform(operations.clear_cache)
+    whoami = perform(access.whoami)
+    create_token = perform(access.create_token)
+    list_tokens = perform(access.list_tokens)
+    revoke_token = perform(access.revoke_token)
+    audit = perform(access.audit)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 
@@ -154,7 +165,7 @@ class AsyncClient:
             params=dict(request.params),
             json=request.body,
             content=request.content,
-            headers=dict(request.headers),
+            headers=core.headers_of(request, self._token),
             timeout=httpx.Timeout(request.timeout_s, connect=core.CONNECT_S),
         ) as answer:
             is_whole = answer.status_code >= 400 or not stream

@@ -11,27 +11,33 @@ import inspect
 import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from noetl.errors import (
     BadRequest,
     Conflict,
+    Forbidden,
     InputsInvalid,
     KeyTaken,
     LimitExceeded,
     NoetlError,
     NotFound,
     PlaybookInvalid,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
 )
 from noetl.facts.json import Json
 
-#: How often a request is sent that got no answer or 502, 503, 504, and the shortest and the longest
-#: of the pauses between.
+#: How often a request is sent that got no answer or 429, 502, 503, 504, and the shortest and the
+#: longest of the pauses between.
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.2
 LAST_PAUSE_S: Final = 5.0
+#: A server that asks for a longer pause is not asked again.
+LONGEST_PAUSE_S: Final = 60.0
 #: Seconds for connecting, and those that one answer may take.
 CONNECT_S: Final = 10.0
 TIMEOUT_S: Final = 30.0
@@ -39,14 +45,20 @@ TIMEOUT_S: Final = 30.0
 #: Status of a reply where none came.
 NO_REPLY: Final = 0
 #: What may be over the next time.
-PASSING: Final = frozenset({NO_REPLY, 502, 503, 504})
+PASSING: Final = frozenset({NO_REPLY, 429, 502, 503, 504})
+#: Not now, and the server says when.
+TOO_MANY: Final = 429
 _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
     400: BadRequest,
+    401: Unauthenticated,
+    403: Forbidden,
     404: NotFound,
     409: Conflict,
     413: LimitExceeded,
     422: PlaybookInvalid,
 }
+#: What a proxy may say as well, in words of its own.
+_REFUSALS: Final = frozenset({401, 403, TOO_MANY})
 #: What cannot be run, and what cannot be given to what can.
 INVALID: Final = 422
 #: The type of a problem that names an execution.
@@ -68,6 +80,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
     again: bool = True
+    #: Sent without the client's token: it is answered whoever asks.
+    anonymous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,36 @@ def server_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise BadRequest(f"The server {url!r} is not a URL; write it as http://host:port.")
     return url.rstrip("/")
+
+
+def check_token(token: str | None) -> str | None:
+    """The token, where it can be sent at all. Raises BadRequest, without the token."""
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
+        raise BadRequest(
+            "The token cannot be sent: it is empty, or has spaces or characters that no token has."
+        )
+    return token
+
+
+def headers_of(request: Request, token: str | None) -> dict[str, str]:
+    """What the request is sent with, by a client that has that token."""
+    if token is None or request.anonymous:
+        return dict(request.headers)
+    return {**request.headers, "Authorization": f"Bearer {token}"}
+
+
+def host_here(url: str) -> str | None:
+    """The host of a URL that can only be this machine, by an address of loopback or `localhost`;
+    None for any other."""
+    if "@" in url or "\\" in url:
+        # Not everybody reads these in the same way.
+        return None
+    try:
+        host = urlsplit(url).hostname or ""
+        is_here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return None
+    return host if is_here else None
 
 
 def execution_path(execution_id: str, part: str = "") -> str:
@@ -146,6 +190,8 @@ def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
         )
         if reply.status not in PASSING:
             return read(reply)
+        if reply.status == TOO_MANY:
+            yield min(pause_after(0, reply), LONGEST_PAUSE_S)
     return (yield from ask(request))
 
 
@@ -168,7 +214,8 @@ def persist(operation: Operation[T], tries: int) -> Operation[T]:
 
 
 def _may_repeat(request: Request, reply: Reply, attempt: int, tries: int) -> bool:
-    return attempt < tries and request.again and reply.status in PASSING
+    is_worth_it = attempt < tries and request.again and reply.status in PASSING
+    return is_worth_it and pause_after(attempt - 1, reply) <= LONGEST_PAUSE_S
 
 
 def pause_after(attempt: int, reply: Reply) -> float:
@@ -202,6 +249,8 @@ def read(reply: Reply) -> Any:
     try:
         said = json.loads(reply.text)
     except ValueError as error:
+        if reply.status in _REFUSALS:
+            raise make_error(reply.status, None, reply.header("retry-after")) from error
         if reply.status in PASSING:
             raise Unavailable(
                 f"What should answer {reply.url} is not there (HTTP {reply.status})."
@@ -210,17 +259,20 @@ def read(reply: Reply) -> Any:
             f"{reply.url} is not the API of NoETL: it answered {reply.status} without JSON."
         ) from error
     if reply.status >= 400:
-        raise make_error(reply.status, said)
+        raise make_error(reply.status, said, reply.header("retry-after"))
     return said
 
 
-def make_error(status: int, said: Json) -> NoetlError:
-    """The error that the problem `said` stands for."""
+def make_error(status: int, said: Json, retry_after: str = "") -> NoetlError:
+    """The error that the problem `said` stands for; `retry_after` is what that header says."""
     faults = said.get("errors") if isinstance(said, Mapping) else None
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     if status == INVALID and isinstance(faults, list):
         return InputsInvalid(detail, faults)
     if isinstance(said, Mapping) and said.get("type") == KEY_TAKEN:
         return KeyTaken(f"{detail} (HTTP {status})", str(said.get("execution_id") or ""))
+    if status == TOO_MANY:
+        message = f"{detail or 'The server takes no more requests for now.'} (HTTP {status})"
+        return TooManyRequests(message, int(retry_after) if retry_after.isdigit() else 1)
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)
     return cls(f"{detail or 'The server gave no reason.'} (HTTP {status})")

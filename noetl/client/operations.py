@@ -385,7 +385,7 @@ def runtime() -> Operation[JsonMap]:
 def health() -> Operation[JsonMap]:
     """`{status: ok|degraded|down, database, broker}`, asked once. Raises Unavailable where the
     server does not answer."""
-    reply = yield from send(Request("GET", "/api/health", again=False))
+    reply = yield from send(Request("GET", "/api/health", again=False, anonymous=True))
     # It is also how a server answers that has no database.
     is_down = reply.status == 503 and reply.header("content-type").startswith("application/json")
     found: JsonMap = json.loads(reply.text) if is_down else read(reply)

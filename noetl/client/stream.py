@@ -7,7 +7,17 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from noetl.client.core import PASSING, Reply, Request, execution_path, make_params, pause_after, read
+from noetl.client.core import (
+    LONGEST_PAUSE_S,
+    PASSING,
+    TOO_MANY,
+    Reply,
+    Request,
+    execution_path,
+    make_params,
+    pause_after,
+    read,
+)
 from noetl.client.model import Event, LogChunk
 from noetl.errors import Unavailable
 from noetl.facts.json import JsonMap
@@ -82,11 +92,14 @@ class Stream(Generic[E]):
 
     def pause(self, reply: Reply, tries: int) -> float:
         """Seconds to let pass before the stream is opened again. Raises Unavailable after so many
-        failures."""
+        failures, TooManyRequests where it would take too long."""
+        pause_s = pause_after(self._failures, reply)
+        if reply.status == TOO_MANY and (self._failures >= tries - 1 or pause_s > LONGEST_PAUSE_S):
+            read(reply)
         if self._failures >= tries - 1:
             raise Unavailable(f"The stream does not come back: {_reason(reply)}")
         self._failures += 1
-        return pause_after(self._failures - 1, reply)
+        return pause_s
 
 
 def _reason(reply: Reply) -> str:

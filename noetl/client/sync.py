@@ -9,7 +9,7 @@ from typing import Concatenate, Final, ParamSpec
 
 import requests
 
-from noetl.client import core, fleets, operations, specimens, stream
+from noetl.client import access, core, fleets, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -17,6 +17,11 @@ P = ParamSpec("P")
 
 #: Bytes of a result that are fetched at once.
 BLOCK: Final = 256 * 1024
+
+
+def _keep_headers(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Has no password of `~/.netrc` take the place of the token."""
+    return prepared
 
 
 def perform(make: Callable[P, Operation[T]]) -> Callable[Concatenate[Client, P], T]:
@@ -43,16 +48,23 @@ class Client:
     """Talks to the server at `url` (`http://host:port`). Usable from one thread at a time; close
     it, or use `with`.
 
-    Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an
-    idempotency key, so that this starts nothing twice. Raises Unavailable where it was
-    in vain, and BadRequest, InputsInvalid, NotFound, Conflict, LimitExceeded and PlaybookInvalid as
-    the server answers.
+    `token` says who asks, where the server wants to know; no other server is sent it. Requests
+    that get no answer, or 429, 502, 503 or 504, are sent up to `tries` times; starts carry an
+    idempotency key, so that this starts nothing twice. Raises Unavailable or TooManyRequests where
+    it was in vain, and BadRequest, InputsInvalid, NotFound, Conflict, LimitExceeded,
+    PlaybookInvalid, Unauthenticated and Forbidden as the server answers.
     """
 
-    def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
+    def __init__(
+        self, url: str = "http://127.0.0.1:8642", token: str | None = None, *, tries: int = TRIES
+    ) -> None:
         self._url = core.server_url(url)
+        self._token = core.check_token(token)
         self._tries = tries
         self._session = requests.Session()
+        # No proxy of the environment stands between two programs of one machine.
+        host = core.host_here(self._url)
+        self._proxies = {} if host is None else {"no_proxy": host}
 
     def __enter__(self) -> Client:
         return self
@@ -104,6 +116,11 @@ class Client:
     import_execution = perform(specimens.import_execution)
     cached = perform(operations.cached)
     clear_cache = perform(operations.clear_cache)
+    whoami = perform(access.whoami)
+    create_token = perform(access.create_token)
+    list_tokens = perform(access.list_tokens)
+    revoke_token = perform(access.revoke_token)
+    audit = perform(access.audit)
     runtime = perform(operations.runtime)
     health = perform(operations.health)
 
@@ -165,7 +182,9 @@ class Client:
             params=request.params,
             json=request.body,
             data=request.content,
-            headers=request.headers,
+            headers=core.headers_of(request, self._token),
+            auth=None if self._token is None else _keep_headers,
+            proxies=self._proxies,
             timeout=(core.CONNECT_S, request.timeout_s),
             stream=stream,
         ) as answer:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,6 +25,9 @@ from noetl.usecases.runtime import Runtime
 PREFIX: Final = "noetl_"
 #: The id of the token that the first start makes, and its principal.
 FIRST: Final = "admin"
+_FIRST_PREFIX: Final = f"{PREFIX}{FIRST}_"
+#: 256 bits in URL-safe base64.
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 #: How long a token is good unless told otherwise.
 LIFETIME: Final = timedelta(days=90)
 _LONGEST_LIFETIME: Final = timedelta(days=3660)
@@ -79,22 +82,42 @@ def create(
     return made
 
 
-def create_first(rt: Runtime) -> NewToken | None:
-    """The token of the first start, which grants everything and does not expire; None where there
-    was one already."""
+def has_first(rt: Runtime) -> bool:
+    """Whether the token of the first start was made already."""
     with rt.store.read() as tx:
-        if tx.tokens.get(FIRST) is not None:
-            return None
-    made = _make(TokenRow(FIRST, FIRST, (), (str(Grant("admin")),), "", rt.clock()))
+        return tx.tokens.get(FIRST) is not None
+
+
+def create_first(rt: Runtime, keep: Callable[[str], None], earlier: str | None = None) -> bool:
+    """Makes the token of the first start, which grants everything and does not expire; False where
+    there was one already.
+
+    `keep` is given its text before it counts: there is none that nobody knows, whatever happens
+    between. `earlier` is the text of such a token of another database, which is good here, too, and
+    needs no keeping.
+    """
+    row = TokenRow(FIRST, FIRST, (), (str(Grant("admin")),), "", rt.clock(), rt.principal)
+    made = _make(row) if earlier is None else _with_secret(row, earlier.removeprefix(_FIRST_PREFIX))
     with rt.store.begin() as tx:
         if not tx.tokens.add(made.row):
-            return None
+            return False
         rt.record(tx, "token.created", FIRST, {"principal": FIRST, "grants": list(made.row.grants)})
-    return made
+        if earlier is None:
+            keep(made.text)
+    return True
+
+
+def is_first(text: str) -> bool:
+    """Whether it is the text of a token that a first start has made, here or elsewhere."""
+    secret = text.removeprefix(_FIRST_PREFIX)
+    return secret != text and _SECRET.fullmatch(secret) is not None
 
 
 def _make(row: TokenRow) -> NewToken:
-    secret = secrets.token_urlsafe(32)
+    return _with_secret(row, secrets.token_urlsafe(32))
+
+
+def _with_secret(row: TokenRow, secret: str) -> NewToken:
     return NewToken(replace(row, secret_sha256=_hash(secret)), f"{PREFIX}{row.token_id}_{secret}")
 
 

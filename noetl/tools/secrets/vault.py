@@ -11,10 +11,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from noetl.atomic import create_private
 from noetl.errors import BadRequest, ConfigError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_sealed_by, seal_reference
@@ -209,15 +211,9 @@ def _read(path: Path) -> str:
 
 
 def _create(path: Path, key: str) -> None:
-    """Written under another name and linked: half a key is never seen, and the first one wins."""
-    draft = _draft(path, key)
-    try:
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return
-    finally:
-        draft.unlink()
+    """Half a key is never seen, and the first one wins."""
+    with suppress(FileExistsError):
+        create_private(path, key + "\n")
 
 
 def _replace(path: Path, keys: str) -> None:
