@@ -11,7 +11,7 @@ from typing import Final
 
 from noetl.atomic import create_private
 from noetl.config import Settings
-from noetl.errors import ConfigError
+from noetl.errors import ConfigError, Unauthenticated
 from noetl.facts.callers import Caller
 from noetl.usecases import tokens
 from noetl.usecases.runtime import Runtime
@@ -32,6 +32,17 @@ def _login_name() -> str:
     except KeyError:
         # As in a container that runs as a user of whom its image knows nothing.
         return str(number)
+
+
+def open_warning(settings: Settings) -> str | None:
+    """What is said at the start of a server that wants to know nobody; None of any other."""
+    if not settings.open:
+        return None
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return (
+        f"NOETL_OPEN=true: who can reach {host}:{settings.port} may run code here without a token; unset "
+        "NOETL_OPEN."
+    )
 
 
 def read_token(file: Path) -> str | None:
@@ -73,6 +84,19 @@ def keep_first_token(rt: Runtime, settings: Settings) -> None:
             f"{file.parent} writable, set NOETL_HOME to a directory that is, or make a token yourself with "
             "`noetl token create NAME --scope admin`."
         ) from error
+
+
+def find_good_token(rt: Runtime, settings: Settings) -> str | None:
+    """The token in the file, where the database takes it: it may be that of another database, or no
+    longer good. Raises ConfigError."""
+    text = read_token(settings.token_file)
+    if not text:
+        return None
+    try:
+        tokens.recognize(rt, text)
+    except Unauthenticated:
+        return None
+    return text
 
 
 def _read_earlier(file: Path) -> str | None:

@@ -22,11 +22,13 @@ from noetl.api.guards import HEADER, id_of
 from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
-from noetl.errors import ConfigError, NoetlError
+from noetl.errors import ConfigError, NoetlError, Unavailable
+from noetl.local_access import keep_first_token, open_warning
 from noetl.ui.pages import blueprint
+from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +45,49 @@ def create(settings: Settings | None = None) -> Flask:
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
     served.register_blueprint(blueprint(rt, here.flower_port))
-    served.wsgi_app = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)  # type: ignore[method-assign]
+    bounded = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)
+    served.wsgi_app = FirstToken(bounded, rt, here)  # type: ignore[method-assign]
     return served
 
 
-def _check_celery() -> None:
+class FirstToken:
+    """An application whose database knows the first token from the first request on that it can be
+    asked at. Raises ConfigError where the token cannot be kept."""
+
+    def __init__(self, inner: WSGIApplication, rt: Runtime, settings: Settings) -> None:
+        self._inner = inner
+        self._rt = rt
+        self._settings = settings
+        self._is_kept = False
+        self._turn = threading.Lock()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # One request at a time tries: the others would only wait for a database that is away.
+        if not self._is_kept and self._turn.acquire(blocking=False):
+            try:
+                self._keep()
+            finally:
+                self._turn.release()
+        return self._inner(environ, start_response)
+
+    def _keep(self) -> None:
+        try:
+            keep_first_token(self._rt, self._settings)
+            self._is_kept = True
+        except Unavailable as error:
+            log.info("The first token has to wait: %s", error)
+
+
+def _check_settings() -> None:
     """Ends the process with one sentence where no application can ever be made, however often it is
-    tried."""
+    tried. Warns where everybody may use it."""
     try:
         settings = Settings.from_env()
     except ConfigError:
         return  # the answers to requests say why
+    if message := open_warning(settings):
+        bootstrap.open_log(settings)
+        log.warning(message)
     try:
         if settings.broker_url:
             bootstrap.check_celery(settings)
@@ -62,7 +96,7 @@ def _check_celery() -> None:
         raise SystemExit(_STOP) from None
 
 
-_check_celery()
+_check_settings()
 
 
 @cache
@@ -78,10 +112,10 @@ def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[byt
     try:
         with _lock:
             served = _make_app()
+        return served(environ, start_response)
     except NoetlError as error:
         log.error("The API cannot begin: %s", error)  # noqa: TRY400 - the sentence says it all
         return _excuse(error, environ, start_response)
-    return served(environ, start_response)
 
 
 def _excuse(error: NoetlError, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

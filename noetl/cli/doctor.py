@@ -13,6 +13,7 @@ from importlib.metadata import distributions, packages_distributions
 import click
 
 from noetl import __version__, bootstrap
+from noetl.cli.access import describe_tokens
 from noetl.cli.console import as_json_option, json_out
 from noetl.cli.stack_settings import find_redis
 from noetl.config import PREFIX, Settings
@@ -234,6 +235,10 @@ def _files(settings: Settings) -> DoctorFinding:
     )
 
 
+def _tokens(settings: Settings) -> DoctorFinding:
+    return DoctorFinding("tokens", *describe_tokens(settings))
+
+
 CHECKS: tuple[Callable[[Settings], DoctorFinding], ...] = (
     _python,
     _package,
@@ -245,6 +250,7 @@ CHECKS: tuple[Callable[[Settings], DoctorFinding], ...] = (
     _clocks,
     _messages,
     _tools,
+    _tokens,
     _sandbox,
     _files,
 )

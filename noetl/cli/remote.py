@@ -20,7 +20,7 @@ from noetl.cli.follow import (
     follow_attempts,
 )
 from noetl.cli.printed import ShownProgress
-from noetl.cli.sent_token import token_for, token_of_stack
+from noetl.cli.sent_token import token_for
 from noetl.cli.services import queues_of
 from noetl.client import Client
 from noetl.config import Settings
@@ -55,11 +55,6 @@ def connect(server: str) -> Client:
     """A client of the server at that URL, with the token that is meant for it. Raises BadRequest,
     and ConfigError where that cannot be read."""
     return Client(server, token_for(server, Settings.from_env()), tries=TRIES)
-
-
-def connect_stack(server: str, settings: Settings) -> Client:
-    """A client of the stack with these settings, which answers at that URL. Raises ConfigError."""
-    return Client(server, token_of_stack(settings), tries=TRIES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,6 @@ def token_for(server: str, settings: Settings) -> str | None:
     return (read_token(settings.token_file) or None) if _is_ours(server, settings) else None
 
 
-def token_of_stack(settings: Settings) -> str | None:
-    """The token for a stack that this home has started: that of its first start, and where that was
-    in another home NOETL_TOKEN, which may be for another server. Raises ConfigError."""
-    return read_token(settings.token_file) or settings.token.strip() or None
-
-
 def _is_ours(server: str, settings: Settings) -> bool:
     """Whether the server can only be on this machine, or is where the settings have one listen."""
     if host_here(server) is not None:

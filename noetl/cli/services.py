@@ -16,11 +16,12 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
-from noetl.cli.process import drop_repeats, handle_signals
+from noetl.cli.process import drop_repeats, handle_signals, open_runtime
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError, NoetlError, Unavailable
+from noetl.local_access import keep_first_token
 from noetl.net.model import Net
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.results import collect
@@ -96,6 +97,11 @@ def server(host: str, port: int, threads: int) -> None:
     settings = Settings.from_env()
     if settings.broker_url:
         bootstrap.check_celery(settings)
+    try:
+        with open_runtime() as rt:
+            keep_first_token(rt, settings)
+    except Unavailable as error:
+        log.warning("The first token has to wait: %s", error)
     # The program that this becomes reads its settings itself, and whom it answers follows from
     # where it listens.
     os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})

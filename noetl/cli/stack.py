@@ -9,17 +9,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
 from noetl import bootstrap
+from noetl.cli.access import flower_host, needs_token, prepare_token, token_of_stack
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.console import Assigned, directories_of, overrides_of
 from noetl.cli.follow import RETRY_LOOK_S, follow, follow_attempts, progress_for
 from noetl.cli.process import handle_signals
-from noetl.cli.remote import POLL_S, RemoteExecution, connect
+from noetl.cli.remote import POLL_S, TRIES, RemoteExecution
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.stack_settings import Broker, choose_broker
 from noetl.cli.supervisor import Service, Supervisor
@@ -61,6 +62,8 @@ class Stack:
     supervisor: Supervisor
     #: Whether others than this command may have work in it.
     serving: bool = False
+    #: What is in the token file, where the database takes it.
+    token: str | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:
@@ -70,7 +73,7 @@ class Stack:
     def wait_until_ready(self) -> None:
         """Until the API answers. Raises Unavailable where it does not."""
         deadline = time.monotonic() + START_S
-        with connect(self.url) as client:
+        with Client(self.url, tries=1) as client:
             while not _is_healthy(client):
                 self.supervisor.tend()
                 if time.monotonic() > deadline:
@@ -97,11 +100,13 @@ class Stack:
         has_flower = any(service.name == "flower" for service in self.supervisor.services)
         return RunningStack(
             api=self.url,
-            flower=f"http://{self.settings.host}:{self.settings.flower_port}" if has_flower else None,
+            flower=f"http://{flower_host(self.settings)}:{self.settings.flower_port}" if has_flower else None,
             database=self.settings.database.rsplit("@", 1)[-1],
             broker=self.broker.url,
             broker_about=self.broker.about,
             logs=str(self.logs),
+            token=str(self.settings.token_file) if self.token else None,
+            needs_token=needs_token(self.settings),
             pids={"up": os.getpid(), **self.supervisor.pids},
         )
 
@@ -111,7 +116,7 @@ class Stack:
         """One playbook over REST, with progress."""
         if not quiet:
             click.echo(click.style(str(file), bold=True), err=True)
-        with connect(self.url) as client:
+        with Client(self.url, token_of_stack(self.token, self.settings), tries=TRIES) as client:
             registered = client.register(text)
             if not quiet:
                 warn_of_playbook(registered.warnings, str(file))
@@ -217,9 +222,10 @@ def run_stack(
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     bootstrap.check_celery(settings)
     upgrade(settings.database)
+    token = prepare_token(settings)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
-    stack = Stack(settings, broker, supervisor)
+    stack = Stack(settings, broker, supervisor, token=token)
     # The services are forked with it: Flower would log in another form.
     bootstrap.open_log(settings)
     try:
@@ -284,6 +290,10 @@ def _services(
         python("sweeper", "noetl", ["sweeper"]),
     ]
     if flower:
-        options = [f"--address={settings.host}", f"--port={settings.flower_port}", "--logging=warning"]
+        options = [
+            f"--address={flower_host(settings)}",
+            f"--port={settings.flower_port}",
+            "--logging=warning",
+        ]
         services.append(python("flower", "celery", ["-A", "noetl", "flower", *options]))
     return services

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import click
 
+from noetl.cli.access import warn_if_open
 from noetl.cli.complaints import word
 from noetl.cli.console import (
     as_json_option,
@@ -24,10 +26,11 @@ from noetl.cli.console import (
     read_text,
 )
 from noetl.cli.process import handle_signals
-from noetl.cli.remote import connect
+from noetl.cli.remote import TRIES
 from noetl.cli.run import EXIT, show
 from noetl.cli.stack import find_queues, run_stack
 from noetl.cli.stack_settings import stack_settings
+from noetl.client import Client
 from noetl.config import Settings
 from noetl.dispatch.titles import name_process
 from noetl.errors import Conflict, NoetlError, Unavailable
@@ -115,7 +118,11 @@ def up(
         given = {"--host": host, "--port": port, "--queues": queues or None, "--concurrency": concurrency}
         options = [f"{name}={value}" for name, value in given.items() if value is not None]
         options.append("--flower" if flower else "--no-flower")
-        _announce(_start_detached(Settings.from_env().make_home(), options))
+        settings = Settings.from_env()
+        running = _start_detached(settings.make_home(), options)
+        _announce(running)
+        at = urlsplit(running.api).port or settings.port
+        warn_if_open(replace(settings, host=host or settings.host, port=at))
         click.echo("`noetl status` says how it is, `noetl down` stops it.")
         return
     handle_signals(_leave, signal.SIGTERM, signal.SIGHUP)
@@ -131,6 +138,7 @@ def up(
             stack_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more
         ) as stack,
     ):
+        warn_if_open(stack.settings)
         if not files:
             _announce(stack.note())
             click.echo("Ctrl-C stops everything.")
@@ -195,6 +203,12 @@ def _announce(stack: RunningStack) -> None:
     click.echo(f"Database:    {stack.database}")
     click.echo(f"Broker:      {stack.broker_about}")
     click.echo(f"Logs:        {stack.logs}")
+    if stack.token is not None:
+        click.echo(f"Token:       {stack.token} (of admin)")
+    if stack.needs_token:
+        click.echo(
+            "Requests need a token (`Authorization: Bearer …`), that of admin or one of `noetl token create`."
+        )
 
 
 @click.command(epilog="Example: noetl down")
@@ -261,7 +275,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 def _health(stack: RunningStack) -> dict[str, Json]:
     """What the API reports; `down` where it does not answer."""
     try:
-        with connect(stack.api) as client:
+        with Client(stack.api, tries=TRIES) as client:
             return dict(client.health())
     except NoetlError as error:
         return {"status": "down", "api": {"status": "down", "detail": error.message}}

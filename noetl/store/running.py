@@ -26,7 +26,9 @@ _NOTE: Final = "up.json"
 @dataclass(frozen=True, slots=True)
 class RunningStack:
     """Where the parts of a running stack are. `flower` is None where there is none; `database` is
-    shown without its password, and the URL of the `broker` may hold one. `pids` are by service."""
+    shown without its password, and the URL of the `broker` may hold one. `pids` are by service.
+    `token` is the file with the first token, None where it began in another home; `needs_token`:
+    requests from this machine need one."""
 
     api: str
     flower: str | None
@@ -35,6 +37,8 @@ class RunningStack:
     broker_about: str
     logs: str
     pids: Mapping[str, int]
+    token: str | None = None
+    needs_token: bool = False
 
 
 def find(home: Path) -> RunningStack | None:
