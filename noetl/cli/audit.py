@@ -19,6 +19,7 @@ from noetl.errors import BadRequest
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.usecases import audit as use_case
+from noetl.usecases import inspect
 from noetl.usecases.ports import AuditEntry, AuditFilter
 from noetl.usecases.runtime import Runtime
 
@@ -70,6 +71,8 @@ def audit(
     if as_json and form not in ("text", "json"):
         raise BadRequest(f"--json and --format {form} contradict each other; leave one of them out.")
     with open_runtime() as rt:
+        if execution is not None:
+            inspect.execution(rt, execution)  # raises NotFound
         now = rt.clock()
         where = AuditFilter(
             principal=principal,

@@ -11,7 +11,6 @@ from typing import get_args
 
 import click
 
-from noetl import bootstrap
 from noetl.cli.complaints import hush, warn, warn_of_playbook, word
 from noetl.cli.console import (
     assigned_of,
@@ -31,9 +30,8 @@ from noetl.cli.follow import (
     follow_descendants,
 )
 from noetl.cli.printed import ShownProgress, show_last_lines
-from noetl.cli.process import cancel_on_signals, drop_repeats
+from noetl.cli.process import run_here
 from noetl.cli.progress import ProgressView
-from noetl.config import Settings
 from noetl.facts.business_key import OnConflict
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
@@ -136,10 +134,7 @@ def run(
 @contextmanager
 def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, PlaybookRow]]:
     """This process as the whole of NoETL, and the version that `text` is."""
-    settings = Settings.from_env()
-    bootstrap.open_log(settings)
-    drop_repeats()
-    with cancel_on_signals(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
+    with run_here(directories_of(file)[0]) as rt:
         yield rt, catalog.register(rt, text, str(file), strict=strict)
 
 
@@ -175,8 +170,7 @@ def _follow(execution: LocalExecution, progress: ProgressView, *, wait: bool) ->
 def resume_here(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     """Resumes an execution of another process, until it ends or waits for input. Returns its
     report."""
-    drop_repeats()
-    with cancel_on_signals(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
+    with run_here(shard=shard) as rt:
         return follow_here(rt, execution_id, quiet=quiet)
 
 

@@ -33,6 +33,7 @@ GROUPS = {
         "diff",
     ],
     "credential": ["set", "list", "delete", "rotate"],
+    "token": ["create", "list", "revoke"],
     "db": ["upgrade", "check"],
 }
 EVERY = [
