@@ -187,6 +187,7 @@ class RecordedRun(PlaybookRun):
 
 
 class ExecutionSummary(RecordedRun):
+    waiting_for: str | None = Field(description="what its tasks wait for, in a line")
     warnings_count: int = Field(description="different warnings of the run")
 
 
@@ -207,7 +208,27 @@ class NextAttemptView(WireModel):
     text: str = Field(description="all of it in a sentence")
 
 
+class AwaitedView(WireModel):
+    name: str
+    text: str = Field(description="what it is, in a few words")
+    due_at: str | None = Field(description="of a time: when it comes")
+
+
+class WaitView(WireModel):
+    """A task that waits, without a worker."""
+
+    step: str
+    run_id: str
+    iteration: int | None
+    task: str
+    mode: Literal["any", "all"] = Field(description="whether it waits for the first, or for all")
+    since: str | None
+    until: str | None = Field(description="when its timeout is over")
+    awaited: list[AwaitedView] = Field(alias="for", description="what has not come yet")
+
+
 class ExecutionReport(RecordedRun):
+    waits: list[WaitView] = Field(description="what its tasks wait for")
     retry: NextAttemptView | None = Field(
         description="whether it is retried by itself; null where it has not failed, or has no such policy"
     )

@@ -22,6 +22,7 @@ from noetl.api import (
     operations,
     problems,
     results,
+    signals,
     specimens,
     starts,
     streams,
@@ -54,6 +55,7 @@ _GROUPS: Final = (
         specimens.api,
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
+    *(signals.api, signals.correlated_api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api),
 )
 

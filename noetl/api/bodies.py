@@ -6,9 +6,9 @@ Bodies are strict: an unknown key is an error that names the nearest known one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
@@ -24,9 +24,12 @@ from noetl.api.requests import (
     Reason,
     VersionOrLatest,
 )
+from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.fleet.planning import CONCURRENCY, LIMIT, MOST_AT_ONCE, MOST_CHOSEN
 from noetl.usecases.ports import OperationKind
+from noetl.usecases.signals import LONGEST as LONGEST_NAME
+from noetl.usecases.signals import LONGEST_VALUE, SignalRequest
 from noetl.usecases.where import LONGEST
 
 #: Executions that one request may start.
@@ -50,6 +53,53 @@ class Body(BaseModel):
         return data
 
 
+Deliver = Annotated[
+    Literal["one", "all"],
+    Field(description="to the oldest that waits for it, or to all that wait for it then"),
+]
+
+
+def _read_duration(value: Any) -> float:
+    return seconds(value)
+
+
+_Duration: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_read_duration),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]}),
+    Field(description="for how long it is kept where nothing waits for it: seconds, `10m`, `2h`"),
+]
+
+
+class SignalBody(Body):
+    """What is said besides the name. Two signals with one `id` are one."""
+
+    payload: Any = Field(None, description="any JSON")
+    id: str | None = Field(None, min_length=1, max_length=LONGEST_NAME)
+    expires: _Duration | None = None
+    deliver: Deliver = "one"
+
+    def named(self, name: str) -> SignalRequest:
+        """The signal of that name."""
+        return SignalRequest(name, self.payload, self.id, self.expires, self.deliver == "all")
+
+
+class NamedSignalBody(SignalBody):
+    """A signal to the execution that a start comes to."""
+
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+
+
+class OptionalSignalBody(SignalBody):
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+
+class CorrelatedSignalBody(SignalBody):
+    correlate: str = Field(
+        min_length=1, max_length=LONGEST_VALUE, description="the value that is waited for (`correlate`)"
+    )
+
+
 class StartBody(Body):
     """`path` of a playbook in the catalog, or `playbook`: YAML text, which is registered first."""
 
@@ -66,6 +116,11 @@ class StartBody(Body):
     )
     key: BusinessKey = None
     on_conflict: ConflictPolicy = None
+    signal: NamedSignalBody | None = Field(
+        None,
+        description="what the execution is told in the same transaction; with a business key that an open "
+        "one has, that one (`on_conflict` is then `return`)",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> StartBody:
@@ -73,6 +128,10 @@ class StartBody(Body):
             raise ValueError("give either `path` or `playbook`")
         if self.playbook is not None and self.version is not None:
             raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
+        if self.signal is not None and self.on_conflict not in (None, "return"):
+            raise ValueError(
+                "a start with a `signal` tells the execution that has the key: `on_conflict: return`"
+            )
         return self
 
 
@@ -121,6 +180,22 @@ class ReasonBody(Body):
     model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
     reason: Reason = ""
+
+
+class CancelBody(ReasonBody):
+    """What is cancelled: the execution, or a step of it (`step`, or one run, `step#k`), or one
+    iteration of that."""
+
+    step: str | None = Field(
+        None, min_length=1, max_length=200, description="a step, or one run of it: `step#k`"
+    )
+    iteration: int | None = Field(None, ge=0, le=MAX_VERSION, description="of that step: its index, from 0")
+
+    @model_validator(mode="after")
+    def _iteration_of_step(self) -> CancelBody:
+        if self.iteration is not None and self.step is None:
+            raise ValueError("`iteration` belongs to a `step`")
+        return self
 
 
 class MigrateBody(Body):

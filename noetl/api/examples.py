@@ -61,6 +61,7 @@ _SUMMARY: Final = {
     "operation_id": None,
     "key": "order-7",
     "principal": "ci",
+    "waiting_for": None,
     "path": _PATH,
     "version": 1,
     "status": "completed",
@@ -75,7 +76,8 @@ _SUMMARY: Final = {
 }
 _STEPS: Final = {"double": {"status": "done", "runs": 1, "result": {"double": 42}}}
 _REPORT: Final[JsonMap] = {
-    **{name: value for name, value in _SUMMARY.items() if name != "warnings_count"},
+    **{name: value for name, value in _SUMMARY.items() if name not in ("warnings_count", "waiting_for")},
+    "waits": [],
     "result": {"double": 42},
     "ctx": {},
     "steps": _STEPS,
@@ -415,6 +417,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "GET /api/executions/{execution_id}/fixture": Example(answered={_YAML: _TEST}),
     "POST /api/executions/import": Example({_LINES: _FILE}, {_JSON: _SPECIMEN}),
     "POST /api/executions/{execution_id}/cancel": _json(_STANDS, {"reason": "not needed any more"}),
+    "POST /api/executions/{execution_id}/signals/{name}": _json(
+        {"execution_id": _ID, "id": "payment-17", "version": 9, "existing": False},
+        {"payload": {"order": 7, "amount": 120}, "id": "payment-17"},
+    ),
+    "POST /api/signals/{name}": _json(
+        {"id": "payment-17", "sent": []},
+        {"correlate": "7", "payload": {"amount": 120}, "id": "payment-17", "expires": "7d"},
+    ),
     "POST /api/executions/{execution_id}/pause": _json(_STANDS, {"reason": "the warehouse is being moved"}),
     "POST /api/executions/{execution_id}/resume": _json(_STANDS, {"reason": "the warehouse is back"}),
     "PATCH /api/executions/{execution_id}/ctx": _json(_STANDS, {"approved": True, "limits.rows": 100}),

@@ -17,7 +17,7 @@ from noetl.api.answers import (
     VariableValues,
     fields_of,
 )
-from noetl.api.bodies import PatchBody, ReasonBody, ValueBody
+from noetl.api.bodies import CancelBody, PatchBody, ReasonBody, ValueBody
 from noetl.api.context import group, services
 from noetl.api.requests import (
     ExecutionPath,
@@ -66,6 +66,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "operation_id": row.operation_id,
         "key": row.key,
         "principal": row.principal,
+        "waiting_for": row.waiting_for,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -173,12 +174,18 @@ def _draw(net: Net, wanted: GraphFormat) -> Response:
 
 
 @api.post("/<execution_id>/cancel", responses={202: ExecutionStanding})
-def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
-    """Cancel an execution
+def cancel(path: ExecutionPath, body: CancelBody) -> tuple[dict[str, Json], int]:
+    """Cancel an execution, a step of it, or one iteration
 
-    Nothing new starts; running work is told and waited for shortly.
+    Of an execution nothing new starts; running work is told and waited for shortly. With `step` the
+    execution goes on: what runs of the step is interrupted, what it called is cancelled, and arcs
+    that ask for `step.cancelled` are taken. 409 where the step does not run.
     """
-    control.cancel(services().rt, path.execution_id, body.reason)
+    rt = services().rt
+    if body.step is None:
+        control.cancel(rt, path.execution_id, body.reason)
+    else:
+        control.cancel_step(rt, path.execution_id, body.step, body.iteration, body.reason)
     return _standing(path.execution_id), 202
 
 

@@ -100,6 +100,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "specimens.export": _READ,
     "specimens.fixture": _READ,
     "specimens.import_": _ADMIN,
+    "signals.send": Rule("execution", "run"),
+    "correlated.send_about": Rule("whole", "run"),
     "variables.variables": _READ,
     "variables.variable": _READ,
     "variables.assign": _STEER,

@@ -63,7 +63,8 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
         digest,
         directories,
         body.key,
-        body.on_conflict,
+        body.on_conflict or ("return" if body.signal is not None else None),
+        None if body.signal is None else body.signal.named(body.signal.name),
     )
     return _start(wanted, header.wait_s)
 

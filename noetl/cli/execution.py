@@ -13,6 +13,7 @@ from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.execution_history import diff, replay
 from noetl.cli.execution_history import explain as explain_command
 from noetl.cli.execution_migrate import migrate
+from noetl.cli.execution_signal import signal
 from noetl.cli.failures import failures
 from noetl.cli.printed import logs, place_of
 from noetl.cli.process import open_runtime
@@ -37,7 +38,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-_STEERING = (cancel, pause, resume, patch, retry, fork, migrate)
+_STEERING = (cancel, signal, pause, resume, patch, retry, fork, migrate)
 for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_, fixture):
     execution.add_command(command)
 
@@ -99,6 +100,8 @@ def list_(
                     "error": row.error,
                     "errors_passed_over": row.errors_passed_over,
                     "warnings_count": row.warnings_count,
+                    "principal": row.principal,
+                    "waiting_for": row.waiting_for,
                     "imported_at": row.imported_at,
                 }
                 for row in rows
@@ -106,8 +109,10 @@ def list_(
         )
         return
     keyed = any(row.key is not None for row in rows)
+    waits = any(row.waiting_for is not None for row in rows)
+    last = "error, or what it waits for" if waits else "error"
     table(
-        ("execution", *(["key"] if keyed else []), "status", "playbook", "started", "error"),
+        ("execution", *(["key"] if keyed else []), "status", "playbook", "started", last),
         [
             (
                 row.execution_id,
@@ -115,7 +120,7 @@ def list_(
                 _status(row.status, row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
-                row.error["message"] if row.error else "",
+                row.error["message"] if row.error else row.waiting_for or "",
             )
             for row in rows
         ],
@@ -175,6 +180,8 @@ def show(execution_id: str, as_json: bool) -> None:
             for name, step in report.steps.items()
         ],
     )
+    for wait in report.waits:
+        click.echo(_wait_line(wait))
     _show_errors(report, file)
     for warning in report.warnings:
         click.echo(describe_warning(warning, file))
@@ -186,6 +193,14 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
+
+
+def _wait_line(wait: JsonMap) -> str:
+    """`hold waits for signal 'paid', since …, until …`."""
+    what = (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
+    since = f", since {wait['since']}" if wait["since"] else ""
+    until = f", until {wait['until']}" if wait["until"] else ""
+    return f"{place_of(wait['step'], wait['iteration'])} waits for {what}{since}{until}"
 
 
 def _show_errors(report: inspect.Report, file: str) -> None:

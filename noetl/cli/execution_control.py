@@ -24,14 +24,31 @@ CANCEL_S = 10.0
 
 @click.command(
     short_help="End an execution.",
-    epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'",
+    epilog="Examples: noetl execution cancel 1234567890123 --reason 'wrong day'; noetl execution cancel "
+    "1234567890123 --step load --iteration 7",
 )
 @execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
-def cancel(execution_id: str, reason: str) -> None:
+@click.option("--step", metavar="STEP[#K]", help="End this step alone, or one run of it; the rest goes on.")
+@click.option(
+    "--iteration", metavar="N", type=click.IntRange(0), help="End this iteration of --step alone, from 0."
+)
+@click.pass_context
+def cancel(
+    ctx: click.Context, execution_id: str, reason: str, step: str | None, iteration: int | None
+) -> None:
     """End an execution: nothing new starts, running work is asked to stop.
 
-    Of one that has failed and is going to be retried by itself the retry is called off."""
+    Of one that has failed and is going to be retried by itself the retry is called off. With --step
+    the execution goes on: arcs that ask for `step.cancelled` are taken."""
+    if iteration is not None and step is None:
+        raise click.UsageError("--iteration belongs to --step; name the step whose iteration it is.", ctx)
+    if step is not None:
+        with open_runtime() as rt:
+            control.cancel_step(rt, execution_id, step, iteration, reason)
+        what = step if iteration is None else f"iteration {iteration} of {step}"
+        click.echo(f"{execution_id}: the end of {what} is asked for.")
+        return
     with open_runtime() as rt:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)
@@ -43,7 +60,7 @@ def cancel(execution_id: str, reason: str) -> None:
     with open_runtime() as rt:
         following = history.next_attempt(rt, execution_id) or {}
         is_called_off = following.get("standing") == "cancelled"
-        _report(rt, execution_id, "its retry is called off" if is_called_off else "cancel requested")
+        report(rt, execution_id, "its retry is called off" if is_called_off else "cancel requested")
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")
@@ -53,7 +70,7 @@ def pause(execution_id: str, reason: str) -> None:
     """Start nothing new until `resume`."""
     with open_runtime() as rt:
         control.pause(rt, execution_id, reason)
-        _report(rt, execution_id, "pause requested")
+        report(rt, execution_id, "pause requested")
 
 
 @click.command(epilog="Example: noetl execution resume 1234567890123")
@@ -79,11 +96,11 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
         else:
             control.adopt(rt, execution_id)
         if is_at_work or not row.shard:
-            _report(rt, execution_id, "resumed")
+            report(rt, execution_id, "resumed")
             return
-    report = run_command.resume_here(execution_id, row.shard, quiet=quiet)
-    run_command.show(report, as_json=False)
-    ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
+    ended = run_command.resume_here(execution_id, row.shard, quiet=quiet)
+    run_command.show(ended, as_json=False)
+    ctx.exit(run_command.EXIT.get(str(ended["status"]), 1))
 
 
 def _is_at_work(row: ExecutionRow) -> bool:
@@ -116,7 +133,8 @@ def assignments_of(pairs: Sequence[str]) -> dict[str, Json]:
     return assignments
 
 
-def _report(rt: Runtime, execution_id: str, what: str) -> None:
+def report(rt: Runtime, execution_id: str, what: str) -> None:
+    """Says what was done, where the execution is now, and who has to go on with it."""
     row = inspect.execution(rt, execution_id)
     click.echo(f"{execution_id}: {what} (now {row.status}).")
     if row.shard and row.status not in ENDED and not _is_at_work(row):

@@ -88,6 +88,8 @@ class AsyncClient:
     explain = perform(operations.explain)
     diff = perform(operations.diff)
     cancel = perform(operations.cancel)
+    signal = perform(operations.signal)
+    signal_about = perform(operations.signal_about)
     pause = perform(operations.pause)
     resume = perform(operations.resume)
     events = follow(stream.events)

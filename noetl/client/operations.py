@@ -274,9 +274,53 @@ def diff(execution_id: str, other: str, *, limit: int = 20) -> Operation[JsonMap
     return ask(Request("GET", path, make_params(limit=limit)))
 
 
-def cancel(execution_id: str, reason: str = "") -> Operation[str]:
-    """Cancels an execution; returns its status. Raises Conflict where it has ended."""
-    return _control(execution_id, "cancel", reason)
+def cancel(
+    execution_id: str, reason: str = "", *, step: str | None = None, iteration: int | None = None
+) -> Operation[str]:
+    """Cancels an execution, or a step of it (or one run, `step#k`), or one iteration of that;
+    returns the execution's status. Raises Conflict where that has ended."""
+    said = {"reason": reason, **make_body(step=step, iteration=iteration)}
+    answer = yield from ask(Request("POST", path_of(execution_id, "/cancel"), body=said, again=False))
+    return str(answer["status"])
+
+
+def signal(
+    execution_id: str,
+    name: str,
+    payload: Json = None,
+    *,
+    id: str | None = None,
+    expires: str | float | None = None,
+    everyone: bool = False,
+) -> Operation[JsonMap]:
+    """Tells an execution something: `{execution_id, id, version, existing}`. Two signals with one
+    id are one. Raises NotFound for a name that nothing in its playbook waits for, Conflict after
+    its end."""
+    body = _signal(payload, id or uuid.uuid4().hex, expires, everyone=everyone)
+    path = path_of(execution_id, f"/signals/{quote(name, safe='')}")
+    answer: JsonMap = yield from ask(Request("POST", path, body=body))
+    return answer
+
+
+def signal_about(
+    name: str,
+    correlate: str,
+    payload: Json = None,
+    *,
+    id: str | None = None,
+    expires: str | float | None = None,
+    everyone: bool = False,
+) -> Operation[JsonMap]:
+    """Tells whoever waits for such a signal about that value: `{id, sent: [...]}`; where nobody
+    does it is kept for the first that will."""
+    body = {"correlate": correlate, **_signal(payload, id or uuid.uuid4().hex, expires, everyone=everyone)}
+    answer: JsonMap = yield from ask(Request("POST", f"/api/signals/{quote(name, safe='')}", body=body))
+    return answer
+
+
+def _signal(payload: Json, signal_id: str, expires: str | float | None, *, everyone: bool) -> dict[str, Json]:
+    deliver = "all" if everyone else None
+    return {"payload": payload, **make_body(id=signal_id, expires=expires, deliver=deliver)}
 
 
 def pause(execution_id: str, reason: str = "") -> Operation[str]:

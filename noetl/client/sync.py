@@ -103,6 +103,8 @@ class Client:
     explain = perform(operations.explain)
     diff = perform(operations.diff)
     cancel = perform(operations.cancel)
+    signal = perform(operations.signal)
+    signal_about = perform(operations.signal_about)
     pause = perform(operations.pause)
     resume = perform(operations.resume)
     events = follow(stream.events)

@@ -22,7 +22,7 @@ Scope: TypeAlias = Literal["read", "run", "operate", "approve", "admin"]
 #: What each scope is for, as people are told.
 SCOPES: Final[dict[Scope, str]] = {
     "read": "look at executions and playbooks",
-    "run": "start executions of registered playbooks",
+    "run": "start executions of registered playbooks, and send signals",
     "operate": "steer executions, run them again, register playbooks",
     "approve": "answer approvals",
     "admin": "everything, tokens and credentials included",

@@ -59,10 +59,10 @@ def send_signal(rt: Runtime, execution_id: str, request: SignalRequest) -> SentS
     Raises NotFound for an execution that there is not, and for a name that nothing in its playbook
     ever waits for; Conflict after its end; BadRequest, LimitExceeded for what cannot be sent.
     """
-    _check(rt, request)
+    check_signal(rt, request)
     with rt.store.begin() as tx:
         row = _lock(tx, execution_id)
-        _check_name(rt.plan(tx, row.digest).net, request.name)
+        check_name(rt.plan(tx, row.digest).net, request.name)
         sent = write_signal(rt, tx, row, request)
     wake(rt)
     return sent
@@ -86,11 +86,12 @@ def write_signal(rt: Runtime, tx: Transaction, row: ExecutionRow, request: Signa
 # --- about a value ------------------------------------------------------------------------------
 
 
-def send_about(rt: Runtime, value: str, request: SignalRequest) -> list[SentSignal]:
+def send_about(rt: Runtime, value: str, request: SignalRequest) -> tuple[str, list[SentSignal]]:
     """Sends a signal to whoever waits for one of its name about `value`: the oldest execution, or
     (`everyone`) all of them. Where nobody does it is kept, until it expires, for the first that
-    will: then the answer is empty. Raises BadRequest, LimitExceeded."""
-    _check(rt, request)
+    will: then nobody is told yet. Returns its id, and who was told. Raises BadRequest,
+    LimitExceeded."""
+    check_signal(rt, request)
     if not 0 < len(value) <= LONGEST_VALUE or not value.isprintable():
         raise BadRequest(f"{value[:60]!r} is no value that a signal can be about.")
     now = rt.clock()
@@ -112,7 +113,7 @@ def send_about(rt: Runtime, value: str, request: SignalRequest) -> list[SentSign
     sent = hand_on(rt, signal)
     if sent:
         wake(rt)
-    return sent
+    return signal.id, sent
 
 
 def hand_on(rt: Runtime, signal: KeptSignal) -> list[SentSignal]:
@@ -172,7 +173,8 @@ def _lock(tx: Transaction, execution_id: str) -> ExecutionRow:
     return row
 
 
-def _check(rt: Runtime, request: SignalRequest) -> None:
+def check_signal(rt: Runtime, request: SignalRequest) -> None:
+    """Raises BadRequest, LimitExceeded for what cannot be sent."""
     for what, text in (("name", request.name), ("id", request.id or "-")):
         if not 0 < len(text) <= LONGEST or not text.isprintable():
             raise BadRequest(
@@ -183,7 +185,8 @@ def _check(rt: Runtime, request: SignalRequest) -> None:
     rt.check_payload(request.payload, "payload")
 
 
-def _check_name(net: Net, name: str) -> None:
+def check_name(net: Net, name: str) -> None:
+    """Raises NotFound for a name that nothing in the playbook ever waits for."""
     known = signal_names(net)
     if None in known or name in known:
         return

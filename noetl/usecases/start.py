@@ -17,6 +17,7 @@ from noetl.usecases.business_keys import WantedKey, key_taken, take_key
 from noetl.usecases.input_secrets import keep_given
 from noetl.usecases.ports import Descent, ExecutionRow, KeyOwner, NamedKey, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.signals import write_signal
 from noetl.usecases.start_request import FoundPlaybook, PlaybookFinder
 from noetl.usecases.start_request import StartRequest as StartRequest
 from noetl.usecases.wakes import wake
@@ -190,13 +191,21 @@ class _Recording:
             row.path, row.version, found.digest, given.payload, given.overrides, directories=places, key=key
         )
         made = create_execution(self.tx, new_id, self.rt.ask_for(fact), self.now)
-        return StartedExecution(made, found.warnings)
+        return StartedExecution(self._tell(request, made), found.warnings)
+
+    def _tell(self, request: StartRequest, row: ExecutionRow) -> ExecutionRow:
+        """The execution as it is once it was told what comes with the request."""
+        if request.signal is None:
+            return row
+        sent = write_signal(self.rt, self.tx, row, request.signal)
+        return replace(row, head_version=max(row.head_version, sent.version))
 
     def _of_holder(self, request: StartRequest, found: FoundPlaybook, key: WantedKey, holder: str) -> Answer:
         """What is answered where an open execution keeps its business key."""
-        row = self.tx.executions.get(holder)
+        row = self.tx.executions.get(holder) if request.signal is None else self.tx.executions.lock(holder)
         assert row is not None, "it is open"
         if key.on_conflict == "return":
+            row = self._tell(request, row)
             if request.idempotency_key is not None:
                 self.tx.idempotency.give(request.idempotency_key, holder)
             return StartedExecution(row, found.warnings, existing=True)

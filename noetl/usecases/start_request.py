@@ -21,6 +21,7 @@ from noetl.usecases.findings import start_warnings
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.ports import PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.signals import SignalRequest, check_name, check_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class StartRequest:
     #: the playbook says.
     key: str | None = None
     on_conflict: OnConflict | None = None
+    #: What the execution is told in the same transaction: the new one, or the open one that has the
+    #: business key.
+    signal: SignalRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,9 @@ class PlaybookFinder:
             warnings = start_warnings(row, plan, request.payload)
             asked = seal_given(self._rt, plan.net, given, "").given
             key = self._find_key(request, row, plan, asked, new_id)
+            if request.signal is not None:
+                check_signal(self._rt, request.signal)
+                check_name(plan.net, request.signal.name)
             return FoundPlaybook(row, digest, given, warnings, _fingerprint(request, plan.net, asked), key)
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
@@ -109,4 +116,6 @@ def _fingerprint(request: StartRequest, net: Net, asked: Admitted) -> str:
         body.append(request.directories)
     if request.key is not None or request.on_conflict is not None:
         body.append({"key": request.key, "on_conflict": request.on_conflict})
+    if request.signal is not None:
+        body.append({"signal": request.signal.name, "payload": request.signal.payload})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -84,6 +84,17 @@ def ended(client: FlaskClient, sim: Simulation) -> str:
     return str(started.get_json()["execution_id"])
 
 
+#: What waits for the signal that examples send.
+WAITING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: waiting, path: examples/waiting}
+workflow:
+  - step: start
+    tool: {kind: wait, signal: approved}
+"""
+
+
 def begun(client: FlaskClient, sim: Simulation) -> str:
     """An operation that has not ended: only such a one is cancelled."""
     ended(client, sim)
@@ -95,6 +106,8 @@ def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -
     """The execution that a request is sent to: one that waits, if it may go on doing so."""
     if path.endswith("/retry"):
         return ended(client, sim)
+    if path.endswith("/signals/{name}"):
+        return str(client.post("/api/executions", json={"playbook": WAITING}).get_json()["execution_id"])
     if not path.endswith("/migrate"):
         return execution_id
     other = sim.start({"wait_for_go": True})

@@ -403,7 +403,7 @@ def started(sim: Simulation, order: Json) -> str:
 
 
 def about(sim: Simulation, value: str, payload: Json = None, **more: Any) -> list[str]:
-    sent = send_about(sim.rt, value, SignalRequest("paid", payload, **more))
+    _, sent = send_about(sim.rt, value, SignalRequest("paid", payload, **more))
     sim.settle()
     return [one.execution_id for one in sent]
 
