@@ -134,6 +134,9 @@ def test_a_key_means_only_what_may_be_read(ask_as: Asking, sim: Simulation, othe
     assert somebody.get(f"{HERE}/theirs").json["path"] == MINE
     assert somebody.get(f"{HERE}/ops%2Fhalving:theirs").status_code == 404
     assert ask_as("read:ops/*").get(f"{HERE}/theirs").json["execution_id"] == other
+    by_its_caller = {"parent": "ops/halving:theirs"}
+    assert everybody.get(HERE, query_string=by_its_caller).status_code == 200
+    assert somebody.get(HERE, query_string=by_its_caller).status_code == 404
 
 
 def test_what_may_be_read_and_not_steered_is_said(ask_as: Asking, mine: str) -> None:
@@ -311,7 +314,7 @@ def test_an_operation_of_others_is_not_there_for_who_may_read_some(
         assert ada.get(f"/api/operations/{own}{part}").status_code == 200
     assert ada.post(f"/api/operations/{theirs}/pause").status_code == 404
     assert ada.post(f"/api/operations/{own}/pause").status_code == 202
-    reader = ask_as("read", principal="eve")
+    reader = ask_as("read", "operate:examples/*", principal="eve")
     assert reader.get(f"/api/operations/{theirs}").status_code == 200
     assert reader.post(f"/api/operations/{theirs}/pause").status_code == 403
 
