@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import requests
 
+from noetl.client import Client
+from noetl.errors import TooManyRequests, Unauthenticated
 from tests.services import free_port
 
 from .stack import ROOT, environment, eventually
@@ -169,6 +171,23 @@ def test_whoever_asks_needs_a_token_where_the_server_is_told_so(home: Path, log:
 def noetl_user(entries: list[dict[str, Any]]) -> str:
     (found,) = {one["principal"] for one in entries if one["principal"].startswith("os:")}
     return str(found)
+
+
+def test_a_program_gives_and_takes_tokens(home: Path, log: Path) -> None:
+    with serving(home, log, open="false") as url, Client(url, first_token(home)) as admin:
+        made = admin.create_token("ci", ["run:etl/*"], expires_s=None, rate="1/hour")
+        with Client(url, made["token"]) as ci:
+            assert ci.whoami()["scopes"] == ["run:etl/*"]
+            # Who has to wait for an hour is not made to.
+            with pytest.raises(TooManyRequests) as refused:
+                ci.whoami()
+            assert refused.value.retry_after_s > 60
+        admin.revoke_token(made["token_id"])
+        with Client(url, made["token"]) as ci, pytest.raises(Unauthenticated):
+            ci.whoami()
+        assert [one["principal"] for one in admin.list_tokens()] == ["admin", "ci"]
+        entries = admin.audit(action="token", principal="admin")
+        assert [one["action"] for one in entries] == ["token.revoked", "token.created"]
 
 
 def test_plain_gunicorn_leaves_the_token_as_soon_as_there_is_a_database(home: Path, log: Path) -> None:
