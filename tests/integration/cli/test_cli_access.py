@@ -26,7 +26,7 @@ from noetl.usecases import tokens
 from noetl.usecases.runtime import Runtime
 from tests import httpd
 
-from .conftest import Cli
+from .conftest import GATED, Cli
 
 
 def audit(cli: Cli, *options: str) -> list[dict[str, Any]]:
@@ -132,12 +132,13 @@ def test_every_command_asks_as_the_user_in_one_request(cli: Cli) -> None:
 
     assert cli("catalog", "register", "sum.yaml").code == 0
     first, second = waiting(), waiting()
+    Path("newer.yaml").write_text(f"{GATED}# newer\n")
     steps = [
         ["execution", "patch", first, "--set", "later=1"],
         ["execution", "pause", first],
         ["execution", "cancel", first],
         ["execution", "cancel", second],
-        ["execution", "retry", first, "--quiet"],
+        ["execution", "retry", first, "--quiet", "--playbook", "newer.yaml"],
         ["credential", "set", "db", "--type", "generic", "--data", '{"password": "topsecret"}'],
         ["credential", "delete", "db"],
         ["token", "create", "ci", "--scope", "run"],
@@ -162,10 +163,10 @@ def test_every_command_asks_as_the_user_in_one_request(cli: Cli) -> None:
     ]
     requests = [one["request_id"] for one in found]
     by_request = {name: {one["action"] for one in found if one["request_id"] == name} for name in requests}
-    # The first run registers and starts in one request; otherwise each command has its own.
+    # The first run and the retry register and start, in one request; other commands do one thing.
     assert [sorted(actions) for actions in by_request.values() if len(actions) > 1] == [
         ["playbook.execution.requested", "playbook.registered"]
-    ]
+    ] * 2
     assert len(by_request) == 1 + 2 + len(steps)
     assert "topsecret" not in cli("audit", "--format", "jsonl").out
 
