@@ -121,6 +121,7 @@ class JwtIssuer:
         self._keys = IssuerKeys(settings.issuer)
 
     def recognize(self, text: str) -> Principal:
+        """Raises Unauthenticated, Forbidden and Unavailable, as the protocol says."""
         claims = self._read(text)
         name, groups = self._name(claims), _texts(_claim(claims, self._settings.groups))
         grants = tuple(grant for group, grant in self._settings.grants if group in ("*", *groups))

@@ -239,7 +239,7 @@ def check_whole(scope: Scope) -> None:
 
 
 def check_below(scope: Scope, place: str) -> None:
-    """The same for the playbooks at `place` and below it."""
+    """Raises Forbidden where the caller has it not for all playbooks at `place` and below it."""
     if not services().principal.may_below(scope, place):
         raise _lacking(services().principal, scope, f"all playbooks at {place[:200]!r} and below")
 

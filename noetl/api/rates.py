@@ -3,43 +3,55 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from functools import cached_property, lru_cache
-
-from limits import RateLimitItemPerSecond
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
+from typing import TYPE_CHECKING
 
 from noetl.errors import TooManyRequests
 from noetl.facts.rates import parse_rate
 from noetl.usecases.access import Principal
 
+if TYPE_CHECKING:
+    from limits.strategies import SlidingWindowCounterRateLimiter
+
 
 class TokenRates:
-    """Counts the requests of tokens that have a rate."""
+    """Counts the requests of tokens that have a rate. Thread-safe."""
 
-    @cached_property
-    def _limiter(self) -> SlidingWindowCounterRateLimiter:
-        # Made when it is needed: it has a thread, which does not survive a fork.
-        return SlidingWindowCounterRateLimiter(MemoryStorage())
+    def __init__(self) -> None:
+        self._made: SlidingWindowCounterRateLimiter | None = None
+        self._lock = threading.Lock()
 
     def count(self, principal: Principal) -> None:
         """Counts one request. Raises TooManyRequests where that is one too many."""
         if principal.rate is None or principal.token_id is None:
             return
-        item = _item(principal.rate)
-        if self._limiter.hit(item, principal.token_id):
-            return
-        again_at = self._limiter.get_window_stats(item, principal.token_id).reset_time
-        seconds = max(1, math.ceil(again_at - time.time()))
-        raise TooManyRequests(
-            f"Token {principal.token_id} may make {principal.rate} requests; wait {seconds} s.", seconds
-        )
+        seconds = self._wait_s(principal.rate, principal.token_id)
+        if seconds:
+            raise TooManyRequests(
+                f"Token {principal.token_id} may make {principal.rate} requests; wait {seconds} s.", seconds
+            )
 
+    def _wait_s(self, text: str, token_id: str) -> int:
+        """Counts one request; 0, or after how many seconds it may be made."""
+        from limits import RateLimitItemPerSecond  # see `_limiter`
 
-@lru_cache(maxsize=256)
-def _item(text: str) -> RateLimitItemPerSecond:
-    """The rate as the library has it, which counts whole seconds."""
-    rate = parse_rate(text)
-    seconds = max(1, math.ceil(rate.per_s))
-    return RateLimitItemPerSecond(max(1, int(rate.limit * seconds / rate.per_s)), seconds)
+        rate = parse_rate(text)
+        # The library counts whole seconds.
+        window = max(1, math.ceil(rate.per_s))
+        item = RateLimitItemPerSecond(max(1, int(rate.limit * window / rate.per_s)), window)
+        limiter = self._limiter()
+        if limiter.hit(item, token_id):
+            return 0
+        again_at = limiter.get_window_stats(item, token_id).reset_time
+        return max(1, math.ceil(again_at - time.time()))
+
+    def _limiter(self) -> SlidingWindowCounterRateLimiter:
+        with self._lock:
+            if self._made is None:
+                # Imported here: it takes 100 ms, and most tokens have no rate.
+                from limits.storage import MemoryStorage
+                from limits.strategies import SlidingWindowCounterRateLimiter
+
+                self._made = SlidingWindowCounterRateLimiter(MemoryStorage())
+            return self._made

@@ -69,7 +69,7 @@ class TokenPath(BaseModel):
     token_id: str = Field(max_length=200, description="the token's id, or the whole of it")
 
 
-class Caller(WireModel):
+class Whoami(WireModel):
     principal: str
     groups: list[str] = Field(description=_GROUPS)
     scopes: list[str] = Field(description=_SCOPES)
@@ -113,7 +113,7 @@ def revoke(path: TokenPath) -> dict[str, Json]:
     return _view(tokens.revoke(services().rt, path.token_id))
 
 
-@system_api.get("/whoami", responses={200: Caller})
+@system_api.get("/whoami", responses={200: Whoami})
 def whoami() -> dict[str, Json]:
     """Tell who asks, and what it may do"""
     here = services()

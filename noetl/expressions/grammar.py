@@ -14,7 +14,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
 from noetl.expressions.follow import Chain
-from noetl.expressions.limits import MAX_SOURCE, MAX_TREE, Broken, Forbidden, OverLimit, Refusal
+from noetl.expressions.limits import MAX_SOURCE, MAX_TREE, Barred, Broken, OverLimit, Refusal
 from noetl.expressions.rendering import SANDBOX
 from noetl.expressions.vocabulary import GLOBALS
 from noetl.facts.json import Json
@@ -106,7 +106,7 @@ class _Parser(Parser):
     def parse_statement(self) -> nodes.Node | list[nodes.Node]:
         tag, line = self.stream.current.value, self.stream.current.lineno
         if tag in _REACHING:
-            raise Forbidden(f"uses '{tag}': templates cannot reach other files", line, word=tag)
+            raise Barred(f"uses '{tag}': templates cannot reach other files", line, word=tag)
         if tag in _UNSUPPORTED:
             raise Broken(f"uses '{tag}', which is not supported", line, _INSTEAD, word=tag)
         return super().parse_statement()

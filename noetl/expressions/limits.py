@@ -36,23 +36,23 @@ class OverLimit(Refusal):
     error = TemplateLimit
 
 
-class Forbidden(Refusal):
+class Barred(Refusal):
     """The template reaches out of the sandbox."""
 
     error = TemplateSecurity
 
 
 def refuse_secret(value: Any, verb: str) -> None:
-    """Raises Forbidden for a secret, whose value could answer alone. `verb` as in "The template
+    """Raises Barred for a secret, whose value could answer alone. `verb` as in "The template
     `...` compares a secret"."""
     if isinstance(value, Mapping) and is_secret(value):
-        raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
+        raise Barred(f"{verb} a secret, whose value is known only inside of a tool call")
 
 
 def refuse_marked(value: Any) -> None:
-    """Raises Forbidden for a text that a secret will be put into."""
+    """Raises Barred for a text that a secret will be put into."""
     if isinstance(value, str) and MARK in value:
-        raise Forbidden("changes a text with a secret in it, whose value is known only inside of a tool call")
+        raise Barred("changes a text with a secret in it, whose value is known only inside of a tool call")
 
 
 #: Characters of one template.

@@ -72,7 +72,7 @@ class Method:
         self._value = value
 
     def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Raises Forbidden for a text that a secret will be put into."""
+        """Raises Barred for a text that a secret will be put into."""
         refuse_marked(self._value)
         return self._function(run, self._value, *args, **kwargs)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from jinja2 import filters as jinja
 
 from noetl.expressions.instants import OUTSIDE, align
-from noetl.expressions.limits import MAX_DIGITS, Broken, Forbidden, Meter, OverLimit, check_bits
+from noetl.expressions.limits import MAX_DIGITS, Barred, Broken, Meter, OverLimit, check_bits
 from noetl.expressions.members import Undefined
 from noetl.expressions.methods import percent
 from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
@@ -143,7 +143,7 @@ def _refuse_secrets(left: Any, right: Any) -> None:
     knows it."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Mapping) and is_secret(one) and not isinstance(other, Undefined | None):
-            raise Forbidden("compares a secret, whose value is known only inside of a tool call")
+            raise Barred("compares a secret, whose value is known only inside of a tool call")
 
 
 def contains(meter: Meter, needle: Any, haystack: Any) -> bool:

@@ -1,7 +1,7 @@
 """One rendering: its names, its references, its budgets; and how values are reached into.
 
 Keys of mappings win over methods. A reference is replaced by what it stands for before anything
-else looks at it. What is not there is `Undefined`; what is not allowed is `Forbidden`.
+else looks at it. What is not there is `Undefined`; what is not allowed is `Barred`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from noetl.expressions.limits import Broken, Forbidden, Meter, refuse_marked, refuse_secret
+from noetl.expressions.limits import Barred, Broken, Meter, refuse_marked, refuse_secret
 from noetl.expressions.members import Attributes, Method, MissingKey, Undefined, Verb
 from noetl.expressions.methods import OF_DURATIONS, OF_INSTANTS, TEXT_METHODS, format_text, part_of_time
 from noetl.expressions.scope import ResultView, is_response
@@ -127,7 +127,7 @@ class Rendering(Meter):
         raise Broken(f"cannot loop over {kind_of(value)}")
 
     def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """`function(*args, **kwargs)`. Raises Broken, and Forbidden outside of the sandbox."""
+        """`function(*args, **kwargs)`. Raises Broken, and Barred outside of the sandbox."""
         self.work(1)
         if isinstance(function, MissingKey):
             function = function.method
@@ -138,7 +138,7 @@ class Rendering(Meter):
         if not callable(function):
             raise Broken(f"cannot call {kind_of(function)}")
         if isinstance(function, type) or not SANDBOX.is_safe_callable(function):
-            raise Forbidden("calls something outside of the sandbox")
+            raise Barred("calls something outside of the sandbox")
         positional = [_to_argument(value) for value in args]
         return self.resolve(
             function(*positional, **{key: _to_argument(value) for key, value in kwargs.items()})
@@ -198,7 +198,7 @@ def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
 
 def _from_object(value: Any, name: str) -> Any:
     if name.startswith("__"):
-        raise Forbidden(f"reaches for '{name}', which is outside of the sandbox")
+        raise Barred(f"reaches for '{name}', which is outside of the sandbox")
     if isinstance(value, Undefined):
         return Undefined(f"{value.path}.{name}")
     # mypy takes the hash of a class for that of its instances.

@@ -69,7 +69,7 @@ EVERY_INPUT: Final = "*"
 
 
 @dataclass(slots=True)
-class Caller:
+class TaskCaller:
     """Makes the calls of one pipeline."""
 
     program: PipelineSpec

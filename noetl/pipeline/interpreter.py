@@ -29,7 +29,7 @@ from noetl.facts.reference import open_references
 from noetl.net.model import Loop, OlderRepeat, Repeat, Task
 from noetl.pipeline import items, older, repeating
 from noetl.pipeline.assignments import Changes
-from noetl.pipeline.calls import Attempt, Caller, with_warnings
+from noetl.pipeline.calls import Attempt, TaskCaller, with_warnings
 from noetl.pipeline.failures import CannotGoOn, blame, describe_failure
 from noetl.pipeline.fold import begin, evolve
 from noetl.pipeline.model import (
@@ -114,7 +114,7 @@ class _Machine:
         self.program = program
         self.progress = progress
         self.ports = ports
-        self.caller = Caller(program, outer_scope(program, names), ports)
+        self.caller = TaskCaller(program, outer_scope(program, names), ports)
         self.drafts: tuple[Draft, ...] = ()
 
     @property

@@ -11,11 +11,12 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from noetl.errors import BadRequest, NotFound, Unauthenticated
+from noetl.errors import BadRequest, NotFound, Unauthenticated, Unavailable
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.rates import parse_rate
 from noetl.usecases.access import Grant, Principal, check_name, parse_grants
@@ -180,5 +181,6 @@ def recognize(rt: Runtime, text: str) -> Principal:
 
 
 def _see(rt: Runtime, token_id: str, now: datetime) -> None:
-    with rt.store.begin_async_commit() as tx:
+    # Who asks to read need not wait until something can be written.
+    with suppress(Unavailable), rt.store.begin_async_commit() as tx:
         tx.tokens.see(token_id, now)

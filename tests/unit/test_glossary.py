@@ -65,7 +65,7 @@ HOMES = {
     "stream": {"client"},
     "suspend": {"pipeline"},
     "task": {"net", "dsl/dialects/canonical"},
-    "token": {"facts"},
+    "token": {"facts", "usecases/ports"},
     "tool": {"dsl/document", "tools/kit"},
     "transition": {"net"},
     "turn": {"usecases/turn"},
@@ -76,7 +76,7 @@ HOMES = {
 #: one is of that kind, or names a kind that its field knows by this word.
 ENDINGS = {
     "place": {"WaitingPlaces"},
-    "token": {"AccessTokens", "QasmToken", "SendTokens", "SqlToken"},
+    "token": {"AccessTokens", "NewToken", "QasmToken", "SendTokens", "SqlToken", "SqlTokens"},
     "marking": {"TokenMarking"},
     "transition": set(),
     "round": set(),
