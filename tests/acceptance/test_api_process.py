@@ -116,6 +116,22 @@ def test_health_is_ok_and_the_page_is_served(url: str) -> None:
     assert "NoETL" in page.text
 
 
+def test_what_a_proxy_forwards_needs_a_token_and_neighbours_need_none(url: str) -> None:
+    here, forwarded = f"{url}/api/executions", {"X-Forwarded-For": "203.0.113.7"}
+    assert requests.get(here).status_code == 200
+    refused = requests.get(here, headers=forwarded)
+    assert refused.status_code == 401
+    assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+    body = {"principal": "ci", "scopes": ["read:acceptance/*"]}
+    text = requests.post(f"{url}/api/tokens", json=body).json()["token"]
+    asked = requests.get(here, headers={**forwarded, "Authorization": f"Bearer {text}"})
+    assert asked.status_code == 200
+    assert requests.get(here, headers=forwarded, auth=("anybody", text)).status_code == 200
+    assert requests.post(here, json={}, headers=forwarded, auth=("anybody", text)).status_code == 401
+    assert requests.get(here, params={"token": text}).status_code == 401
+    assert requests.get(f"{url}/api/health", headers=forwarded).status_code == 200
+
+
 def test_a_set_up_that_cannot_work_is_reported_to_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_PORT", "eighty")
     answer = Client(app).get("/api/health")

@@ -17,6 +17,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import large_values
 from noetl.usecases.inspect import Report
+from noetl.usecases.results import owner_of
 from noetl.usecases.runtime import RuntimeLimits
 
 SMALL = RuntimeLimits(inline_bytes=300, slice_s=3600.0)
@@ -366,3 +367,21 @@ def test_what_is_shown_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     shown = sim.report(execution_id)
     assert is_reference(shown.steps["each"]["result"]["results"]) or is_reference(shown.result["all"])
     assert len(watch.loaded) < 12
+
+
+@pytest.mark.parametrize(
+    ("ref", "owner"),
+    [
+        ("noetl://results/executions/7/ab.json", "7"),
+        ("noetl://results/running/7/ab.json", "7"),
+        ("noetl://results/until/490000/ab.json", None),
+        ("noetl://results/permanent/ab.json", None),
+        ("noetl://results/ab.json", None),
+        ("noetl://results/executions/7", None),
+        ("noetl://results/executions/7/../8/ab.json", None),
+        ("noetl://results/executions//ab.json", None),
+        ("noetl://results//executions/7/ab.json", None),
+    ],
+)
+def test_a_result_belongs_to_the_execution_that_it_is_kept_for(ref: str, owner: str | None) -> None:
+    assert owner_of(ref) == owner
