@@ -19,6 +19,7 @@ from flask import Flask
 from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.api.guards import HEADER, id_of
+from noetl.api.issuers import open_issuer
 from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
@@ -91,6 +92,7 @@ def _check_settings() -> None:
     try:
         if settings.broker_url:
             bootstrap.check_celery(settings)
+        open_issuer(settings)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(_STOP) from None

@@ -277,3 +277,19 @@ def test_a_home_without_the_token_of_its_database_goes_on(home: Path, tmp_path: 
     assert run.returncode == 0, run.stderr
     assert "holds a token that this database does not take" in run.stderr
     assert (home / "token").exists()
+
+
+@pytest.mark.parametrize("command", ["noetl server --port 0", "gunicorn noetl.wsgi:app --bind 127.0.0.1:0"])
+def test_a_server_does_not_begin_with_an_issuer_that_cannot_be_trusted(home: Path, command: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        cwd=ROOT,
+        env=environment({"home": home, "oidc_issuer": "http://issuer.example"}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = ended.stdout + ended.stderr
+    assert ended.returncode != 0, said
+    assert said.count("NOETL_OIDC_ISSUER='http://issuer.example' cannot be trusted") == 1, said

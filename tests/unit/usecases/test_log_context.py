@@ -3,10 +3,18 @@ one."""
 
 from __future__ import annotations
 
-from noetl.usecases.log_context import about_command, ids, set_claim
+import pytest
+
+from noetl.usecases.log_context import about_command, ids, set_claim, set_request
 from noetl.usecases.ports import CommandRow
 
 FIRST = CommandRow("7.s#1", "7", "s#1", "s", "pipeline", "-", "python", 1, attempt=2)
+
+
+@pytest.fixture(autouse=True)
+def no_request() -> None:
+    """This thread may have answered one before, whose answer nobody closed."""
+    set_request(None)
 
 
 def test_a_claim_is_known_while_its_command_is_worked_on() -> None:
