@@ -47,11 +47,11 @@ def create(settings: Settings | None = None) -> Flask:
     served = create_app(rt, here)
     served.register_blueprint(blueprint(rt, here.flower_port))
     bounded = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)
-    served.wsgi_app = FirstToken(bounded, rt, here)  # type: ignore[method-assign]
+    served.wsgi_app = FirstStart(bounded, rt, here)  # type: ignore[method-assign]
     return served
 
 
-class FirstToken:
+class FirstStart:
     """An application whose database knows the first token from the first request on that it can be
     asked at. Raises ConfigError where the token cannot be kept."""
 

@@ -24,8 +24,7 @@ CANCEL_S = 10.0
 
 @click.command(
     short_help="End an execution.",
-    epilog="Examples: noetl execution cancel 1234567890123 --reason 'wrong day'; noetl execution cancel "
-    "1234567890123 --step load --iteration 7",
+    epilog="Example: noetl execution cancel 1234567890123 --step load --iteration 7",
 )
 @execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")

@@ -60,6 +60,18 @@ def _find_last_end(events: Sequence[Event]) -> int:
     return at
 
 
+def _keep_since(event: Event) -> Event | None:
+    """Since when a task waits that left its worker with this event; None where it did not."""
+    match event.fact:
+        case (
+            e.StepSuspended(task=task, wait=e.Wait(since=str() as since))
+            | e.IterationSuspended(task=task, wait=e.Wait(since=str() as since))
+        ):
+            return replace(event, draft=replace(event.draft, fact=e.TaskCheckpointed(task, None, since)))
+        case _:
+            return None
+
+
 def _find_pending_key(events: Sequence[Event]) -> e.TaskKeyKept | None:
     """The key that was kept for the call which runs again; None where another call came since."""
     for event in reversed(events):
@@ -114,7 +126,7 @@ def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) ->
 
 
 def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
-    """The next copies of one run, or of what was assigned from outside, up to the point where those
+    """The next copies of one run, or of what was given from outside, up to the point where those
     of another come, and as many as the turn may make; only those that stand before `until`, where
     that is given."""
     if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
@@ -135,8 +147,8 @@ def waits_for_copies(plan: Plan, state: State, inputs: Inputs, until: int | None
 def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
     yield from (_left(plan, state, inputs, run) for run in state.runs.values())
     if inputs.source is not None and state.started:
-        patches = inputs.source.patches
-        yield _Left(patches, bisect_right(patches, state.patched, key=attrgetter("version")))
+        given = inputs.source.given
+        yield _Left(given, bisect_right(given, state.given, key=attrgetter("version")))
 
 
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
@@ -269,6 +281,8 @@ class _Maker:
         end = _find_last_end(own)
         yield from (event for event in own[:end] if self._counts(event))
         yield from (event for event in own[end:] if isinstance(event.fact, e.TaskCheckpointed))
+        if self.source.retry.migrates:
+            yield from filter(None, map(_keep_since, own[end:]))
 
     def _went_well(self, last: Event) -> bool:
         match last.fact:

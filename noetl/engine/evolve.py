@@ -55,12 +55,12 @@ def evolve(state: State, draft: e.Draft) -> State:
 
 
 def _mark_copied(state: State, draft: e.Draft, origin: str) -> State:
-    """The run of a copied event has come to the version that the event had; where it was assigned
-    from outside, the execution has."""
+    """The run of a copied event has come to the version that the event had; where it was given from
+    outside, the execution has."""
     run = state.runs.get(draft.run_id or "")
     if run is None:
-        is_patch = isinstance(draft.fact, e.CtxPatched)
-        return replace(state, patched=version_of(origin)) if is_patch else state
+        is_given = isinstance(draft.fact, e.CtxPatched | e.SignalReceived)
+        return replace(state, given=version_of(origin)) if is_given else state
     return replace(state, runs={**state.runs, run.id: replace(run, copied=version_of(origin))})
 
 

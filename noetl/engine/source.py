@@ -142,12 +142,32 @@ class SourceLog:
         return found
 
     @cached_property
-    def patches(self) -> Sequence[Copy]:
-        """Copies of what was assigned from outside, where that counts for the other one."""
-        if not self.retry.migrates:
-            return ()
-        given = (one for one in self._events if _is_from_outside(one))
-        return [Copy(one.version, one.version, _as_copy(one)) for one in given]
+    def given(self) -> Sequence[Copy]:
+        """Copies of what it was given from outside, where that counts for the other one: signals
+        that nothing took, and assignments where it goes on."""
+        taken = frozenset(self._taken_signals())
+        return [
+            Copy(one.version, one.version, _as_copy(one))
+            for one in self._events
+            if (isinstance(one.fact, e.SignalReceived) and one.version not in taken)
+            or (self.retry.migrates and _is_assigned(one))
+        ]
+
+    def _taken_signals(self) -> Iterator[int]:
+        """The versions of those that expired, or that a wait took which has ended."""
+        begun: dict[tuple[str | None, int | None], list[int]] = {}
+        for event in self._events:
+            match event.fact:
+                case e.SignalExpired(received=version):
+                    yield version
+                case e.WaitMatched(received=version, ends=ends):
+                    wait = begun.setdefault((event.draft.run_id, event.draft.iteration), [])
+                    wait += [] if version is None else [version]
+                    if ends:
+                        yield from wait
+                        wait.clear()
+                case _:
+                    pass
 
     @cached_property
     def asked_for(self) -> frozenset[str]:
@@ -170,12 +190,15 @@ class SourceLog:
         return frozenset(found)
 
 
-def _is_from_outside(event: Event) -> bool:
+def _is_assigned(event: Event) -> bool:
     return isinstance(event.fact, e.CtxPatched) and event.fact.cause == "client"
 
 
 def _as_copy(event: Event) -> Draft:
-    return replace(event.draft, dedup_key=f"copy:patch/{event.version}", origin=event.event_id)
+    # A signal that is sent again is known by its key.
+    sent = isinstance(event.fact, e.SignalReceived)
+    key = event.draft.dedup_key if sent else f"copy:patch/{event.version}"
+    return replace(event.draft, dedup_key=key, origin=event.event_id)
 
 
 class _Collected:

@@ -323,8 +323,8 @@ class State:
     #: What it is a fork of.
     forked_from: str | None = None
     taken: tuple[str, ...] = ()
-    #: The version there of the last assignment from outside that it has a copy of.
-    patched: int = 0
+    #: The version there of what was last given from outside that it has a copy of.
+    given: int = 0
     #: Whether it is retried by itself; None where it was not asked: it has not failed, or has no
     #: policy.
     next_attempt: NextAttempt | None = None

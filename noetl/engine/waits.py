@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from noetl.engine.inputs import Inputs
@@ -225,7 +225,15 @@ def _timers_of(key: str, wait: PendingWait, inputs: Inputs) -> Iterator[Timer]:
         yield Timer(f"timeout:{name}", "timeout", *place, max(left.total_seconds(), 0.0), wait.until)
     for one in wait.left:
         if one.is_time:
-            yield Timer(f"wait:{name}/{one.name}", "wait", *place, one.seconds, one.until, one.name)
+            due = _due_at(one, wait.wait.since)
+            yield Timer(f"wait:{name}/{one.name}", "wait", *place, one.seconds, due, one.name)
+
+
+def _due_at(one: Awaited, since: str | None) -> str | None:
+    """When that comes which is waited for since then."""
+    if one.until is not None or since is None or one.seconds is None:
+        return one.until
+    return (datetime.fromisoformat(since) + timedelta(seconds=one.seconds)).isoformat()
 
 
 @dataclass(frozen=True, slots=True)

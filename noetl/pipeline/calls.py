@@ -21,7 +21,7 @@ from noetl.net.deferred import without_guards
 from noetl.net.model import Repeat, Task
 from noetl.pipeline import older
 from noetl.pipeline.caching import identify
-from noetl.pipeline.deadline import Deadline, bound_wait, deadline_of
+from noetl.pipeline.deadline import CallDeadline, bound_wait, deadline_of
 from noetl.pipeline.deferring import with_guards
 from noetl.pipeline.demands import check_inputs, check_outcome
 from noetl.pipeline.failures import CannotGoOn, blame, line_in_file, locate
@@ -256,7 +256,7 @@ class TaskCaller:
         return came
 
     def _make_call(
-        self, attempt: Attempt, ready: Prepared, progress: PipelineProgress, deadline: Deadline
+        self, attempt: Attempt, ready: Prepared, progress: PipelineProgress, deadline: CallDeadline
     ) -> Call:
         task, due, where = ready.task, self.program.tasks[progress.pc], self.program.where
         # What later requests change was rendered for the first one.

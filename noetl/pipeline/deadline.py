@@ -21,7 +21,7 @@ LONGEST_WAIT_S: Final = 3.2e9
 
 
 @dataclass(frozen=True, slots=True)
-class Deadline:
+class CallDeadline:
     """`timeout` in seconds (None: as long as it takes), counted from `since` (UTC, ISO 8601)."""
 
     timeout: float | None
@@ -40,15 +40,15 @@ class Deadline:
         return self.left() != 0.0
 
 
-def begin_deadline(timeout: float | None, since: str | None, now: Callable[[], str] | None) -> Deadline:
+def begin_deadline(timeout: float | None, since: str | None, now: Callable[[], str] | None) -> CallDeadline:
     """The time of an attempt whose tool was first called at `since`; now, where it was not called
     yet. Without a clock each call has the whole."""
     if timeout is None or now is None:
-        return Deadline(timeout, None, None)
-    return Deadline(timeout, since or now(), now)
+        return CallDeadline(timeout, None, None)
+    return CallDeadline(timeout, since or now(), now)
 
 
-def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: PipelinePorts) -> Deadline:
+def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: PipelinePorts) -> CallDeadline:
     """The time of an attempt of `task`. Raises CannotGoOn where nothing of it is left, or its
     timeout cannot be had."""
     if (written := task.spec.get("timeout")) is None:
@@ -68,7 +68,7 @@ def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: Pipe
     raise CannotGoOn(ErrorInfo("timeout", message, type="TaskTimeout", retryable=True))
 
 
-def bound_wait(task: Task, later: Later, deadline: Deadline) -> Later:
+def bound_wait(task: Task, later: Later, deadline: CallDeadline) -> Later:
     """The wait that the tool asks for, at most until the time of its task is over. Raises
     CannotGoOn where no clock can count to its end."""
     if not 0.0 <= later.seconds <= LONGEST_WAIT_S:

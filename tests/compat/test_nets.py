@@ -14,7 +14,13 @@ from noetl.net.codec import SCHEMA, from_json, to_json
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("nets-*.json.gz"))
 #: What later versions say besides, and what it is of a net that does not say it.
-ADDED: Final = {"on_large": "fail", "process": "row", "effects": "external"}
+ADDED: Final = {
+    "on_large": "fail",
+    "process": "row",
+    "effects": "external",
+    "deadline": None,
+    "deferred": [],
+}
 
 
 def as_schema_1(task: Any) -> Any:

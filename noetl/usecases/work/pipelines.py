@@ -149,5 +149,8 @@ def resume_at(rt: Runtime, move: Suspend) -> str | None:
 
 
 def begin_wait(rt: Runtime, move: Suspend) -> Wait | None:
-    """What a pipeline waits for, from now on."""
-    return None if move.wait is None else replace(move.wait, since=rt.clock().isoformat())
+    """What a pipeline waits for, from now on; in an execution that goes on with what another one
+    waited for, since then."""
+    if move.wait is None:
+        return None
+    return replace(move.wait, since=move.progress.since or rt.clock().isoformat())

@@ -12,9 +12,10 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import catalog, control, inspect, migrate, retry
+from noetl.usecases import catalog, control, inspect, migrate, retry, signals
 from noetl.usecases.migrate import MigrateRequest
 from noetl.usecases.retry import RetryRequest
+from noetl.usecases.signals import SignalRequest
 
 ROOT = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: moved, path: tests/moved}\n"
 
@@ -127,6 +128,36 @@ def test_what_people_have_assigned_counts_there_in_the_order_in_which_it_came() 
     book.sim.settle()
     assert book.status(second) == "completed"
     assert book.calls[-1] == "added"
+
+
+def test_a_wait_goes_on_since_when_it_began_with_the_signals_that_came() -> None:
+    gate = """
+- step: start
+  tool:
+    kind: wait
+    all: {paid: {signal: paid}, packed: {signal: packed}, late: {timer: 1h}}
+  next: told
+- step: told
+  tool: {kind: http, url: wrong}
+"""
+    book = Moved(gate)
+    first = book.begin()
+    signals.send_signal(book.sim.rt, first, SignalRequest("paid", 1, id="once"))
+    book.sim.settle()
+    book.sim.pass_time(3000)
+    book.register(gate.replace("wrong", "right"))
+    second = book.migrate(first)
+    assert signals.send_signal(book.sim.rt, second, SignalRequest("paid", 2, id="once")).existing
+    signals.send_signal(book.sim.rt, second, SignalRequest("packed", 3))
+    book.sim.settle()
+    book.sim.pass_time(599)
+    book.sim.settle()
+    assert book.status(second) != "completed", "an hour from the beginning"
+    book.sim.pass_time(1)
+    book.sim.settle()
+    assert (book.status(second), book.calls) == ("completed", ["right"])
+    results = book.sim.report(second).steps["start"]["result"]["results"]
+    assert [results[name]["payload"] for name in ("paid", "packed")] == [1, 3]
 
 
 def test_a_job_elsewhere_is_gone_on_with_under_its_key() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from noetl.errors import BadRequest, NotFound, Unauthenticated
+from noetl.errors import BadRequest, ConfigError, NotFound, Unauthenticated
 from noetl.facts.callers import Caller
 from noetl.testing import Simulation
 from noetl.usecases import audit, tokens
@@ -124,17 +124,36 @@ def test_the_last_use_is_known_to_the_minute(sim: Simulation) -> None:
 
 
 def test_the_first_token_is_made_once(sim: Simulation) -> None:
-    made = tokens.create_first(sim.rt)
-    assert made is not None
-    assert tokens.create_first(sim.rt) is None
-    assert tokens.recognize(sim.rt, made.text).may("admin")
-    assert made.row.expires_at is None
+    kept: list[str] = []
+    assert tokens.create_first(sim.rt, kept.append)
+    assert not tokens.create_first(sim.rt, kept.append)
+    (text,) = kept
+    assert tokens.is_first(text)
+    assert tokens.recognize(sim.rt, text).may("admin")
+    assert tokens.tokens(sim.rt)[0].expires_at is None
+
+
+def test_a_first_token_that_cannot_be_kept_is_not_made(sim: Simulation) -> None:
+    def refuse(_: str) -> None:
+        raise ConfigError("no room")
+
+    with pytest.raises(ConfigError):
+        tokens.create_first(sim.rt, refuse)
+    assert tokens.tokens(sim.rt) == []
+
+
+def test_the_first_token_of_another_database_is_good_here_too(sim: Simulation) -> None:
+    kept: list[str] = []
+    tokens.create_first(sim.rt, kept.append)
+    there = Simulation(BODY)
+    assert tokens.create_first(there.rt, pytest.fail, kept[0])
+    assert tokens.recognize(there.rt, kept[0]).may("admin")
 
 
 def test_a_revoked_first_token_is_not_made_again(sim: Simulation) -> None:
-    tokens.create_first(sim.rt)
+    tokens.create_first(sim.rt, lambda _: None)
     tokens.revoke(sim.rt, "admin")
-    assert tokens.create_first(sim.rt) is None
+    assert not tokens.create_first(sim.rt, pytest.fail)
 
 
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(days=-1), timedelta(days=10_000)])

@@ -16,6 +16,7 @@ from noetl.testing import START, Simulation
 from noetl.usecases import control
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.ports import Correlation, KeptSignal
+from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.signals import SentSignal, SignalRequest, send_about, send_signal
 from noetl.usecases.turn.advance import advance
 
@@ -338,6 +339,36 @@ def test_a_fork_waits_anew_and_hears_no_signal_of_the_other() -> None:
     sim.pass_time(50)
     sim.settle()
     assert sim.report(made).row.status == "completed"
+
+
+def test_a_retry_is_handed_the_signals_that_nothing_took() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: wait, signal: go}
+              next: both
+            - step: both
+              tool: {kind: wait, all: {a: {signal: a}, b: {signal: b}}}
+              spec: {deadline: 1m}
+        """)
+    )
+    run = sim.start()
+    sim.settle()
+    tell(sim, run, "b", "early")
+    tell(sim, run, "go", "taken")
+    tell(sim, run, "go", "left over", lifetime_s=10)
+    sim.pass_time(60)
+    sim.settle()
+    assert sim.report(run).row.status == "failed"
+    made = retry(sim.rt, RetryRequest(run)).execution_id
+    sim.settle()
+    report = sim.report(made)
+    assert report.steps["start"]["result"]["payload"] == "taken", "a wait that ended stands"
+    assert report.row.status == "waiting"
+    tell(sim, made, "a", "now")
+    results = ended(sim, made)["results"]
+    assert [results[name]["payload"] for name in ("a", "b")] == ["now", "early"]
+    assert sim.types(made).count("signal.received") == 2, "what expired is not handed on"
 
 
 def test_a_cancelled_wait_is_over() -> None:
