@@ -123,6 +123,9 @@ def _note_move(line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.Chi
         case e.StepSuspended(child=e.ChildCall(path=path)):
             line.status, line.note = "waiting", f"waits for playbook {path}"
             return ""  # reported when the child is there
+        case e.StepSuspended(wait=e.Wait() as wait):
+            line.status, line.note = "waiting", _one_line(wait.describe())
+            return f"waits for {line.note}"
         case e.StepSuspended(due_at=due):
             line.status, line.note = "waiting", f"until {due}" if due else "waiting"
             return f"waiting: {line.note}"

@@ -39,8 +39,7 @@ from noetl.facts.reference import open_references
 from noetl.facts.waits import Awaited, LaterGuard, SoughtSignal
 from noetl.net.deferred import SIGNAL
 
-#: Characters of a condition that are shown; waits that a line names, and its characters.
-_SHOWN: Final = 80
+#: Waits that a line names, and its characters.
 _FEW: Final = 3
 _LINE: Final = 240
 
@@ -158,7 +157,7 @@ def _describe(state: State, wait: PendingWait) -> JsonMap:
         "since": wait.wait.since,
         "until": next((one.due_at for one in own if one.purpose == "timeout"), wait.until),
         "for": [
-            {"name": one.name, "text": _text(one, timers.get(one.name)), "due_at": timers.get(one.name)}
+            {"name": one.name, "text": one.describe(timers.get(one.name)), "due_at": timers.get(one.name)}
             for one in wait.left
         ],
     }
@@ -167,15 +166,6 @@ def _describe(state: State, wait: PendingWait) -> JsonMap:
 def _own_timers(state: State, wait: PendingWait) -> list[Timer]:
     place = (wait.run_id, wait.iteration)
     return [one for one in state.timers.values() if (one.run_id, one.iteration) == place]
-
-
-def _text(one: Awaited, due_at: str | None) -> str:
-    """`signal 'paid'`, `condition ctx.ready`, `2026-01-01T00:00:00+00:00`."""
-    if one.signal is not None:
-        return f"signal {one.signal.name!r}"
-    if one.condition is not None:
-        return f"condition {brief(str(one.condition.when), _SHOWN)}"
-    return due_at or one.until or f"{one.seconds:g} s"
 
 
 def waiting_for(state: State) -> str | None:

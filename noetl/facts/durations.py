@@ -89,3 +89,14 @@ def iso_duration(value: timedelta) -> str:
     days = f"{rest.days}D" if rest.days else ""
     clock = "".join(text for there, text in parts if there)
     return f"{sign}P{days}" + (f"T{clock}" if clock else "") if days or clock else "PT0S"
+
+
+def compact(value: float) -> str:
+    """Seconds in the units that `seconds` reads: `3d`, `1h 30m`, `2.5s`."""
+    parts = []
+    left = value
+    for name, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        count, left = divmod(left, length)
+        parts += [f"{count:.0f}{name}"] if count else []
+    parts += [f"{left:g}s"] if left or not parts else []
+    return " ".join(parts)

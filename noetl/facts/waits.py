@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from noetl.facts.brief import brief
+from noetl.facts.durations import compact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
@@ -48,6 +50,15 @@ class Awaited:
         """Whether it comes by itself."""
         return self.seconds is not None or self.until is not None
 
+    def describe(self, due_at: str | None = None) -> str:
+        """`signal 'paid'`, `condition ctx.ready`, `2026-01-01T00:00:00+00:00`. `due_at`: when its
+        time is over, where that is known."""
+        if self.signal is not None:
+            return f"signal {self.signal.name!r}"
+        if self.condition is not None:
+            return f"condition {brief(str(self.condition.when))}"
+        return due_at or self.until or compact(self.seconds or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -58,6 +69,10 @@ class Wait:
     awaited: tuple[Awaited, ...]
     named: bool = False
     since: str | None = None
+
+    def describe(self) -> str:
+        """What all of it is, in a line."""
+        return (" and " if self.mode == "all" else " or ").join(one.describe() for one in self.awaited)
 
 
 @dataclass(frozen=True, slots=True)

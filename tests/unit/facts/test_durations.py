@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.facts.durations import seconds
+from noetl.facts.durations import compact, seconds
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,11 @@ def test_a_refusal_never_repeats_a_long_input() -> None:
     with pytest.raises(ValueError, match=r"\.\.\. is not a duration") as refused:
         seconds("x" * 10_000)
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [(0, "0s"), (0.25, "0.25s"), (60, "1m"), (5400, "1h 30m"), (259_201.5, "3d 1.5s")]
+)
+def test_a_duration_is_told_as_it_may_be_written(given: float, text: str) -> None:
+    assert compact(given) == text
+    assert seconds(text) == given
