@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from noetl.engine.digests import TaskReads, code_of
 from noetl.expressions import names_used
 from noetl.facts.json import Json
-from noetl.net.graphs import ROOT, Dominators
+from noetl.net.joins import Reachability, StepGraph, is_or_join
 from noetl.net.model import Assignment, Net, Task, Transition
 from noetl.net.tasks import file_of
 
@@ -20,15 +20,6 @@ from noetl.net.tasks import file_of
 Path: TypeAlias = tuple[str, ...]
 #: Names below which templates find what an execution was given.
 _INPUTS: Final = frozenset({"workload", "payload", "input", "args"})
-
-
-@dataclass(frozen=True, slots=True)
-class Reachability:
-    """From where a join can still be reached: `runs` are steps whose active run can send a token on
-    its way, `tokens` steps whose waiting token can."""
-
-    runs: frozenset[str]
-    tokens: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,9 @@ class Plan:
     @cached_property
     def reach(self) -> Mapping[str, Reachability]:
         """For each join that has to know whether another token can still come."""
+        graph = StepGraph.of(self.net)
         return {
-            step.name: self._reach(step.name)
+            step.name: graph.reach(step.name)
             for step in self.net.transitions
             if self.is_or_join(step) or step.join.mode in ("first", "count")
         }
@@ -117,72 +109,7 @@ class Plan:
         return frozenset(path[1:] for path in self.names_read if path[0] in _INPUTS and len(path) > 1)
 
     def is_or_join(self, step: Transition) -> bool:
-        return step.join.mode == "auto" and len(self.net.incoming[step.name]) > 1
-
-    def _waits(self, name: str) -> bool:
-        """Whether a token may have to wait before the step for tokens of other arcs."""
-        return len(self.net.incoming[name]) > 1 and self.net.steps[name].join.mode in ("auto", "all", "count")
-
-    def _reach(self, join: str) -> Reachability:
-        """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait
-        for itself) nor another join that waits for this one (of the two, neither could ever fire
-        first)."""
-        waiting = (name for name in self._after(join) if name != join and self._waits(name))
-        mutual = frozenset(name for name in waiting if not self._goes_first(name, join))
-        before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
-        return Reachability(before, before - mutual)
-
-    def _goes_first(self, name: str, join: str) -> bool:
-        """Whether of two OR-joins the one called `name`, to which `join` leads, does not wait for
-        it. Where they lead to each other and neither dominates the other (a cycle with several
-        entries), the first in the document begins."""
-        return (
-            self.order[name] < self.order[join]
-            and self.is_or_join(self.step(name))
-            and join in self._after(name)
-            and join not in self._dominators(name)
-            and name not in self._dominators(join)
-        )
-
-    def _after(self, join: str) -> frozenset[str]:
-        """What `join` leads to. What comes after a step that dominates it is its next round: joins
-        there do not wait for it."""
-        if join not in self._behind:
-            self._behind[join] = frozenset(_walk(join, self._successors, self._dominators(join)))
-        return self._behind[join]
-
-    def _dominators(self, name: str) -> frozenset[str]:
-        """The steps that every path from the entry to `name` passes, itself included."""
-        return frozenset({name, *self._dominator_tree.above(name)}) - {ROOT}
-
-    @cached_property
-    def _dominator_tree(self) -> Dominators:
-        return Dominators({ROOT: [self.net.entry], **self._successors})
-
-    @cached_property
-    def _successors(self) -> Mapping[str, set[str]]:
-        return {step.name: {arc.step for arc in step.ways} for step in self.net.transitions}
-
-    @cached_property
-    def _predecessors(self) -> Mapping[str, set[str]]:
-        edges: dict[str, set[str]] = {step.name: set() for step in self.net.transitions}
-        for arc in self.net.arcs.values():
-            edges[arc.step].add(arc.source)
-        return edges
-
-
-def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> set[str]:
-    """All that can be reached from `start`; what is in `closed` is entered but not left."""
-    seen: set[str] = set()
-    todo = list(edges[start])
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if name not in closed:
-            todo.extend(edges[name])
-    return seen
+        return is_or_join(self.net, step)
 
 
 def _names(

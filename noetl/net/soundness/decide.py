@@ -1,0 +1,86 @@
+"""Decides whether a net is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from noetl.net.checks import reachable
+from noetl.net.model import Arc, Net
+from noetl.net.soundness.explore import Exploration, explore
+from noetl.net.soundness.firing import Game
+from noetl.net.soundness.reduce import reduce
+from noetl.net.soundness.shape import Holds, Node, Shape, TooWide, is_safe, shape_of
+from noetl.net.soundness.verdict import Bounds, Fault, NotDecided, Sound, Unsound, Verdict
+
+
+def is_unguarded(arc: Arc, _failed: bool) -> bool | None:
+    """What is known of an arc without looking at its guard."""
+    return True if arc.when is None else None
+
+
+def decide(
+    net: Net, holds: Holds = is_unguarded, bounds: Bounds | None = None, *, reduced: bool = True
+) -> Verdict:
+    """Whether every run of the guard-free net can come to an end properly: no join waits for ever,
+    no step is dead to which a path leads, tokens do not pile up without a bound, and no cycle is
+    without a way out.
+
+    A run that fails, and whose failure no arc takes, is an end by itself; admission that keeps a
+    token waiting lets it go some time. Without `reduced` the net is explored as it is: the answer
+    is the same, later.
+    """
+    bounds = bounds or Bounds()
+    shape = shape_of(net, holds)
+    if isinstance(shape, TooWide):
+        return NotDecided(f"the router of {shape.step!r} can choose in too many ways", 0)
+    if net.entry not in shape.nodes:
+        return Sound(0)
+    if not reduced:
+        return _decide_whole(net, shape, bounds)
+    smaller = reduce(shape)
+    watches = len(smaller.nodes) < len(shape.nodes) and not is_safe(smaller)
+    game = Game(smaller, in_all_orders=watches)
+    found = explore(game, bounds, watches=watches)
+    if not found.is_unsafe:
+        return _conclude(net, shape, smaller, game, found)
+    return _decide_whole(net, shape, bounds, found.explored)
+
+
+def _decide_whole(net: Net, shape: Shape, bounds: Bounds, before: int = 0) -> Verdict:
+    """Explores the net as it is; `before` markings have been looked at."""
+    game = Game(shape)
+    left = replace(bounds, markings=max(bounds.markings - before, 0))
+    found = explore(game, left, watches=False)
+    found.explored += before
+    return _conclude(net, shape, shape, game, found)
+
+
+def _conclude(net: Net, shape: Shape, smaller: Shape, game: Game, found: Exploration) -> Verdict:
+    faults = list(found.faults)
+    if not found.reason and not any(fault.kind in ("piles_up", "endless") for fault in faults):
+        faults += _find_dead(net, shape, smaller, game, {fault.step for fault in faults})
+    if faults:
+        return Unsound(tuple(faults), found.explored)
+    if found.reason:
+        return NotDecided(found.reason, found.explored)
+    return Sound(found.explored)
+
+
+def _find_dead(net: Net, shape: Shape, smaller: Shape, game: Game, named: set[str]) -> Iterator[Fault]:
+    """Steps that never run though one that does leads to them. What only they lead to is dead with
+    them."""
+    alive = {name for name in shape.nodes if smaller.host(name) in game.fired}
+    paths = reachable(net)
+    for name in shape.nodes:
+        if name not in alive and name not in named and name in paths and _is_next(net, shape, name, alive):
+            yield Fault("dead", name)
+
+
+def _is_next(net: Net, shape: Shape, name: str, alive: set[str]) -> bool:
+    """Whether a run of a step that is alive can put a token before it."""
+    return any(_fills_any(shape.nodes[one], net.incoming[name]) for one in alive)
+
+
+def _fills_any(node: Node, places: tuple[str, ...]) -> bool:
+    return any(place in places for way in node.ways for place in way.places)

@@ -1,0 +1,228 @@
+"""The guard-free net: steps with the ways in which a run of them can end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from noetl.net.graphs import components
+from noetl.net.joins import StepGraph
+from noetl.net.model import Arc, Net, Transition
+from noetl.net.soundness.verdict import Move, Trail
+
+#: What is known of an arc's guard where the run has failed or not: that it holds, that it does not,
+#: or (None) neither.
+Holds: TypeAlias = Callable[[Arc, bool], bool | None]
+#: How tokens make a step run: each by itself, all that can come, one of every arc, or so many.
+Kind = Literal["each", "or", "all", "counted"]
+
+#: A step whose routers can choose in more ways is not looked at.
+MOST_WAYS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a run can end: the places that get a token, and what happened."""
+
+    places: tuple[str, ...]
+    trail: Trail
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step, or several that were made one. `leads` are the steps to which any arc leads, `needed`
+    is that of a counted join, which with 1 drops the rest of its round.
+
+    `instant`: a run of it ends before anything else happens. `cancels` what is under way when it
+    fires. `late`: admission may keep its tokens waiting for somebody outside. `waits`: a token may
+    have to wait for one of another arc.
+    """
+
+    name: str
+    kind: Kind
+    places: tuple[str, ...]
+    ways: tuple[Way, ...]
+    leads: frozenset[str]
+    needed: int = 0
+    instant: bool = False
+    cancels: bool = False
+    late: bool = False
+    waits: bool = False
+
+    @property
+    def races(self) -> bool:
+        """Whether it matters which of its tokens comes first."""
+        return self.kind == "counted" or self.cancels
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Nodes in the order of the document. `hosts` names the node that a step became a part of."""
+
+    entry: str
+    nodes: Mapping[str, Node]
+    hosts: Mapping[str, str]
+
+    @property
+    def graph(self) -> StepGraph:
+        """What leads where."""
+        return StepGraph(
+            self.entry,
+            {name: node.leads & self.nodes.keys() for name, node in self.nodes.items()},
+            frozenset(name for name, node in self.nodes.items() if node.kind == "or"),
+            frozenset(name for name, node in self.nodes.items() if node.waits),
+        )
+
+    def host(self, step: str) -> str:
+        """The node that stands for a step."""
+        while step in self.hosts:
+            step = self.hosts[step]
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class TooWide:
+    """A step whose router can choose in too many ways."""
+
+    step: str
+
+
+def shape_of(net: Net, holds: Holds) -> Shape | TooWide:
+    """The guard-free net of `net`, without its final step, which runs when all has ended."""
+    nodes: dict[str, Node] = {}
+    for step in net.transitions:
+        if step.name == net.final_step:
+            continue
+        ways = list(islice(_ways(net, step, holds), MOST_WAYS + 1))
+        if len(ways) > MOST_WAYS:
+            return TooWide(step.name)
+        nodes[step.name] = _node(net, step, ways)
+    return Shape(net.entry, nodes, {})
+
+
+def _node(net: Net, step: Transition, ways: Sequence[Way]) -> Node:
+    places, join = net.incoming[step.name], step.join
+    several = len(places) > 1
+    return Node(
+        step.name,
+        _kind(step, several=several),
+        places,
+        merge_ways(ways),
+        frozenset(arc.step for arc in step.ways if arc.step != net.final_step),
+        needed=join.count if join.mode == "count" else 1,
+        instant=not step.tasks and step.loop is None,
+        cancels=join.cancel_rest and (join.mode in ("first", "count") or (several and join.mode == "auto")),
+        late=step.admit is not None and step.admit.on_deny == "pending" and _may_deny(step),
+        waits=several and join.mode in ("auto", "all", "count"),
+    )
+
+
+def _may_deny(step: Transition) -> bool:
+    return step.admit is not None and not all(rule.allow for rule in step.admit.rules)
+
+
+def _kind(step: Transition, *, several: bool) -> Kind:
+    join = step.join
+    match join.mode:
+        case "auto" if several:
+            return "or"
+        case "all" if several:
+            return "all"
+        case "first" if several or join.cancel_rest:
+            return "counted"
+        case "count" if several or join.count > 1 or join.cancel_rest:
+            return "counted"
+        case _:
+            return "each"
+
+
+def merge_ways(ways: Sequence[Way]) -> tuple[Way, ...]:
+    """The first of those that fill the same places: fusion of parallel transitions (Murata, "Petri
+    nets: properties, analysis and applications", Proc. IEEE 77, 1989, fig. 22 d)."""
+    found: dict[frozenset[str], Way] = {}
+    for way in ways:
+        found.setdefault(frozenset(way.places), way)
+    return tuple(found.values())
+
+
+def _ways(net: Net, step: Transition, holds: Holds) -> Iterator[Way]:
+    """How a run of `step` can end. A branch that fails is a failure that is reported: what follows
+    from it is not looked at."""
+    instant = not step.tasks and step.loop is None
+    denied = step.admit.on_deny if step.admit is not None and _may_deny(step) else ""
+    strict = net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
+    for arcs in _routes(step, holds, failed=False):
+        if arcs or not (strict and step.ways):
+            yield _way(net, step, arcs, failed=False)
+    if not instant or denied == "fail":
+        for arcs in _routes(step, holds, failed=True):
+            if arcs:
+                yield _way(net, step, arcs, failed=True)
+    if denied == "skip":
+        yield _way(net, step, (), failed=False)
+
+
+def _way(net: Net, step: Transition, arcs: Sequence[Arc], *, failed: bool) -> Way:
+    places = tuple(arc.id for arc in arcs if arc.step != net.final_step)
+    return Way(places, Move(step.name, tuple(arc.step for arc in arcs), failed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a router has chosen so far, and the guards that it has asked: of two that read the same
+    both hold, or none."""
+
+    taken: tuple[Arc, ...] = ()
+    known: Mapping[str, bool] = field(default_factory=dict)
+
+    def ask(self, arc: Arc, held: bool | None) -> Iterator[_Asked]:
+        """What comes of it where the guard of `arc` holds or not."""
+        if held is None:
+            held = self.known.get(str(arc.when))
+        if held is not None:
+            yield replace(self, taken=(*self.taken, arc)) if held else self
+            return
+        for value in (True, False):
+            known = {**self.known, str(arc.when): value}
+            yield _Asked((*self.taken, arc) if value else self.taken, known)
+
+
+def _routes(step: Transition, holds: Holds, *, failed: bool) -> Iterator[tuple[Arc, ...]]:
+    """The sets of arcs that its router can take together; not all of more than MOST_WAYS."""
+    asking = [_Asked()]
+    for choice in step.choices:
+        if step.router != "inclusive":
+            yield from (one.taken for one in asking if one.taken)
+            asking = [one for one in asking if not one.taken]
+        for arc in choice:
+            if not failed or arc.boundary:
+                held = holds(arc, failed)
+                asking = list(islice((now for one in asking for now in one.ask(arc, held)), MOST_WAYS + 1))
+    yield from (one.taken for one in asking)
+
+
+def circular(shape: Shape) -> frozenset[str]:
+    """The nodes that lead to themselves."""
+    leads = shape.graph.leads
+    found = (one for one in components(leads) if len(one) > 1 or one[0] in leads[one[0]])
+    return frozenset(name for one in found for name in one)
+
+
+def is_safe(shape: Shape) -> bool:
+    """Whether the shape alone shows that nothing runs twice: there is no cycle, and no step runs
+    for each of several tokens."""
+    return not circular(shape) and all(
+        node.kind != "each" or len(node.places) < 2 for node in shape.nodes.values()
+    )
+
+
+def producers_of(nodes: Mapping[str, Node]) -> dict[str, str]:
+    """Place → the node whose runs fill it. Those that nothing fills have none."""
+    return {place: node.name for node in nodes.values() for way in node.ways for place in way.places}
+
+
+def consumers_of(nodes: Mapping[str, Node]) -> dict[str, str]:
+    """Place → the node that takes tokens from it."""
+    return {place: node.name for node in nodes.values() for place in node.places}
