@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,10 +28,14 @@ from noetl.errors import BadRequest, PlaybookInvalid
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
+from noetl.net.soundness import Bounds
 from noetl.store.library import SUFFIXES
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.scripts import source_file
 from noetl.trial.suites import is_meant, is_test_file, read_suite
+
+#: Seconds for which it is looked whether every run of a playbook comes to an end.
+_PATIENCE_S: Final = 1.0
 
 
 def _complete_code(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -119,8 +124,20 @@ def compile_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> 
         return source_file(name, files).text
 
     return compile_playbook(
-        read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside, parse_sql=True
+        read_bytes(file),
+        file=str(file),
+        kinds=kinds,
+        strict=strict,
+        sources=beside,
+        parse_sql=True,
+        bounds=_bounds(),
     )
+
+
+def _bounds() -> Bounds:
+    """A second for the runs of one playbook that come to no proper end."""
+    late = time.monotonic() + _PATIENCE_S
+    return Bounds(should_stop=lambda: time.monotonic() > late)
 
 
 def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:

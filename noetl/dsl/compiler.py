@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from noetl.dsl.checks.registry import OF_DOCUMENTS, OF_NETS, findings
 from noetl.dsl.checks.subject import Subject
@@ -19,6 +20,10 @@ from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import Input, KindInfo, Net
+from noetl.net.soundness import Bounds
+
+#: Looks at so few markings that no compilation takes long; the same ones on every machine.
+QUICK: Final = Bounds(markings=1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ def compile_playbook(
     lenient: bool = False,
     sources: Callable[[str], str] | None = None,
     parse_sql: bool = False,
+    bounds: Bounds = QUICK,
 ) -> Compiled:
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad
     input.
@@ -64,11 +70,12 @@ def compile_playbook(
     `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a
     warning when they were registered is no error now. `sources` yields the text of a source file by
     the name that the playbook has for it, and raises NoetlError where there is none: with it such
-    files are checked too. `parse_sql` looks at SQL, too, whose parsers are slow to load.
+    files are checked too. `parse_sql` looks at SQL, too, whose parsers are slow to load. `bounds`
+    says how far to look for runs that come to no proper end.
     """
     with _without_collector():
         report = ProblemReport(read(text, file), strict=strict, lenient=lenient)
-        return _compile_report(report, kinds, sources, parse_sql)
+        return _compile_report(report, kinds, sources, parse_sql, bounds)
 
 
 @contextmanager
@@ -89,13 +96,14 @@ def _compile_report(
     kinds: Mapping[str, KindInfo],
     sources: Callable[[str], str] | None,
     parse_sql: bool,
+    bounds: Bounds,
 ) -> Compiled:
     data = report.source.data
     read_as = to_document(data, report) if data is not None else None
     document = lower(*read_as, kinds, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
-    subject = Subject(document, report.source, kinds, report.names, sources, parse_sql)
+    subject = Subject(document, report.source, kinds, report.names, sources, parse_sql, bounds)
     for finding in findings(subject, OF_DOCUMENTS):
         report.keep(finding)
     context = Context(document, report, kinds)

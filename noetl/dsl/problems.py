@@ -87,6 +87,7 @@ class Code(StrEnum):
     ENDLESS_JUMP = "NOETL557"
     RETRY_ONCE = "NOETL558"
     CLAIM = "NOETL559"
+    UNSOUND = "NOETL560"
 
 
 #: What each code means, for the reference.
@@ -156,6 +157,7 @@ MEANING: Mapping[Code, str] = {
     Code.ENDLESS_JUMP: "tasks that jump back whatever happens",
     Code.RETRY_ONCE: "a retry that allows only one attempt",
     Code.CLAIM: "a cursor whose claim does not mark rows, or does not return them",
+    Code.UNSOUND: "some run, as far as its shape shows, comes to no proper end",
 }
 
 

@@ -17,6 +17,7 @@ from noetl.facts.json import JsonMap
 from noetl.net.checks import dominators
 from noetl.net.graphs import Dominators
 from noetl.net.model import KindInfo, Net
+from noetl.net.soundness import Bounds
 
 _Part = TypeVar("_Part", bound=DocumentPart)
 
@@ -36,6 +37,8 @@ class Subject:
     files: Callable[[str], str] | None = None
     #: Whether SQL is parsed, whose parsers are slow to load.
     parse_sql: bool = False
+    #: How far is looked for runs that come to no proper end.
+    bounds: Bounds = field(default_factory=Bounds)
     net: Net | None = None
     notes: Notes = field(default_factory=Notes)
 

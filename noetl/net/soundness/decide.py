@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from noetl.net.checks import reachable
 from noetl.net.model import Arc, Net
 from noetl.net.soundness.explore import Exploration, explore
 from noetl.net.soundness.firing import Game
 from noetl.net.soundness.reduce import reduce
-from noetl.net.soundness.shape import Holds, Node, Shape, TooWide, is_safe, shape_of
+from noetl.net.soundness.shape import Holds, Shape, TooWide, is_safe, shape_of
 from noetl.net.soundness.verdict import Bounds, Fault, NotDecided, Sound, Unsound, Verdict
 
 
@@ -37,29 +36,30 @@ def decide(
     if net.entry not in shape.nodes:
         return Sound(0)
     if not reduced:
-        return _decide_whole(net, shape, bounds)
+        return _decide_whole(net, holds, shape, bounds)
     smaller = reduce(shape)
     watches = len(smaller.nodes) < len(shape.nodes) and not is_safe(smaller)
     game = Game(smaller, in_all_orders=watches)
     found = explore(game, bounds, watches=watches)
     if not found.is_unsafe:
-        return _conclude(net, shape, smaller, game, found)
-    return _decide_whole(net, shape, bounds, found.explored)
+        return _conclude(net, holds, smaller, game, found)
+    return _decide_whole(net, holds, shape, bounds, found.explored)
 
 
-def _decide_whole(net: Net, shape: Shape, bounds: Bounds, before: int = 0) -> Verdict:
+def _decide_whole(net: Net, holds: Holds, shape: Shape, bounds: Bounds, before: int = 0) -> Verdict:
     """Explores the net as it is; `before` markings have been looked at."""
     game = Game(shape)
     left = replace(bounds, markings=max(bounds.markings - before, 0))
     found = explore(game, left, watches=False)
     found.explored += before
-    return _conclude(net, shape, shape, game, found)
+    return _conclude(net, holds, shape, game, found)
 
 
-def _conclude(net: Net, shape: Shape, smaller: Shape, game: Game, found: Exploration) -> Verdict:
+def _conclude(net: Net, holds: Holds, smaller: Shape, game: Game, found: Exploration) -> Verdict:
     faults = list(found.faults)
     if not found.reason and not any(fault.kind in ("piles_up", "endless") for fault in faults):
-        faults += _find_dead(net, shape, smaller, game, {fault.step for fault in faults})
+        named = {fault.step for fault in faults}
+        faults += [Fault("dead", step) for step in _find_dead(net, holds, smaller, game) if step not in named]
     if faults:
         return Unsound(tuple(faults), found.explored)
     if found.reason:
@@ -67,20 +67,10 @@ def _conclude(net: Net, shape: Shape, smaller: Shape, game: Game, found: Explora
     return Sound(found.explored)
 
 
-def _find_dead(net: Net, shape: Shape, smaller: Shape, game: Game, named: set[str]) -> Iterator[Fault]:
-    """Steps that never run though one that does leads to them. What only they lead to is dead with
-    them."""
-    alive = {name for name in shape.nodes if smaller.host(name) in game.fired}
-    paths = reachable(net)
-    for name in shape.nodes:
-        if name not in alive and name not in named and name in paths and _is_next(net, shape, name, alive):
-            yield Fault("dead", name)
-
-
-def _is_next(net: Net, shape: Shape, name: str, alive: set[str]) -> bool:
-    """Whether a run of a step that is alive can put a token before it."""
-    return any(_fills_any(shape.nodes[one], net.incoming[name]) for one in alive)
-
-
-def _fills_any(node: Node, places: tuple[str, ...]) -> bool:
-    return any(place in places for way in node.ways for place in way.places)
+def _find_dead(net: Net, holds: Holds, smaller: Shape, game: Game) -> Iterator[str]:
+    """Steps that never run though an arc of one that does leads to them. What only they lead to is
+    dead with them; an arc that is never to hold is meant so."""
+    alive = {step.name for step in net.transitions if smaller.host(step.name) in game.fired}
+    arcs = [arc for arc in net.arcs.values() if arc.source in alive]
+    reached = {arc.step for arc in arcs if holds(arc, False) is not False or holds(arc, True) is not False}
+    yield from (step for step in net.steps if step in reached - alive and step != net.final_step)

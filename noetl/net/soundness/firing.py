@@ -95,13 +95,14 @@ class Game:
         """What may happen next."""
         for index, run in enumerate(marking.runs):
             if self._is_instant(run):
-                return list(self._end(marking, index))
+                return list(self._end(marking, index)) or Ended()
         late = list(self._admit_late(marking))
         runs = list(dict.fromkeys(marking.runs))[: 1 if self._any_order else None]
         found = [one for run in runs for one in self._end(marking, marking.runs.index(run))]
-        if found and self._any_order:
-            return found
-        return [*found, *late] or self._end_waiting(marking)
+        if runs and not (found or late):
+            # It can only fail, which is reported.
+            return Ended()
+        return found if found and self._any_order else [*found, *late] or self._end_waiting(marking)
 
     def _is_instant(self, run: Running) -> bool:
         return self.nodes[run.node].instant and not self._in_all_orders
@@ -262,10 +263,11 @@ class Game:
             for join, places in marking.arrived
             if join in alive and len(places) < len(self.nodes[join].places)
         }
+        still = frozenset(open_rounds)
         return self._sorted(
             Marking(
-                tuple(spot._replace(rounds=spot.rounds & open_rounds.keys()) for spot in spots),
-                tuple(run._replace(rounds=run.rounds & open_rounds.keys()) for run in runs),
+                tuple(spot._replace(rounds=spot.rounds & still) for spot in spots),
+                tuple(run._replace(rounds=run.rounds & still) for run in runs),
                 tuple(sorted(open_rounds.items(), key=lambda one: one[0])),
             )
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from noetl.net.graphs import components
 from noetl.net.joins import StepGraph
 from noetl.net.model import Arc, Net, Transition
+from noetl.net.soundness.guards import Assumed, read_guard
 from noetl.net.soundness.verdict import Move, Trail
 
 #: What is known of an arc's guard where the run has failed or not: that it holds, that it does not,
@@ -171,22 +172,16 @@ def _way(net: Net, step: Transition, arcs: Sequence[Arc], *, failed: bool) -> Wa
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a router has chosen so far, and the guards that it has asked: of two that read the same
-    both hold, or none."""
+    """What a router has chosen so far, and what it has assumed for that."""
 
     taken: tuple[Arc, ...] = ()
-    known: Mapping[str, bool] = field(default_factory=dict)
+    assumed: Assumed = field(default_factory=Assumed)
 
     def ask(self, arc: Arc, held: bool | None) -> Iterator[_Asked]:
         """What comes of it where the guard of `arc` holds or not."""
-        if held is None:
-            held = self.known.get(str(arc.when))
-        if held is not None:
-            yield replace(self, taken=(*self.taken, arc)) if held else self
-            return
-        for value in (True, False):
-            known = {**self.known, str(arc.when): value}
-            yield _Asked((*self.taken, arc) if value else self.taken, known)
+        found = self.assumed.ask(read_guard(arc.when)) if held is None else [(held, self.assumed)]
+        for holds, assumed in found:
+            yield _Asked((*self.taken, arc) if holds else self.taken, assumed)
 
 
 def _routes(step: Transition, holds: Holds, *, failed: bool) -> Iterator[tuple[Arc, ...]]:
