@@ -9,7 +9,7 @@ from noetl.net.model import Arc, Net
 from noetl.net.soundness.explore import Exploration, explore
 from noetl.net.soundness.firing import Game
 from noetl.net.soundness.reduce import reduce
-from noetl.net.soundness.shape import Holds, Shape, TooWide, is_safe, shape_of
+from noetl.net.soundness.shape import Holds, Shape, TooWide, shape_of
 from noetl.net.soundness.verdict import Bounds, Fault, NotDecided, Sound, Unsound, Verdict
 
 
@@ -38,7 +38,7 @@ def decide(
     if not reduced:
         return _decide_whole(net, holds, shape, bounds)
     smaller = reduce(shape)
-    watches = len(smaller.nodes) < len(shape.nodes) and not is_safe(smaller)
+    watches = len(smaller.nodes) < len(shape.nodes) and not smaller.is_safe
     game = Game(smaller, in_all_orders=watches)
     found = explore(game, bounds, watches=watches)
     if not found.is_unsafe:

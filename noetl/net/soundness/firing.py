@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from noetl.net.joins import Reachability
 from noetl.net.model import ENTRY
-from noetl.net.soundness.shape import Node, Shape, circular, consumers_of
+from noetl.net.soundness.shape import Node, Shape, consumers_of
 from noetl.net.soundness.verdict import Trail
 
 _NONE: Final[frozenset[str]] = frozenset()
@@ -83,7 +83,7 @@ class Game:
         }
         races = any(node.races for node in shape.nodes.values())
         self._in_order = races or any(map(graph.mutual, graph.or_joins))
-        self.is_cyclic = bool(circular(shape))
+        self.is_cyclic = bool(shape.circular)
         # Where no choice of one run matters to another one, their order does not matter either.
         self._any_order = not (self.is_cyclic or races or in_all_orders)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from noetl.net.soundness.shape import Node, Shape, Way, circular, consumers_of, merge_ways, producers_of
+from noetl.net.soundness.shape import Node, Shape, Way, consumers_of, merge_ways, producers_of
 from noetl.net.soundness.verdict import Trail
 
 #: A fusion that makes more ways than this, and more than there were, is not done.
@@ -23,7 +23,7 @@ _MOST_WAYS: Final = 64
 
 def reduce(shape: Shape) -> Shape:
     """A smaller net that is sound where `shape` is."""
-    if circular(shape) and any(node.races for node in shape.nodes.values()):
+    if shape.circular and any(node.races for node in shape.nodes.values()):
         return shape
     return _Reducer(shape).run()
 
@@ -36,7 +36,7 @@ class _Reducer:
         self._producers = producers_of(self._nodes)
         self._consumers = consumers_of(self._nodes)
         self._touchy = _leads_to_races(shape)
-        self._circular = circular(shape)
+        self._circular = shape.circular
 
     def run(self) -> Shape:
         waiting = deque(self._nodes)

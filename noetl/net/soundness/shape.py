@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
@@ -58,7 +59,7 @@ class Node:
         return self.kind == "counted" or self.cancels
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """Nodes in the order of the document. `hosts` names the node that a step became a part of."""
 
@@ -66,7 +67,7 @@ class Shape:
     nodes: Mapping[str, Node]
     hosts: Mapping[str, str]
 
-    @property
+    @cached_property
     def graph(self) -> StepGraph:
         """What leads where."""
         return StepGraph(
@@ -75,6 +76,20 @@ class Shape:
             frozenset(name for name, node in self.nodes.items() if node.kind == "or"),
             frozenset(name for name, node in self.nodes.items() if node.waits),
         )
+
+    @cached_property
+    def circular(self) -> frozenset[str]:
+        """The nodes that lead to themselves."""
+        leads = self.graph.leads
+        found = (one for one in components(leads) if len(one) > 1 or one[0] in leads[one[0]])
+        return frozenset(name for one in found for name in one)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the shape alone shows that nothing runs twice: there is no cycle, and no step
+        runs for each of several tokens."""
+        several = (node for node in self.nodes.values() if node.kind == "each" and len(node.places) > 1)
+        return not self.circular and not any(several)
 
     def host(self, step: str) -> str:
         """The node that stands for a step."""
@@ -196,21 +211,6 @@ def _routes(step: Transition, holds: Holds, *, failed: bool) -> Iterator[tuple[A
                 held = holds(arc, failed)
                 asking = list(islice((now for one in asking for now in one.ask(arc, held)), MOST_WAYS + 1))
     yield from (one.taken for one in asking)
-
-
-def circular(shape: Shape) -> frozenset[str]:
-    """The nodes that lead to themselves."""
-    leads = shape.graph.leads
-    found = (one for one in components(leads) if len(one) > 1 or one[0] in leads[one[0]])
-    return frozenset(name for one in found for name in one)
-
-
-def is_safe(shape: Shape) -> bool:
-    """Whether the shape alone shows that nothing runs twice: there is no cycle, and no step runs
-    for each of several tokens."""
-    return not circular(shape) and all(
-        node.kind != "each" or len(node.places) < 2 for node in shape.nodes.values()
-    )
 
 
 def producers_of(nodes: Mapping[str, Node]) -> dict[str, str]:

@@ -122,19 +122,6 @@ GOOD = [
     _join(_FORK, "{count: 2}"),
     _join(_CHOICE, "auto"),
     _join(_CHOICE, "{count: 1}"),
-    # The router runs once for each of two tokens, and may take another arc each time.
-    _join(
-        "- step: start\n  next: [p, q]\n- step: p\n  next: r\n- step: q\n  next: r\n- step: r\n  spec: "
-        "{join: any}\n"
-        "  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n- step: a\n  next: j\n- step: "
-        "b\n  next: j\n"
-    ),
-    # In a cycle, too.
-    _join(
-        "- step: start\n  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n"
-        "- step: a\n  next: [j, back]\n- step: b\n  next: j\n- step: back\n  next: {step: start, when: "
-        "'{{ ctx.y }}'}\n"
-    ),
     # Behind each arc of one choice stand both branches.
     _join(
         "- step: start\n  next:\n    arcs: [{step: x, when: '{{ ctx.x }}'}, {step: y}]\n- step: x\n  "
@@ -172,6 +159,23 @@ GOOD = [
     _input("{{ b.c | default(1) }}{% if d is defined %}{{ d }}{% endif %}{{ e == none }}", more=_LOAD),
 ]
 
+#: Joins that fill by some choices, and wait for ever by others.
+MAY_WAIT = [
+    # The router runs once for each of two tokens, and may take another arc each time.
+    _join(
+        "- step: start\n  next: [p, q]\n- step: p\n  next: r\n- step: q\n  next: r\n- step: r\n  spec: "
+        "{join: any}\n"
+        "  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n- step: a\n  next: j\n- step: "
+        "b\n  next: j\n"
+    ),
+    # In a cycle, too.
+    _join(
+        "- step: start\n  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n"
+        "- step: a\n  next: [j, back]\n- step: b\n  next: j\n- step: back\n  next: {step: start, when: "
+        "'{{ ctx.y }}'}\n"
+    ),
+]
+
 
 def _text(steps: str) -> str:
     return f"workflow:\n{steps}"
@@ -201,6 +205,11 @@ def test_what_only_the_start_knows_hides_no_value_that_steps_read(body: Compile)
 @pytest.mark.parametrize("steps", GOOD)
 def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
     assert [str(problem) for problem in body(_text(steps)).problems] == []
+
+
+@pytest.mark.parametrize("steps", MAY_WAIT)
+def test_a_join_that_only_some_choices_leave_waiting_may_wait_for_ever(body: Compile, steps: str) -> None:
+    assert [problem.code for problem in body(_text(steps)).problems] == [Code.UNSOUND]
 
 
 @pytest.mark.parametrize(
