@@ -40,7 +40,7 @@ def test_a_net_is_unsound_where_the_engine_can_come_to_no_proper_end(net: Net) -
 @given(net=sound_nets(most=8))
 def test_a_smaller_net_is_as_sound_as_the_whole_one(net: Net) -> None:
     note(_say(net))
-    smaller, whole = (decide(net, bounds=Bounds(4_000), reduced=reduced) for reduced in (True, False))
+    smaller, whole = (decide(net, bounds=Bounds(2_000), reduced=reduced) for reduced in (True, False))
     note(f"{smaller}\n{whole}")
     event(f"{type(smaller).__name__}, {type(whole).__name__}")
     assume(not isinstance(whole, NotDecided) and not isinstance(smaller, NotDecided))

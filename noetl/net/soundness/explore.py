@@ -31,10 +31,12 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """How a marking was reached first."""
+    """How a marking was reached first. `fewest` are the tokens and runs of the smallest marking on
+    the way."""
 
     before: Marking | None
     step: Next
+    fewest: int
 
 
 def explore(game: Game, bounds: Bounds, *, watches: bool) -> Exploration:
@@ -56,7 +58,7 @@ class _Explorer:
 
     def run(self) -> Exploration:
         begin = self._game.begin()
-        self._seen[begin] = _Seen(None, Next(begin, ("", 0)))
+        self._seen[begin] = _Seen(None, Next(begin, ("", 0)), _size(begin))
         waiting = deque([begin])
         while waiting and not self._is_over():
             early = self._found.explored <= _IN_BREADTH
@@ -97,16 +99,16 @@ class _Explorer:
         for one in following:
             if one.marking in self._seen:
                 continue
-            self._seen[one.marking] = _Seen(marking, one)
+            self._seen[one.marking] = _Seen(marking, one, min(self._seen[marking].fewest, _size(one.marking)))
             if not self._watches and self._game.is_cyclic and (place := self._piles_up(one.marking)):
                 self._add("piles_up", place, one.marking)
                 return
             yield one.marking
 
-    def _add(self, kind: FaultKind, step: str, marking: Marking, steps: tuple[str, ...] = ()) -> None:
+    def _add(self, kind: FaultKind, step: str, marking: Marking) -> None:
         if (kind, step) not in self._known:
             self._known.add((kind, step))
-            self._found.faults.append(Fault(kind, step, self._witness(marking), steps))
+            self._found.faults.append(Fault(kind, step, self._witness(marking)))
 
     def _witness(self, marking: Marking) -> tuple[Move, ...]:
         trails = [one.step.trail for one in self._back(marking)]
@@ -127,12 +129,16 @@ class _Explorer:
         steps between them can be repeated, each time with the same gain (the cover of Karp and
         Miller, "Parallel program schemata", 1969; repeated, because joins that wait for what can
         still come are not monotone)."""
+        if self._seen[marking].fewest == _size(marking):
+            return ""
         counts = _count(marking)
         labels: list[tuple[str, int]] = []
         for seen in self._back(marking):
             if seen.before is None:
                 break
             labels.append(seen.step.label)
+            if _size(seen.before) >= _size(marking):
+                continue
             before = _count(seen.before)
             if before < counts and self._repeats(marking, labels[::-1], counts - before):
                 gained = next(iter(counts - before))
@@ -169,12 +175,11 @@ class _Explorer:
             waiting += new
         trapped = next((one for one in self._seen if one not in good), None)
         if trapped is not None and not any(fault.kind == "piles_up" for fault in self._found.faults):
-            steps = self._cycle_from(trapped)
-            if steps:
-                self._add("endless", steps[0], trapped, steps)
+            self._found.faults += self._cycle_from(trapped)
 
-    def _cycle_from(self, marking: Marking) -> tuple[str, ...]:
-        """The steps of a cycle that the marking leads to, in the order in which they run."""
+    def _cycle_from(self, marking: Marking) -> Iterator[Fault]:
+        """A cycle that the marking leads to: what happens until it is closed."""
+        witness = self._witness(marking)
         places: dict[Marking, int] = {}
         trails: list[Trail] = []
         while marking not in places:
@@ -182,8 +187,10 @@ class _Explorer:
             one = self._ways[marking][0]
             trails.append(one.trail)
             marking = one.marking
-        cycle = tuple(trails[places[marking] :])
-        return tuple(dict.fromkeys(move.step for move in moves_of(cycle)))
+        cycle = moves_of(tuple(trails[places[marking] :]))
+        steps = tuple(dict.fromkeys(move.step for move in cycle))
+        if steps:
+            yield Fault("endless", steps[0], (*witness, *moves_of(tuple(trails))), steps)
 
 
 def _count(marking: Marking) -> Counter[str]:
@@ -191,6 +198,10 @@ def _count(marking: Marking) -> Counter[str]:
     counts = Counter(f"place {spot.place}" for spot in marking.spots)
     counts.update(f"run {run.node}" for run in marking.runs)
     return counts
+
+
+def _size(marking: Marking) -> int:
+    return len(marking.spots) + len(marking.runs)
 
 
 def _is_unsafe(marking: Marking) -> bool:

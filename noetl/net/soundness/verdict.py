@@ -46,8 +46,8 @@ def moves_of(trail: Trail) -> Iterator[Move]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One violation at `step`. `steps` are those of the cycle where it is `endless`; `witness` is
-    what happens until it is there, empty where it is `dead`."""
+    """One violation at `step`. `steps` are those of the cycle where it is `endless`. `witness` is
+    what happens until it is there, and once around the cycle; empty where it is `dead`."""
 
     kind: FaultKind
     step: str
