@@ -386,3 +386,48 @@ def _thousand(step: Callable[[int], str]) -> str:
 def test_checks_of_large_documents_end_in_time(kinds: Mapping[str, KindInfo], text: str) -> None:
     with within(4.0, clock=time.process_time):
         compile_playbook(text, file="x", kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (
+            _join(_FORK.replace("- step: a\n  next: j", "- step: a\n  next: {step: j, when: '{{ ctx.x }}'}")),
+            "the join of 'j' can wait for ever: start → a, b; a → nothing; b → j",
+        ),
+        (
+            _join(
+                "- step: start\n  next: [a, b]\n- step: a\n  tool: {kind: noop}\n  next: [{step: h, when: "
+                "\"{{ outcome.status == 'error' }}\"}, j]\n- step: b\n  next: j\n- step: h\n  tool: {kind: "
+                "noop}\n"
+            ),
+            "the join of 'j' can wait for ever: start → a, b; a fails → h; b → j; h → nothing",
+        ),
+        (
+            "- step: start\n  tool: {kind: noop}\n  next: [{step: start, when: '{{ ctx.x }}'}, b]\n"
+            "- step: b\n  tool: {kind: noop}\n",
+            "tokens can pile up before 'b' without a bound: start → start, b",
+        ),
+        (
+            _arcs("{step: a, when: '{{ ctx.x }}'}", "{step: b, when: '{{ ctx.x }}'}"),
+            "step 'b' never runs, though an arc leads to it",
+        ),
+    ],
+    ids=["waits", "waits after a failure", "piles up", "dead"],
+)
+def test_a_run_without_a_proper_end_is_told_step_by_step(body: Compile, steps: str, message: str) -> None:
+    assert [(one.code, one.message) for one in body(_text(steps)).problems] == [(Code.UNSOUND, message)]
+
+
+def test_guards_that_exclude_each_other_take_one_arc(body: Compile) -> None:
+    text = _text(
+        "- step: start\n  tool: {kind: noop}\n  next: [{step: start, when: '{{ ctx.n < 3 }}'}, "
+        "{step: b, when: '{{ ctx.n >= 3 }}'}]\n- step: b\n  tool: {kind: noop}\n"
+    )
+    assert body(text).problems == ()
+
+
+def test_what_another_check_explains_is_said_once(body: Compile) -> None:
+    endless = "- step: start\n  next: c\n- step: c\n  next: start\n"
+    assert [one.code for one in body(_text(endless)).problems] == [Code.ENDLESS]
+    assert [one.code for one in body(_text(_join(_CHOICE))).problems] == [Code.JOIN_UNFILLED]
