@@ -66,6 +66,26 @@ def test_what_is_unsound_is_shown_by_what_happens_until_it_is_there(
     assert _said(_net(arcs, j=join)) == said
 
 
+@pytest.mark.parametrize(
+    ("join", "waits"),
+    [
+        (Join(), False),
+        (ALL, False),
+        (Join("first"), False),
+        (Join("count", 2), False),
+        (Join("any"), True),
+        (Join("first", cancel_rest=True), False),
+    ],
+    ids=["auto", "all", "first", "count", "any", "cancel"],
+)
+def test_only_a_join_that_fires_for_every_token_leaves_one_over_for_the_next(join: Join, waits: bool) -> None:
+    net = _net("a>b,c,k b>j c>j j>k", j=join, k=ALL)
+    for reduced in (True, False):
+        verdict = decide(net, reduced=reduced)
+        faults = verdict.faults if isinstance(verdict, Unsound) else ()
+        assert [(one.kind, one.step) for one in faults] == ([("waits", "k")] if waits else [])
+
+
 def test_an_exclusive_router_takes_one_arc_or_none() -> None:
     arcs = tuple(Arc(f"a>{to}", "a", to, f"{{{{ ctx.{to} }}}}") for to in "bc")
     ends = (Transition("b", arcs=(Arc("b>j", "b", "j"),)), Transition("c", arcs=(Arc("c>j", "c", "j"),)))
