@@ -28,7 +28,7 @@ from noetl.errors import BadRequest, PlaybookInvalid
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
-from noetl.net.soundness import Bounds
+from noetl.net.soundness import SoundnessBounds
 from noetl.store.library import SUFFIXES
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.scripts import source_file
@@ -134,10 +134,10 @@ def compile_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> 
     )
 
 
-def _bounds() -> Bounds:
+def _bounds() -> SoundnessBounds:
     """A second for the runs of one playbook that come to no proper end."""
     late = time.monotonic() + _PATIENCE_S
-    return Bounds(should_stop=lambda: time.monotonic() > late)
+    return SoundnessBounds(should_stop=lambda: time.monotonic() > late)
 
 
 def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:

@@ -20,10 +20,10 @@ from noetl.dsl.read.report import ProblemReport
 from noetl.dsl.read.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import Input, KindInfo, Net
-from noetl.net.soundness import Bounds
+from noetl.net.soundness import SoundnessBounds
 
 #: Looks at so few markings that no compilation takes long; the same ones on every machine.
-QUICK: Final = Bounds(markings=1_000)
+QUICK: Final = SoundnessBounds(markings=1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def compile_playbook(
     lenient: bool = False,
     sources: Callable[[str], str] | None = None,
     parse_sql: bool = False,
-    bounds: Bounds = QUICK,
+    bounds: SoundnessBounds = QUICK,
 ) -> Compiled:
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad
     input.
@@ -96,7 +96,7 @@ def _compile_report(
     kinds: Mapping[str, KindInfo],
     sources: Callable[[str], str] | None,
     parse_sql: bool,
-    bounds: Bounds,
+    bounds: SoundnessBounds,
 ) -> Compiled:
     data = report.source.data
     read_as = to_document(data, report) if data is not None else None

@@ -6,9 +6,11 @@ none has anything to add. Every rule changes the state so that it does not answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
@@ -34,14 +36,38 @@ from noetl.net.model import ENTRY
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
 
+#: Runs that one decision may begin: two of each step of the largest playbook. They take a second or
+#: two, in which nobody else is served.
+MOST_FIRINGS: Final = 2_000
+
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
-    """Everything that follows from `state`."""
+    """Everything that follows from `state`. Steps that lead to one another without end, and with no
+    task that runs between them, end the execution: whoever decides would never come to an end."""
     fold = Fold(plan, state, inputs)
+    fired = Counter[str]()
     while batch := _next(plan, fold.state, inputs):
         fold.add(batch)
+        fired.update(_fired(batch))
+        if fired.total() > MOST_FIRINGS:
+            return fail(plan, state, inputs, _describe_cycle(fired))
         inputs = _after(inputs, batch)
     return fold.decision()
+
+
+def _fired(batch: Iterable[Draft]) -> Iterator[str]:
+    return (one.step or "" for one in batch if isinstance(one.fact, e.StepScheduled) and one.origin is None)
+
+
+def _describe_cycle(fired: Counter[str]) -> ErrorInfo:
+    most = fired.most_common(1)[0][1]
+    names = [name for name, count in fired.items() if count * 2 > most]
+    shown = ", ".join(f"'{name}'" for name in names[:5])
+    message = (
+        f"Steps go round without end: {MOST_FIRINGS:,} runs came one after another with no task between "
+        f"them, of {shown}. Give the cycle an arc that leaves it, or a task; of a list make a loop."
+    )
+    return ErrorInfo("limit", message, type="EndlessCycle", step=names[0])
 
 
 def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from operator import and_
 from typing import Final, TypeAlias
@@ -71,7 +71,13 @@ class Dominators:
 
     def above(self, node: str) -> list[str]:
         """`node`, and all that dominate it, the nearest first."""
-        return [one for one in self._order if self.dominates(one, node)]
+        return list(self._walk(self._above.get(node, 0)))
+
+    def _walk(self, bits: int) -> Iterator[str]:
+        while bits:
+            lowest = bits & -bits
+            yield self._order[lowest.bit_length() - 1]
+            bits ^= lowest
 
     def dominates(self, one: str, other: str) -> bool:
         """Whether every path to `other` leads through `one`; each node dominates itself."""

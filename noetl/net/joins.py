@@ -72,8 +72,8 @@ class StepGraph:
             self._order[name] < self._order[join]
             and name in self.or_joins
             and join in self._after(name)
-            and join not in self._above(name)
-            and name not in self._above(join)
+            and not self._dominators.dominates(join, name)
+            and not self._dominators.dominates(name, join)
         )
 
     def _after(self, join: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ from hypothesis import assume, event, given, note
 from sound_nets import play_all, sound_nets
 
 from noetl.net.model import Net
-from noetl.net.soundness import Bounds, NotDecided, Unsound, Verdict, decide
+from noetl.net.soundness import NotDecided, SoundnessBounds, Unsound, Verdict, decide
 
 
 def _faults(verdict: Verdict, kind: str) -> set[str]:
@@ -21,7 +21,7 @@ def _faults(verdict: Verdict, kind: str) -> set[str]:
 def test_a_net_is_unsound_where_the_engine_can_come_to_no_proper_end(net: Net) -> None:
     note(_say(net))
     played = play_all(net)
-    verdict = decide(net, bounds=Bounds(20_000))
+    verdict = decide(net, bounds=SoundnessBounds(20_000))
     note(f"{played}\n{verdict}")
     event(f"{type(verdict).__name__}, {'whole' if played.is_whole else 'too large'}")
     assume(not isinstance(verdict, NotDecided))
@@ -40,7 +40,9 @@ def test_a_net_is_unsound_where_the_engine_can_come_to_no_proper_end(net: Net) -
 @given(net=sound_nets(most=8))
 def test_a_smaller_net_is_as_sound_as_the_whole_one(net: Net) -> None:
     note(_say(net))
-    smaller, whole = (decide(net, bounds=Bounds(2_000), reduced=reduced) for reduced in (True, False))
+    smaller, whole = (
+        decide(net, bounds=SoundnessBounds(2_000), reduced=reduced) for reduced in (True, False)
+    )
     note(f"{smaller}\n{whole}")
     event(f"{type(smaller).__name__}, {type(whole).__name__}")
     assume(not isinstance(whole, NotDecided) and not isinstance(smaller, NotDecided))

@@ -44,6 +44,7 @@ HOMES = {
     "lease": {"usecases/work", "tools/code/runner"},
     "loop": {"dsl/document", "net", "usecases/ports"},
     "manifest": {"exports"},
+    "marking": {"net/soundness"},
     "message": {"tools/message", "trial"},
     "net": {"net", "usecases/ports"},
     "operation": {"usecases/fleet", "usecases/ports"},

@@ -14,7 +14,7 @@ from noetl.errors import TemplateError
 from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.net.checks import endless_cycles, endless_steps, find_shadowed_arcs, unfillable_joins
 from noetl.net.model import Arc, Net
-from noetl.net.soundness import Fault, Move, Unsound, decide
+from noetl.net.soundness import Move, Unsound, Unsoundness, decide
 
 #: How a step ended, as guards ask for it.
 _OF_ENDS: Final = frozenset(
@@ -46,7 +46,7 @@ def check_soundness(subject: Subject) -> Iterator[Finding]:
                 yield Finding(Code.UNSOUND, ("workflow", positions[fault.step], "step"), *_say(fault))
 
 
-def _worth_saying(net: Net, verdict: Unsound) -> Iterator[Fault]:
+def _worth_saying(net: Net, verdict: Unsound) -> Iterator[Unsoundness]:
     """Without steps that never run because another fault ends every run before, and without what
     the items of a loop around several steps bound."""
     others = any(fault.kind != "dead" for fault in verdict.faults)
@@ -64,7 +64,7 @@ def _may_be_unsound(net: Net) -> bool:
     ) or any(arc.when is not None for arc in net.arcs.values())
 
 
-def _at_fault(fault: Fault) -> set[str]:
+def _at_fault(fault: Unsoundness) -> set[str]:
     """The steps of which another check may have said the same."""
     match fault.kind:
         case "waits" | "dead":
@@ -107,7 +107,7 @@ def _truth(when: str, names: Mapping[str, Any]) -> bool | None:
         return None
 
 
-def _say(fault: Fault) -> tuple[str, str]:
+def _say(fault: Unsoundness) -> tuple[str, str]:
     """The message and the hint."""
     name, witness = quote_value(fault.step), _tell(fault.witness)
     match fault.kind:

@@ -17,7 +17,7 @@ from noetl.facts.json import JsonMap
 from noetl.net.checks import dominators
 from noetl.net.graphs import Dominators
 from noetl.net.model import KindInfo, Net
-from noetl.net.soundness import Bounds
+from noetl.net.soundness import SoundnessBounds
 
 _Part = TypeVar("_Part", bound=DocumentPart)
 
@@ -38,7 +38,7 @@ class Subject:
     #: Whether SQL is parsed, whose parsers are slow to load.
     parse_sql: bool = False
     #: How far is looked for runs that come to no proper end.
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: SoundnessBounds = field(default_factory=SoundnessBounds)
     net: Net | None = None
     notes: Notes = field(default_factory=Notes)
 

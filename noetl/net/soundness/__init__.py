@@ -6,13 +6,13 @@ smaller, `firing` plays it as the engine does, `explore` goes through all that c
 
 from noetl.net.soundness.decide import decide
 from noetl.net.soundness.verdict import (
-    Bounds,
-    Fault,
     Move,
     NotDecided,
     Sound,
+    SoundnessBounds,
     Unsound,
+    Unsoundness,
     Verdict,
 )
 
-__all__ = ["Bounds", "Fault", "Move", "NotDecided", "Sound", "Unsound", "Verdict", "decide"]
+__all__ = ["Move", "NotDecided", "Sound", "SoundnessBounds", "Unsound", "Unsoundness", "Verdict", "decide"]

@@ -9,8 +9,8 @@ from noetl.net.model import Arc, Net
 from noetl.net.soundness.explore import Exploration, explore
 from noetl.net.soundness.firing import Game
 from noetl.net.soundness.reduce import reduce
-from noetl.net.soundness.shape import Holds, Shape, TooWide, shape_of
-from noetl.net.soundness.verdict import Bounds, Fault, NotDecided, Sound, Unsound, Verdict
+from noetl.net.soundness.shape import FreeNet, Holds, TooWide, shape_of
+from noetl.net.soundness.verdict import NotDecided, Sound, SoundnessBounds, Unsound, Unsoundness, Verdict
 
 
 def is_unguarded(arc: Arc, _failed: bool) -> bool | None:
@@ -19,7 +19,7 @@ def is_unguarded(arc: Arc, _failed: bool) -> bool | None:
 
 
 def decide(
-    net: Net, holds: Holds = is_unguarded, bounds: Bounds | None = None, *, reduced: bool = True
+    net: Net, holds: Holds = is_unguarded, bounds: SoundnessBounds | None = None, *, reduced: bool = True
 ) -> Verdict:
     """Whether every run of the guard-free net can come to an end properly: no join waits for ever,
     no step is dead to which a path leads, tokens do not pile up without a bound, and no cycle is
@@ -29,7 +29,7 @@ def decide(
     token waiting lets it go some time. Without `reduced` the net is explored as it is: the answer
     is the same, later.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or SoundnessBounds()
     shape = shape_of(net, holds)
     if isinstance(shape, TooWide):
         return NotDecided(f"the router of {shape.step!r} can choose in too many ways", 0)
@@ -46,7 +46,9 @@ def decide(
     return _decide_whole(net, holds, shape, bounds, found.explored)
 
 
-def _decide_whole(net: Net, holds: Holds, shape: Shape, bounds: Bounds, before: int = 0) -> Verdict:
+def _decide_whole(
+    net: Net, holds: Holds, shape: FreeNet, bounds: SoundnessBounds, before: int = 0
+) -> Verdict:
     """Explores the net as it is; `before` markings have been looked at."""
     game = Game(shape)
     left = replace(bounds, markings=max(bounds.markings - before, 0))
@@ -55,11 +57,13 @@ def _decide_whole(net: Net, holds: Holds, shape: Shape, bounds: Bounds, before: 
     return _conclude(net, holds, shape, game, found)
 
 
-def _conclude(net: Net, holds: Holds, smaller: Shape, game: Game, found: Exploration) -> Verdict:
+def _conclude(net: Net, holds: Holds, smaller: FreeNet, game: Game, found: Exploration) -> Verdict:
     faults = list(found.faults)
     if not found.reason and not any(fault.kind in ("piles_up", "endless") for fault in faults):
         named = {fault.step for fault in faults}
-        faults += [Fault("dead", step) for step in _find_dead(net, holds, smaller, game) if step not in named]
+        faults += [
+            Unsoundness("dead", step) for step in _find_dead(net, holds, smaller, game) if step not in named
+        ]
     if faults:
         return Unsound(tuple(faults), found.explored)
     if found.reason:
@@ -67,7 +71,7 @@ def _conclude(net: Net, holds: Holds, smaller: Shape, game: Game, found: Explora
     return Sound(found.explored)
 
 
-def _find_dead(net: Net, holds: Holds, smaller: Shape, game: Game) -> Iterator[str]:
+def _find_dead(net: Net, holds: Holds, smaller: FreeNet, game: Game) -> Iterator[str]:
     """Steps that never run though an arc of one that does leads to them. What only they lead to is
     dead with them; an arc that is never to hold is meant so."""
     alive = {step.name for step in net.transitions if smaller.host(step.name) in game.fired}

@@ -9,7 +9,7 @@ from typing import Final
 
 from noetl.net.soundness.firing import Ended, Following, Game, Marking, Next, Stuck
 from noetl.net.soundness.shape import consumers_of
-from noetl.net.soundness.verdict import Bounds, Fault, FaultKind, Move, Trail, moves_of
+from noetl.net.soundness.verdict import FaultKind, Move, SoundnessBounds, Trail, Unsoundness, moves_of
 
 #: So many markings are taken in their breadth, for short witnesses; later ones in their depth,
 #: where ends are found sooner.
@@ -23,7 +23,7 @@ class Exploration:
     """What was found. `reason` says why not all was looked at; `is_unsafe` that something ran twice
     at once, which only who watches for it learns."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Unsoundness] = field(default_factory=list)
     explored: int = 0
     reason: str = ""
     is_unsafe: bool = False
@@ -39,13 +39,13 @@ class _Seen:
     fewest: int
 
 
-def explore(game: Game, bounds: Bounds, *, watches: bool) -> Exploration:
+def explore(game: Game, bounds: SoundnessBounds, *, watches: bool) -> Exploration:
     """All markings within `bounds`. `watches` ends it where anything runs twice at once."""
     return _Explorer(game, bounds, watches).run()
 
 
 class _Explorer:
-    def __init__(self, game: Game, bounds: Bounds, watches: bool) -> None:
+    def __init__(self, game: Game, bounds: SoundnessBounds, watches: bool) -> None:
         self._game = game
         self._bounds = bounds
         self._watches = watches
@@ -108,7 +108,7 @@ class _Explorer:
     def _add(self, kind: FaultKind, step: str, marking: Marking) -> None:
         if (kind, step) not in self._known:
             self._known.add((kind, step))
-            self._found.faults.append(Fault(kind, step, self._witness(marking)))
+            self._found.faults.append(Unsoundness(kind, step, self._witness(marking)))
 
     def _witness(self, marking: Marking) -> tuple[Move, ...]:
         trails = [one.step.trail for one in self._back(marking)]
@@ -177,7 +177,7 @@ class _Explorer:
         if trapped is not None and not any(fault.kind == "piles_up" for fault in self._found.faults):
             self._found.faults += self._cycle_from(trapped)
 
-    def _cycle_from(self, marking: Marking) -> Iterator[Fault]:
+    def _cycle_from(self, marking: Marking) -> Iterator[Unsoundness]:
         """A cycle that the marking leads to: what happens until it is closed."""
         witness = self._witness(marking)
         places: dict[Marking, int] = {}
@@ -190,7 +190,7 @@ class _Explorer:
         cycle = moves_of(tuple(trails[places[marking] :]))
         steps = tuple(dict.fromkeys(move.step for move in cycle))
         if steps:
-            yield Fault("endless", steps[0], (*witness, *moves_of(tuple(trails))), steps)
+            yield Unsoundness("endless", steps[0], (*witness, *moves_of(tuple(trails))), steps)
 
 
 def _count(marking: Marking) -> Counter[str]:

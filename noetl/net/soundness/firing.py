@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from noetl.net.joins import Reachability
 from noetl.net.model import ENTRY
-from noetl.net.soundness.shape import Node, Shape, consumers_of
+from noetl.net.soundness.shape import FreeNet, Node, consumers_of
 from noetl.net.soundness.verdict import Trail
 
 _NONE: Final[frozenset[str]] = frozenset()
@@ -69,7 +69,7 @@ Following: TypeAlias = "Sequence[Next] | Stuck | Ended"
 class Game:
     """The rules of firing for one net."""
 
-    def __init__(self, shape: Shape, *, in_all_orders: bool = False) -> None:
+    def __init__(self, shape: FreeNet, *, in_all_orders: bool = False) -> None:
         self.shape = shape
         self._in_all_orders = in_all_orders
         self.nodes = shape.nodes

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from noetl.net.soundness.shape import Node, Shape, Way, consumers_of, merge_ways, producers_of
+from noetl.net.soundness.shape import FreeNet, Node, RunEnd, consumers_of, merge_ways, producers_of
 from noetl.net.soundness.verdict import Trail
 
 #: A fusion that makes more ways than this, and more than there were, is not done.
 _MOST_WAYS: Final = 64
 
 
-def reduce(shape: Shape) -> Shape:
+def reduce(shape: FreeNet) -> FreeNet:
     """A smaller net that is sound where `shape` is."""
     if shape.circular and any(node.races for node in shape.nodes.values()):
         return shape
@@ -29,7 +29,7 @@ def reduce(shape: Shape) -> Shape:
 
 
 class _Reducer:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: FreeNet) -> None:
         self._shape = shape
         self._nodes = dict(shape.nodes)
         self._hosts = dict(shape.hosts)
@@ -38,7 +38,7 @@ class _Reducer:
         self._touchy = _leads_to_races(shape)
         self._circular = shape.circular
 
-    def run(self) -> Shape:
+    def run(self) -> FreeNet:
         waiting = deque(self._nodes)
         known = set(waiting)
         while waiting:
@@ -48,7 +48,7 @@ class _Reducer:
                 if again not in known:
                     known.add(again)
                     waiting.append(again)
-        return Shape(self._shape.entry, self._nodes, self._hosts)
+        return FreeNet(self._shape.entry, self._nodes, self._hosts)
 
     def _reduce(self, node: Node) -> Iterable[str]:
         """Applies a rule to a node; yields the nodes to which one may apply now."""
@@ -100,7 +100,7 @@ class _Reducer:
             del self._producers[place], self._consumers[place]
         node = self._nodes[node.name]
         ways = (
-            Way(tuple(place for place in way.places if place not in spare), way.trail) for way in node.ways
+            RunEnd(tuple(place for place in way.places if place not in spare), way.trail) for way in node.ways
         )
         return replace(node, ways=merge_ways(tuple(ways)))
 
@@ -121,7 +121,7 @@ class _Reducer:
         places = tuple(place for place in node.places if place not in gone)
         return _with_places(replace(node, ways=tuple(kept), leads=leads), places)
 
-    def _returns(self, node: Node, own: frozenset[str], way: Way) -> bool:
+    def _returns(self, node: Node, own: frozenset[str], way: RunEnd) -> bool:
         several = len(way.places) > 1 and node.kind == "each"
         return bool(way.places) and own.issuperset(way.places) and not several
 
@@ -155,7 +155,7 @@ class _Reducer:
         touchy = before.name in self._touchy or node.name in self._touchy
         return node.kind == "or" or (touchy and not node.instant)
 
-    def _replace(self, before: Node, node: Node, ways: Sequence[Way]) -> Node:
+    def _replace(self, before: Node, node: Node, ways: Sequence[RunEnd]) -> Node:
         del self._nodes[node.name]
         self._hosts[node.name] = before.name
         for place in node.places:
@@ -176,7 +176,7 @@ def _with_places(node: Node, places: tuple[str, ...]) -> Node:
     return replace(node, places=places, kind="each", waits=False)
 
 
-def _fills(node: Node, own: frozenset[str], way: Way) -> bool:
+def _fills(node: Node, own: frozenset[str], way: RunEnd) -> bool:
     """Whether what a run puts before the step that way makes it run once, or not at all."""
     number = len(own.intersection(way.places))
     match node.kind:
@@ -188,7 +188,7 @@ def _fills(node: Node, own: frozenset[str], way: Way) -> bool:
             return True
 
 
-def _extend(way: Way, own: frozenset[str], ways: Sequence[Way]) -> Iterator[Way]:
+def _extend(way: RunEnd, own: frozenset[str], ways: Sequence[RunEnd]) -> Iterator[RunEnd]:
     """The way itself where it does not fill a place of `own`, else with each of `ways` behind
     it."""
     if own.isdisjoint(way.places):
@@ -197,10 +197,10 @@ def _extend(way: Way, own: frozenset[str], ways: Sequence[Way]) -> Iterator[Way]
     others = tuple(itertools.filterfalse(own.__contains__, way.places))
     for one in ways:
         trail: Trail = (way.trail, one.trail)
-        yield Way((*others, *one.places), trail)
+        yield RunEnd((*others, *one.places), trail)
 
 
-def _leads_to_races(shape: Shape) -> frozenset[str]:
+def _leads_to_races(shape: FreeNet) -> frozenset[str]:
     """The steps from which a race can be reached, those where it is run among them."""
     before: dict[str, list[str]] = {name: [] for name in shape.nodes}
     for node in shape.nodes.values():

@@ -25,7 +25,7 @@ MOST_WAYS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RunEnd:
     """How a run can end: the places that get a token, and what happened."""
 
     places: tuple[str, ...]
@@ -45,7 +45,7 @@ class Node:
     name: str
     kind: Kind
     places: tuple[str, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[RunEnd, ...]
     leads: frozenset[str]
     needed: int = 0
     instant: bool = False
@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Shape:
+class FreeNet:
     """Nodes in the order of the document. `hosts` names the node that a step became a part of."""
 
     entry: str
@@ -105,7 +105,7 @@ class TooWide:
     step: str
 
 
-def shape_of(net: Net, holds: Holds) -> Shape | TooWide:
+def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
     """The guard-free net of `net`, without its final step, which runs when all has ended."""
     nodes: dict[str, Node] = {}
     for step in net.transitions:
@@ -115,10 +115,10 @@ def shape_of(net: Net, holds: Holds) -> Shape | TooWide:
         if len(ways) > MOST_WAYS:
             return TooWide(step.name)
         nodes[step.name] = _node(net, step, ways)
-    return Shape(net.entry, nodes, {})
+    return FreeNet(net.entry, nodes, {})
 
 
-def _node(net: Net, step: Transition, ways: Sequence[Way]) -> Node:
+def _node(net: Net, step: Transition, ways: Sequence[RunEnd]) -> Node:
     places, join = net.incoming[step.name], step.join
     several = len(places) > 1
     return Node(
@@ -154,16 +154,16 @@ def _kind(step: Transition, *, several: bool) -> Kind:
             return "each"
 
 
-def merge_ways(ways: Sequence[Way]) -> tuple[Way, ...]:
+def merge_ways(ways: Sequence[RunEnd]) -> tuple[RunEnd, ...]:
     """The first of those that fill the same places: fusion of parallel transitions (Murata, "Petri
     nets: properties, analysis and applications", Proc. IEEE 77, 1989, fig. 22 d)."""
-    found: dict[frozenset[str], Way] = {}
+    found: dict[frozenset[str], RunEnd] = {}
     for way in ways:
         found.setdefault(frozenset(way.places), way)
     return tuple(found.values())
 
 
-def _ways(net: Net, step: Transition, holds: Holds) -> Iterator[Way]:
+def _ways(net: Net, step: Transition, holds: Holds) -> Iterator[RunEnd]:
     """How a run of `step` can end. A branch that fails is a failure that is reported: what follows
     from it is not looked at."""
     instant = not step.tasks and step.loop is None
@@ -180,9 +180,9 @@ def _ways(net: Net, step: Transition, holds: Holds) -> Iterator[Way]:
         yield _way(net, step, (), failed=False)
 
 
-def _way(net: Net, step: Transition, arcs: Sequence[Arc], *, failed: bool) -> Way:
+def _way(net: Net, step: Transition, arcs: Sequence[Arc], *, failed: bool) -> RunEnd:
     places = tuple(arc.id for arc in arcs if arc.step != net.final_step)
-    return Way(places, Move(step.name, tuple(arc.step for arc in arcs), failed))
+    return RunEnd(places, Move(step.name, tuple(arc.step for arc in arcs), failed))
 
 
 @dataclass(frozen=True, slots=True)

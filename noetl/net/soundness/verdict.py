@@ -45,7 +45,7 @@ def moves_of(trail: Trail) -> Iterator[Move]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Unsoundness:
     """One violation at `step`. `steps` are those of the cycle where it is `endless`. `witness` is
     what happens until it is there, and once around the cycle; empty where it is `dead`."""
 
@@ -66,7 +66,7 @@ class Sound:
 class Unsound:
     """Some run does not: at least these faults, the first ones first."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[Unsoundness, ...]
     explored: int
 
 
@@ -86,7 +86,7 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SoundnessBounds:
     """How far to look: at most so many markings, and until `should_stop`, which the caller may bind
     to a clock, says so."""
 

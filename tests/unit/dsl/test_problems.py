@@ -92,6 +92,13 @@ SAMPLES = [
         "for ever",
     ),
     (
+        Code.UNSOUND,
+        "workflow:\n- {step: a, next: [b, c]}\n- {step: b, next: {step: d, when: '{{ ctx.x }}'}}\n"
+        f"- {{step: c, next: d}}\n- {{step: d, spec: {{join: all}}, {_TOOL}}}",
+        8,
+        "for ever",
+    ),
+    (
         Code.MISPLACED,
         "workflow:\n- {step: a, tool: {kind: noop, loop: {in: [], iterator: i, spec: {mode: parallel}}}}",
         5,
@@ -454,7 +461,7 @@ NUMBERS = {
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
     "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "UNNAMED_RESULT": 469, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
-    "RETRY_ONCE": 558, "CLAIM": 559,
+    "RETRY_ONCE": 558, "CLAIM": 559, "UNSOUND": 560,
 }  # fmt: skip
 
 

@@ -97,6 +97,15 @@ def test_steps_without_tools_run_in_the_turn_that_reaches_them() -> None:
     assert play.state.result_step == "end"
 
 
+def test_steps_that_go_round_without_a_task_end_the_execution_and_hold_nobody_up() -> None:
+    play = Play(plan(step("start", "mid", tool=False), step("mid", "start", tool=False)))
+    assert play.status == "failed"
+    (ended,) = play.facts(e.Processed)
+    assert ended.error.type == "EndlessCycle"
+    assert "'start', 'mid'" in ended.error.message
+    assert len(play.drafts) < 5, "nothing of the cycle is kept"
+
+
 def test_the_same_decision_is_not_made_twice() -> None:
     play = Play(plan(step("start", "end"), step("end")))
     assert play.happens() == []

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from noetl.net.model import Arc, Join, Net, Task, Transition
-from noetl.net.soundness import Bounds, Fault, NotDecided, Sound, Unsound, decide
+from noetl.net.soundness import NotDecided, Sound, SoundnessBounds, Unsound, Unsoundness, decide
 from noetl.net.soundness.guards import Assumed, read_guard
 from tests.pace import within
 
@@ -98,10 +98,10 @@ def test_an_exclusive_router_takes_one_arc_or_none() -> None:
 def test_an_arc_whose_guard_was_asked_before_is_never_taken_and_its_step_never_runs() -> None:
     same = tuple(Arc(f"a>{to}", "a", to, "{{ ctx.x }}") for to in "bc")
     net = Net("n", "n", "a", (Transition("a", arcs=same), Transition("b"), Transition("c")))
-    assert _faults(net) == [Fault("dead", "c")]
+    assert _faults(net) == [Unsoundness("dead", "c")]
 
 
-def _faults(net: Net) -> list[Fault]:
+def _faults(net: Net) -> list[Unsoundness]:
     verdict = decide(net)
     return list(verdict.faults) if isinstance(verdict, Unsound) else []
 
@@ -147,14 +147,14 @@ def _independent(width: int) -> Net:
 
 def test_looking_ends_after_so_many_markings_or_when_it_is_told_to() -> None:
     net = _independent(9)
-    assert decide(net, bounds=Bounds(500)) == NotDecided("it has more than 500 markings", 500)
-    assert decide(net, bounds=Bounds(should_stop=lambda: True)) == NotDecided("it takes too long", 0)
+    assert decide(net, bounds=SoundnessBounds(500)) == NotDecided("it has more than 500 markings", 500)
+    assert decide(net, bounds=SoundnessBounds(should_stop=lambda: True)) == NotDecided("it takes too long", 0)
 
 
 def test_a_fault_that_was_found_counts_where_not_all_was_looked_at() -> None:
     branches = [f"b{number}" for number in range(20)]
     net = _net(f"a>{','.join(branches)} {' '.join(f'{one}?j' for one in branches)}", j=ALL)
-    verdict = decide(net, bounds=Bounds(3_000))
+    verdict = decide(net, bounds=SoundnessBounds(3_000))
     assert isinstance(verdict, Unsound)
     assert (verdict.faults[0].kind, verdict.faults[0].step) == ("waits", "j")
 
