@@ -1,0 +1,134 @@
+"""What was cancelled stops, as whoever asked for it over HTTP sees it: no process of it is left."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from tests import pace
+
+from .playbooks import head
+from .stack import Stack, eventually
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+#: Seconds from the answer to a cancellation until nothing of it runs, on the reference machine.
+STOPS_S = 2.0
+
+SLEEPER = (
+    head("sleeps")
+    + """
+workload: {mark: x}
+workflow:
+  - step: start
+    next: [asleep, beside]
+  - step: asleep
+    spec: {deadline: "{{ workload.deadline | default('1h') }}"}
+    tool: {kind: shell, command: "python3 -c 'import time; time.sleep(600)' {{ workload.mark }} & wait"}
+    next:
+      arcs:
+        - {step: told, when: "{{ event.name == 'step.cancelled' }}", args: {how: cancelled}}
+        - {step: told, when: "{{ event.name == 'step.timed_out' }}", args: {how: late}}
+  - step: told
+    tool: {kind: noop, input: {how: "{{ args.how }}"}}
+  - step: beside
+    tool: {kind: noop}
+"""
+)
+
+LOOP = (
+    head("sleeps_in_a_loop")
+    + """
+workload: {mark: x}
+workflow:
+  - step: start
+    loop: {in: [600, 0, 0], iterator: nap, spec: {mode: parallel, max_in_flight: 3}}
+    tool:
+      kind: python
+      input: {nap: "{{ iter.nap }}", mark: "{{ workload.mark }}"}
+      code: |
+        import subprocess, sys
+        if nap:
+            subprocess.run([sys.executable, "-c", f"import time; time.sleep({nap})", mark])
+        result = nap
+    next: counted
+  - step: counted
+    tool: {kind: noop, input: {cancelled: "{{ start.stats.cancelled }}", results: "{{ start.results }}"}}
+"""
+)
+
+
+def begin(stack: Stack, playbook: str, **payload: Any) -> tuple[str, str]:
+    """An execution, and the mark by which `ps` shows what it runs, once that runs."""
+    mark = f"noetl-{uuid.uuid4().hex}"
+    execution = stack.begin(playbook, {"mark": mark, **payload})
+    eventually(lambda: marked(mark), "the process to run")
+    return execution, mark
+
+
+def marked(mark: str) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if mark in (process.info["cmdline"] or ())  # as a word of its own: not in a script of a shell
+    ]
+
+
+def cancel(stack: Stack, execution: str, mark: str, **what: Any) -> float:
+    """Seconds from the answer until nothing of it runs."""
+    url = f"{stack.api}/api/executions/{execution}/cancel"
+    answer = requests.post(url, json=what, timeout=10)
+    began = time.monotonic()
+    assert answer.status_code == 202, answer.text
+    eventually(lambda: not marked(mark), "its processes to be gone")
+    return time.monotonic() - began
+
+
+def ended(stack: Stack, execution: str) -> dict[str, Any]:
+    def report() -> dict[str, Any] | None:
+        found = requests.get(f"{stack.api}/api/executions/{execution}", timeout=10).json()
+        return found if found["status"] in ("completed", "failed", "partial", "cancelled") else None
+
+    found: dict[str, Any] = eventually(report, "the end of the execution")
+    return found
+
+
+@pytest.mark.parametrize("what", [{}, {"step": "asleep"}], ids=["execution", "step"])
+def test_a_command_that_sleeps_dies_with_its_children(stack: Stack, what: dict[str, str]) -> None:
+    execution, mark = begin(stack, SLEEPER)
+    pace.check(cancel(stack, execution, mark, **what), STOPS_S)
+    report = ended(stack, execution)
+    if what:
+        assert (report["status"], report["result"]) == ("completed", {"how": "cancelled"})
+    else:
+        assert report["status"] == "cancelled"
+
+
+def test_an_iteration_is_cancelled_and_the_others_are_not(stack: Stack) -> None:
+    execution, mark = begin(stack, LOOP)
+    pace.check(cancel(stack, execution, mark, step="start", iteration=0), STOPS_S)
+    report = ended(stack, execution)
+    assert report["status"] == "completed"
+    assert report["result"] == {"cancelled": 1, "results": [None, 0, 0]}
+
+
+def test_a_step_that_is_late_is_ended_and_its_own_arc_is_taken(stack: Stack) -> None:
+    execution, mark = begin(stack, SLEEPER, deadline="3s")
+    report = ended(stack, execution)
+    assert (report["status"], report["result"]) == ("completed", {"how": "late"})
+    eventually(lambda: not marked(mark), "its processes to be gone")
+
+
+def test_what_has_ended_is_not_cancelled(stack: Stack) -> None:
+    execution = stack.begin(head("ends") + "workflow: [{step: start, tool: {kind: noop}}]\n")
+    stack.wait([execution])
+    answer = requests.post(
+        f"{stack.api}/api/executions/{execution}/cancel", json={"step": "start"}, timeout=10
+    )
+    assert answer.status_code == 409, answer.text
+    assert "completed" in answer.json()["detail"]
