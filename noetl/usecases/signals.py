@@ -117,7 +117,10 @@ def send_about(rt: Runtime, value: str, request: SignalRequest) -> tuple[str, li
 
 
 def hand_on(rt: Runtime, signal: KeptSignal) -> list[SentSignal]:
-    """Hands a kept signal to those that wait for it; only one of several that try does."""
+    """Hands a kept signal to those that wait for it; only one of several that try does. One that
+    has expired is for nobody."""
+    if signal.expires_at is not None and signal.expires_at <= rt.clock():
+        return []
     with rt.store.read() as tx:
         waiting = tx.correlations.waiting(signal.correlation)
     sent: list[SentSignal] = []

@@ -17,7 +17,7 @@ from noetl.usecases import control
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.ports import Correlation, KeptSignal
 from noetl.usecases.retry import RetryRequest, retry
-from noetl.usecases.signals import SentSignal, SignalRequest, send_about, send_signal
+from noetl.usecases.signals import SentSignal, SignalRequest, hand_on, send_about, send_signal
 from noetl.usecases.turn.advance import advance
 
 
@@ -492,6 +492,17 @@ def test_a_kept_one_expires_and_its_id_is_forgotten_after_a_day() -> None:
     assert about(sim, "1", id="x") == []
     with sim.rt.store.read() as tx:
         assert tx.correlations.get("x") is not None
+
+
+def test_one_that_has_expired_is_handed_to_nobody_though_no_sweep_has_removed_it() -> None:
+    sim = Simulation(ABOUT)
+    run = started(sim, 1)
+    now = sim.rt.clock()
+    late = KeptSignal("x", Correlation("paid", "1"), None, now - timedelta(seconds=5), now)
+    with sim.rt.store.begin() as tx:
+        tx.correlations.keep(late)
+    assert hand_on(sim.rt, late) == []
+    assert "signal.received" not in sim.types(run)
 
 
 def test_who_waits_no_more_gets_none() -> None:
