@@ -43,10 +43,16 @@ MOST_FIRINGS: Final = 2_000
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
     """Everything that follows from `state`. Steps that lead to one another without end, and with no
-    task that runs between them, end the execution: whoever decides would never come to an end."""
+    task that runs between them, end the execution: whoever decides would never come to an end.
+    Raises AssertionError where a rule answers the same again, which is a defect of it."""
     fold = Fold(plan, state, inputs)
     fired = Counter[str]()
+    decided = set[str]()
     while batch := _next(plan, fold.state, inputs):
+        keys = {draft.dedup_key for draft in batch if draft.dedup_key is not None}
+        if not decided.isdisjoint(keys):
+            raise AssertionError(f"decided twice: {sorted(decided & keys)[:3]}")
+        decided |= keys
         fold.add(batch)
         fired.update(_fired(batch))
         if fired.total() > MOST_FIRINGS:
@@ -166,7 +172,9 @@ def cancel(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     """What somebody asked to end ends at once, whoever is at work on it."""
     for run in state.runs.values():
-        if run.unwanted is not None and not run.ended:
+        if run.ended:
+            continue
+        if run.unwanted is not None:
             return [withdraw(run, run.unwanted, asked=True)]
         if run.loop is not None and run.loop.unwanted:
             return [cancel_iteration(run, *one) for one in run.loop.unwanted.items()]

@@ -210,6 +210,18 @@ def test_all_iterations_may_be_cancelled() -> None:
     assert sim.tools.calls == []
 
 
+def test_a_step_and_an_iteration_of_it_may_be_cancelled_at_once() -> None:
+    sim = Simulation(LOOP, {"http": lambda call: call.args["item"]})
+    run = sim.start()
+    sim.deliver()
+    control.cancel_step(sim.rt, run, "start", 1)
+    control.cancel_step(sim.rt, run, "start")
+    sim.settle()
+    assert sim.report(run).row.status == "completed"
+    assert "step.cancelled" in sim.types(run)
+    assert "loop.iteration.cancelled" not in sim.types(run), "it is over with its step"
+
+
 def test_an_iteration_that_waits_for_a_playbook_is_cancelled_with_it() -> None:
     family = Family(
         """
