@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from noetl import __version__
 from noetl.dsl import json_schema
 from noetl.dsl.document import Document, DocumentPart, spellings_of
 from noetl.dsl.document.base import Key, declared_keys, parts_by_name
@@ -43,6 +44,8 @@ _TYPES: Final[Mapping[str, str]] = {
     "array": "list",
 }
 _REF: Final = "#/$defs/"
+#: The version that pages show.
+_RELEASE: Final = "0.1.0"
 
 
 def pages() -> dict[str, str]:
@@ -50,7 +53,8 @@ def pages() -> dict[str, str]:
     kinds = sorted(kind for kind in entry_points() if is_built_in(kind))
     manuals = {kind: manual.manual_of(load(kind)) for kind in kinds}
     texts = {f"tools/{kind}.md": manual.page(one) for kind, one in manuals.items()}
-    diagnostics = page({kind: load(kind).info() for kind in kinds})
+    # A message that names this version says another thing after each commit.
+    diagnostics = page({kind: load(kind).info() for kind in kinds}).replace(__version__, _RELEASE)
     return {
         "diagnostics.md": diagnostics,
         "keys.md": keys_page(),
