@@ -151,11 +151,6 @@ def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
         yield _Left(given, bisect_right(given, state.given, key=attrgetter("version")))
 
 
-def has_any_copies(plan: Plan, state: State, inputs: Inputs) -> bool:
-    """Whether any copies are still to come."""
-    return any(_all_left(plan, state, inputs))
-
-
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
     """Whether copies of the run are still to come."""
     return bool(_left(plan, state, inputs, run))

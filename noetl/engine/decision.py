@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from noetl.engine.children import call_of, find_dropped_children, find_next_due, only_waits
-from noetl.engine.copies import has_any_copies
+from noetl.engine.copies import has_copies
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, find_missing
@@ -261,7 +261,9 @@ class Fold:
             closed_loops=tuple(find_failed_loops(self.plan, self.state)),
             retry_id=self._retry_id,
             ends=ends,
-            unfinished=has_any_copies(self.plan, self.state, self.inputs),
+            unfinished=any(
+                has_copies(self.plan, self.state, self.inputs, run) for run in self.state.runs.values()
+            ),
         )
 
     def _commands(self) -> Iterator[Command]:

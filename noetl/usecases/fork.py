@@ -24,7 +24,7 @@ from noetl.facts.secret import describe_secret
 from noetl.usecases import moment
 from noetl.usecases.control import check_patch
 from noetl.usecases.large_values import hold_draft
-from noetl.usecases.ports import ExecutionRow, Transaction, credential_key
+from noetl.usecases.ports import ExecutionRow, LoopRow, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import draw_ids, row_of
 from noetl.usecases.wakes import wake
@@ -118,6 +118,7 @@ class _Forking:
             patched = self.rt.ask_for(e.CtxPatched(patch, "client"))
             drafts.append(hold_draft(self.rt, patched, Retention(new_id)))
         self.tx.events.append(new_id, 0, drafts, self.now)
+        self._keep_loops(state, new_id)
         return replace(made, head_version=len(drafts))
 
     def _take_credentials(self, row: ExecutionRow, new_id: str) -> None:
@@ -150,6 +151,17 @@ class _Forking:
             parent = replace(caller, execution_id=new_id)
             made[child.id] = self.fork(row, events, parent, {}).execution_id
         return made
+
+    def _keep_loops(self, state: State, new_id: str) -> None:
+        """Rows of loops that go on: their indices are handed out as a new generation."""
+        for run in state.runs.values():
+            loop = run.loop
+            if loop is not None and not run.ended:
+                self.tx.loops.save(
+                    LoopRow(
+                        new_id, run.id, loop.generation, loop.count, loop.count, open=True, items=loop.items
+                    )
+                )
 
 
 def _copy(event: Event, state: State, begin: e.Requested | None) -> Draft:
