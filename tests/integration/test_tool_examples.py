@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from noetl.tools.kit.manual import manual_of
 from noetl.tools.kit.registry import kinds, load
 from noetl.usecases import catalog, credentials
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.signals import SignalRequest, send_signal
 from tests.httpd import Server, started, stopped
 
 Run = Callable[..., dict[str, Any]]
@@ -54,6 +57,21 @@ def warehouse(world: World) -> None:
 def orders(world: World) -> None:
     with closing(sqlite3.connect(world.folder / "orders.db")) as connection, connection:
         connection.executescript("CREATE TABLE orders (city); INSERT INTO orders VALUES ('Oslo'), ('Rome')")
+
+
+def payment(world: World) -> None:
+    """Somebody pays as soon as the example waits for that."""
+
+    def pay() -> None:
+        while True:
+            with world.rt.store.read() as tx:
+                waiting = [row.execution_id for row in tx.executions.find(limit=10) if row.waiting_for]
+            if waiting:
+                send_signal(world.rt, waiting[0], SignalRequest("payment", {"order": 7}))
+                return
+            time.sleep(0.05)
+
+    threading.Thread(target=pay, daemon=True).start()
 
 
 def day(world: World) -> None:
@@ -102,6 +120,7 @@ EXAMPLES: Mapping[str, Example] = {
     "shell": Example({"words": 3}, {"text": "it's $(two)\nthree"}),
     "sqlite": Example({"n": 1}, {"city": "Oslo"}, orders),
     "transfer": Example({"rows": 1}, {"rows": [{"station": "north", "day": "2026-01-01", "mm": 0.5}]}),
+    "wait": Example({"by": None}, {"order": 7}, payment),
 }
 
 

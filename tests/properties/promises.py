@@ -24,7 +24,7 @@ from noetl.usecases import catalog, snapshots
 from noetl.usecases.ports import ENDED
 
 ENDS = (e.StepDone, e.StepFailed, e.StepCancelled)
-ITERATION_ENDS = (e.IterationDone, e.IterationFailed)
+ITERATION_ENDS = (e.IterationDone, e.IterationFailed, e.IterationCancelled)
 
 
 @dataclass(frozen=True)
