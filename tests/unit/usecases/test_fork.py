@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from playbooks import lone
 from test_retry import CHAIN, LOOP, Again
 
-from noetl.errors import BadRequest, NotFound
+from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts import events as e
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
+from noetl.pipeline.model import Call
+from noetl.testing import Simulation
 from noetl.usecases import catalog, control, fork
 from noetl.usecases.fork import ForkRequest
 
@@ -87,6 +90,33 @@ def test_a_loop_goes_on_with_the_iterations_that_had_not_ended(ended: int) -> No
     second = _fork(again, first, at=at)
     assert sum(again.calls.values()) == 10 - ended
     assert again.report(second).steps["start"]["result"] == again.report(first).steps["start"]["result"]
+
+
+@pytest.mark.parametrize("spec", ["{mode: sequential}", "{mode: parallel, max_in_flight: 2}"])
+def test_a_loop_with_an_iteration_that_waits_to_be_tried_again_goes_on_from_any_moment(spec: str) -> None:
+    def work(call: Call) -> Json:
+        if call.where.iteration == 1 and call.attempt == 1:
+            raise ToolError("server_error", "not yet", retryable=True)
+        return call.args["n"]
+
+    sim = Simulation(
+        lone(f"""
+            loop: {{in: [0, 1, 2, 3], iterator: n, spec: {spec}}}
+            tool:
+              kind: http
+              url: http://x
+              input: {{n: "{{{{ iter.n }}}}"}}
+              spec:
+                policy:
+                  rules: [{{when: "{{{{ outcome.status == 'error' }}}}", then: {{do: retry, attempts: 3, delay: 5}}}}]
+        """),
+        {"http": work},
+    )
+    first = sim.run()
+    for at in range(1, first.events - 1):
+        made = fork.fork(sim.rt, ForkRequest(first.row.execution_id, at=at)).execution_id
+        sim.rest(1_000)
+        assert sim.report(made).result == first.result, at
 
 
 CHILD = (
