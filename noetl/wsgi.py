@@ -45,7 +45,7 @@ def create(settings: Settings | None = None) -> Flask:
     here = settings or Settings.from_env()
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
-    served.register_blueprint(blueprint(rt, here.flower_port))
+    served.register_blueprint(blueprint(rt, here.flower_port, is_open=here.open is True))
     bounded = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)
     served.wsgi_app = FirstStart(bounded, rt, here)  # type: ignore[method-assign]
     return served

@@ -21,10 +21,12 @@ from noetl.usecases.runtime import Runtime
 _PAGE = Path(__file__).parent / "templates" / "index.html"
 
 
-def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
+def blueprint(rt: Runtime, flower_port: int, *, is_open: bool = False) -> Blueprint:
     """`GET /`, which links to Flower on `flower_port` of the same host, and `GET
-    /executions/{id or key}`."""
-    index_page = Template(_PAGE.read_text(encoding="utf-8")).substitute(flower_port=flower_port)
+    /executions/{id or key}`. Flower has no login, and so listens on loopback only: from elsewhere
+    nothing leads to it, unless the server `is_open` to everybody."""
+    page = Template(_PAGE.read_text(encoding="utf-8"))
+    index_page = page.substitute(flower_port=flower_port, flower_open=str(is_open).lower())
     pages = Blueprint("pages", __name__, template_folder="templates")
 
     @pages.get("/")

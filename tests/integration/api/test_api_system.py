@@ -186,6 +186,15 @@ def test_the_page_is_whole_in_itself(page: Any) -> None:
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_page_knows_whether_flower_is_to_be_had_from_elsewhere(
+    make: Callable[..., Flask], sim: Simulation, is_open: bool
+) -> None:
+    app = make()
+    app.register_blueprint(blueprint(sim.rt, 5599, is_open=is_open))
+    assert f'data-open="{str(is_open).lower()}"' in app.test_client().get("/").text
+
+
 def test_the_page_may_run_its_own_script_and_no_other(page: Any) -> None:
     policy = page.headers["Content-Security-Policy"]
     for tag in ("script", "style"):
