@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import click
 
@@ -83,31 +84,34 @@ def list_(
             limit=limit,
         )
     if as_json:
-        json_out(
-            [
-                {
-                    "execution_id": row.execution_id,
-                    "parent_id": row.parent_id,
-                    "source_id": row.source_id,
-                    "descent": row.descent,
-                    "operation_id": row.operation_id,
-                    "key": row.key,
-                    "path": row.path,
-                    "version": row.playbook_version,
-                    "status": row.status,
-                    "created_at": row.created_at,
-                    "ended_at": row.ended_at,
-                    "error": row.error,
-                    "errors_passed_over": row.errors_passed_over,
-                    "warnings_count": row.warnings_count,
-                    "principal": row.principal,
-                    "waiting_for": row.waiting_for,
-                    "imported_at": row.imported_at,
-                }
-                for row in rows
-            ]
-        )
-        return
+        json_out([_listed(row) for row in rows])
+    else:
+        _show_table(rows)
+
+
+def _listed(row: ExecutionRow) -> JsonMap:
+    return {
+        "execution_id": row.execution_id,
+        "parent_id": row.parent_id,
+        "source_id": row.source_id,
+        "descent": row.descent,
+        "operation_id": row.operation_id,
+        "key": row.key,
+        "path": row.path,
+        "version": row.playbook_version,
+        "status": row.status,
+        "created_at": row.created_at,
+        "ended_at": row.ended_at,
+        "error": row.error,
+        "errors_passed_over": row.errors_passed_over,
+        "warnings_count": row.warnings_count,
+        "principal": row.principal,
+        "waiting_for": row.waiting_for,
+        "imported_at": row.imported_at,
+    }
+
+
+def _show_table(rows: Sequence[ExecutionRow]) -> None:
     keyed = any(row.key is not None for row in rows)
     waits = any(row.waiting_for is not None for row in rows)
     last = "error, or what it waits for" if waits else "error"
