@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
@@ -59,7 +59,7 @@ def _mark_copied(state: State, draft: e.Draft, origin: str) -> State:
     outside, the execution has."""
     run = state.runs.get(draft.run_id or "")
     if run is None:
-        is_given = isinstance(draft.fact, e.CtxPatched | e.SignalReceived)
+        is_given = isinstance(draft.fact, e.CtxPatched | e.SignalReceived | e.ApprovalAnswered)
         return replace(state, given=version_of(origin)) if is_given else state
     return replace(state, runs={**state.runs, run.id: replace(run, copied=version_of(origin))})
 
@@ -143,8 +143,10 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.TimerFired()
             | e.SignalReceived()
             | e.SignalExpired()
+            | e.ApprovalAnswered()
+            | e.CallbackReceived()
             | e.WaitMatched()
-            | e.WaitTimedOut()
+            | e.WaitFailed()
         ):
             return _fold_wait(state, draft.fact, draft)
         case _:
@@ -160,8 +162,10 @@ def _fold_wait(
     | e.TimerFired
     | e.SignalReceived
     | e.SignalExpired
+    | e.ApprovalAnswered
+    | e.CallbackReceived
     | e.WaitMatched
-    | e.WaitTimedOut,
+    | e.WaitFailed,
     draft: e.Draft,
 ) -> State:
     """What runs wait for."""
@@ -170,7 +174,14 @@ def _fold_wait(
             return fold_child(state, fact, draft)
         case e.TimerScheduled() | e.TimerFired():
             return fold_timer(state, fact, draft)
-        case e.SignalReceived() | e.SignalExpired() | e.WaitMatched() | e.WaitTimedOut():
+        case (
+            e.SignalReceived()
+            | e.SignalExpired()
+            | e.ApprovalAnswered()
+            | e.CallbackReceived()
+            | e.WaitMatched()
+            | e.WaitFailed()
+        ):
             return fold_wait(state, fact, draft)
         case _:
             assert_never(fact)
@@ -221,7 +232,8 @@ def _fold_life(
 
 
 def _end(state: State, status: str) -> State:
-    return replace(state, phase="ended", status=status, children={}, timers={}, waits={}, signals=())
+    left: dict[str, Any] = {"children": {}, "timers": {}, "waits": {}, "callbacks": {}}
+    return replace(state, phase="ended", status=status, signals=(), answers=(), **left)
 
 
 def _fold_requests(

@@ -19,7 +19,7 @@ def fold_fork(state: State, fact: Forked) -> State:
     }
     forked = replace(state, runs=runs, children=children, forked_from=fact.execution_id)
     # What somebody told the other one is not meant for this one.
-    return forget_instants(replace(forked, signals=()))
+    return forget_instants(replace(forked, signals=(), answers=(), callbacks={}))
 
 
 def _without_commands(run: Run) -> Run:

@@ -144,14 +144,27 @@ class SourceLog:
     @cached_property
     def given(self) -> Sequence[Copy]:
         """Copies of what it was given from outside, where that counts for the other one: signals
-        that nothing took, and assignments where it goes on."""
+        that nothing took, answers to approvals that were not decided, and assignments where it goes
+        on."""
         taken = frozenset(self._taken_signals())
         return [
             Copy(one.version, one.version, _as_copy(one))
             for one in self._events
             if (isinstance(one.fact, e.SignalReceived) and one.version not in taken)
+            or (isinstance(one.fact, e.ApprovalAnswered) and self._is_open(one))
             or (self.retry.migrates and _is_assigned(one))
         ]
+
+    def _is_open(self, answer: Event) -> bool:
+        """Whether the wait that was answered has not ended."""
+        place = (answer.draft.run_id, answer.draft.iteration)
+        return not any(
+            isinstance(one.fact, e.WaitMatched | e.WaitFailed)
+            and getattr(one.fact, "ends", True)
+            and (one.draft.run_id, one.draft.iteration) == place
+            and one.version > answer.version
+            for one in self._events
+        )
 
     def _taken_signals(self) -> Iterator[int]:
         """The versions of those that expired, or that a wait took which has ended."""
@@ -195,10 +208,16 @@ def _is_assigned(event: Event) -> bool:
 
 
 def _as_copy(event: Event) -> Draft:
-    # A signal that is sent again is known by its key.
-    sent = isinstance(event.fact, e.SignalReceived)
-    key = event.draft.dedup_key if sent else f"copy:patch/{event.version}"
-    return replace(event.draft, dedup_key=key, origin=event.event_id)
+    match event.fact:
+        case e.SignalReceived():
+            # One that is sent again is known by its key.
+            return replace(event.draft, origin=event.event_id)
+        case e.ApprovalAnswered():
+            # Runs of another execution are others.
+            key = f"copy:answer/{event.version}"
+            return replace(event.draft, run_id=None, dedup_key=key, origin=event.event_id)
+        case _:
+            return replace(event.draft, dedup_key=f"copy:patch/{event.version}", origin=event.event_id)
 
 
 class _Collected:
@@ -224,6 +243,9 @@ class _Collected:
             case e.StepDone() | e.StepFailed() | e.StepSkipped() | e.StepCancelled():
                 self._ended = event
                 self._events.append(event)
+            case e.ApprovalAnswered():
+                # It was given from outside.
+                pass
             case e.CtxPatched(cause=cause) if cause != "task":
                 # Of its boundary, which is evaluated anew.
                 pass

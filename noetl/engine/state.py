@@ -8,7 +8,15 @@ from itertools import chain, islice
 from typing import Literal
 
 from noetl.engine.notices import Notices, PassedErrors
-from noetl.facts.events import ChildCall, Parent, SignalReceived, Token, Wait
+from noetl.facts.events import (
+    ApprovalAnswered,
+    CallbackReceived,
+    ChildCall,
+    Parent,
+    SignalReceived,
+    Token,
+    Wait,
+)
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
@@ -50,7 +58,7 @@ class Slots:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 10
+STATE_SCHEMA = 11
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -216,9 +224,22 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody answered to an approval of a wait that has not ended, and the version of its
+    event."""
+
+    version: int
+    step: str
+    iteration: int | None
+    fact: ApprovalAnswered
+    principal: str
+
+
+@dataclass(frozen=True, slots=True)
 class PendingWait:
     """A task that waits, since `version`, at most `until` then (UTC, ISO 8601). `number` tells the
-    waits of one pipeline apart; `matched` are those that have come, of a wait for all."""
+    waits of one pipeline apart; `matched` are those that have come, of a wait for all; `reminded`
+    says how often approvals were brought up again, by their names."""
 
     run_id: str
     step: str
@@ -229,6 +250,7 @@ class PendingWait:
     version: int
     until: str | None = None
     matched: Mapping[str, JsonMap] = field(default_factory=dict)
+    reminded: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def left(self) -> list[Awaited]:
@@ -303,6 +325,10 @@ class State:
     #: By the run and the iteration that wait, in the order in which they began.
     waits: Mapping[str, PendingWait] = field(default_factory=dict)
     signals: tuple[Signal, ...] = ()
+    #: To approvals of tasks that wait, or of the execution that is run again.
+    answers: tuple[Answer, ...] = ()
+    #: Calls of the addresses of tasks that have not taken them, by the places of those.
+    callbacks: Mapping[str, CallbackReceived] = field(default_factory=dict)
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     pause_requested: bool = False

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import Run, State, Timer
+from noetl.engine.suspensions import place_key
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate
 from noetl.facts import events as e
@@ -39,9 +40,20 @@ def fold_timer(state: State, fact: e.TimerScheduled | e.TimerFired, draft: Draft
             )
             return replace(state, timers={**state.timers, fact.timer: timer})
         case e.TimerFired():
-            return _keep(state, lambda timer: timer.id != fact.timer)
+            return _keep(_count_reminder(state, fact), lambda timer: timer.id != fact.timer)
         case _:
             assert_never(fact)
+
+
+def _count_reminder(state: State, fact: e.TimerFired) -> State:
+    """The wait knows how often it was brought up again."""
+    timer = state.timers.get(fact.timer)
+    if fact.purpose != "reminder" or timer is None or timer.awaited is None:
+        return state
+    key, name = place_key(timer.run_id, timer.iteration), timer.awaited
+    wait = state.waits[key]
+    wait = replace(wait, reminded={**wait.reminded, name: wait.reminded.get(name, 0) + 1})
+    return replace(state, waits={**state.waits, key: wait})
 
 
 def drop_timers(state: State, run_id: str) -> State:

@@ -40,6 +40,7 @@ from noetl.facts.events import (
     TaskLoopStarted,
     TaskStarted,
     TimerScheduled,
+    WaitFailed,
     WaitTimedOut,
     WorkflowStarted,
 )
@@ -116,6 +117,7 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     IterationFailed: "failed",
     IterationCancelled: "cancelled",
     TimerScheduled: "started",
+    WaitFailed: "failed",
     WaitTimedOut: "failed",
     JoinUnsatisfied: "failed",
 }

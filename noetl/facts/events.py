@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from noetl.facts.approvals import (
+    ApprovalAnswered as ApprovalAnswered,
+    CallbackReceived as CallbackReceived,
+)
 from noetl.facts.callers import Caller as Caller
 from noetl.facts.children import (
     ChildCall as ChildCall,
@@ -92,6 +96,7 @@ from noetl.facts.waits import (
     SignalExpired as SignalExpired,
     SignalReceived as SignalReceived,
     Wait as Wait,
+    WaitFailed as WaitFailed,
     WaitMatched as WaitMatched,
     WaitTimedOut as WaitTimedOut,
 )
@@ -158,7 +163,10 @@ Fact: TypeAlias = (
     | TimerFired
     | SignalReceived
     | SignalExpired
+    | ApprovalAnswered
+    | CallbackReceived
     | WaitMatched
+    | WaitFailed
     | WaitTimedOut
     | ChildRequested
     | ChildWaiting

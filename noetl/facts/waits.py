@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from noetl.facts.approvals import SoughtApproval
 from noetl.facts.brief import brief
 from noetl.facts.durations import compact
 from noetl.facts.json import Json, JsonMap
@@ -36,14 +37,16 @@ class SoughtSignal:
 @dataclass(frozen=True, slots=True)
 class Awaited:
     """One thing that a task waits for, called `name` in what the task yields. One of the others is
-    given: a time in `seconds`, an instant (`until`, UTC, ISO 8601), a signal, or a condition over
-    ctx."""
+    given: a time in `seconds`, an instant (`until`, UTC, ISO 8601), a signal, a condition over ctx,
+    an approval, or a call of the task's own address."""
 
     name: str
     seconds: float | None = None
     until: str | None = None
     signal: SoughtSignal | None = None
     condition: LaterGuard | None = None
+    approval: SoughtApproval | None = None
+    callback: bool = False
 
     @property
     def is_time(self) -> bool:
@@ -57,6 +60,10 @@ class Awaited:
             return f"signal {self.signal.name!r}"
         if self.condition is not None:
             return f"condition {brief(str(self.condition.when))}"
+        if self.approval is not None:
+            return self.approval.describe()
+        if self.callback:
+            return "callback"
         return due_at or self.until or compact(self.seconds or 0.0)
 
 
@@ -113,9 +120,17 @@ class WaitMatched:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitTimedOut:
+class WaitFailed:
+    """What the task waits for cannot come any more: somebody rejected it, nobody answered in time,
+    or a guard cannot be evaluated."""
+
+    type: ClassVar[str] = "wait.failed"
+    task: str
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTimedOut(WaitFailed):
     """The time of the task was over before what it waits for had come."""
 
     type: ClassVar[str] = "wait.timed_out"
-    task: str
-    error: ErrorInfo

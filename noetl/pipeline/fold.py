@@ -28,8 +28,8 @@ from noetl.facts.events import (
     TaskKeyKept,
     TaskLoopStarted,
     VariablesSet,
+    WaitFailed,
     WaitMatched,
-    WaitTimedOut,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.pipeline.model import Calls, Completed, Ending, Failed, Items, PipelineProgress, PipelineSpec
@@ -66,7 +66,7 @@ def evolve(program: PipelineSpec, progress: PipelineProgress, draft: Draft) -> P
             return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
         case TaskKeyKept() as fact:
             return replace(progress, kept_key=fact)
-        case ChildRequested(detached=True) | ChildEnded() | WaitMatched(ends=True) | WaitTimedOut() as fact:
+        case ChildRequested(detached=True) | ChildEnded() | WaitMatched(ends=True) | WaitFailed() as fact:
             return replace(progress, answer=answer(fact))
         case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
             return _fold_loop(progress, fact)
@@ -270,13 +270,13 @@ def _assign(progress: PipelineProgress, fact: VariablesSet) -> PipelineProgress:
     )
 
 
-def answer(fact: ChildRequested | ChildEnded | WaitMatched | WaitTimedOut) -> Outcome:
+def answer(fact: ChildRequested | ChildEnded | WaitMatched | WaitFailed) -> Outcome:
     """What a task that called a playbook, or waited, has come to. Of a detached child it knows
     where it is."""
     match fact:
         case WaitMatched():
             return succeeded(fact.result)
-        case WaitTimedOut():
+        case WaitFailed():
             return failed(fact.error)
         case ChildRequested():
             found = {"execution_id": fact.child_id, "path": fact.path, "version": fact.playbook_version}

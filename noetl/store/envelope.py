@@ -60,6 +60,13 @@ def _of_signal(execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.signal, execution_id  # type: ignore[union-attr]
 
 
+def _of_approval(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    """Answers to another execution, which this one runs again, belong to no run."""
+    if draft.run_id is None:
+        return f"{draft.step}/{draft.fact.task}", execution_id  # type: ignore[union-attr]
+    return _of_task(execution_id, draft)
+
+
 def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.timer, draft.run_id  # type: ignore[union-attr]
 
@@ -82,6 +89,8 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("timer.", "timer", _of_timer),
     ("signal.", "signal", _of_signal),
     ("wait.", "task", _of_task),
+    ("approval.", "task", _of_approval),
+    ("callback.", "task", _of_task),
     ("result.", "result", _of_command),
     ("ctx.", "ctx", _below_execution),
 )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.errors import ToolError
+from noetl.facts.approvals import SoughtApproval
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
@@ -44,6 +45,34 @@ class SignalConfig(BaseModel):
     )
 
 
+class ApprovalConfig(BaseModel):
+    """Whose approval is asked for, and of what."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    by: str | list[str] | None = Field(
+        default=None,
+        description="Who is asked: names, and groups as `group:ops`; without it whoever may approve.",
+    )
+    count: int | str = Field(default=1, description="How many people have to approve.")
+    message: str = Field(default="", description="What they are asked.")
+    show: Any = Field(default=None, description="What they see before they answer: any value.")
+    form: dict[str, Any] | list[Any] | None = Field(
+        default=None, description="What they fill in, declared like `inputs`."
+    )
+    four_eyes: bool | str = Field(default=False, description="Who started the execution cannot approve it.")
+    expires: int | float | str | None = Field(default=None, description="How long it can be answered: `2d`.")
+    remind: int | float | str | None = Field(
+        default=None, description="How often it is brought up again until then: `4h`."
+    )
+
+
+class CallbackConfig(BaseModel):
+    """A call of the task's own address, `callback.<task>.url`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class Branch(BaseModel):
     """One thing to wait for."""
 
@@ -55,9 +84,20 @@ class Branch(BaseModel):
         default=None, description="A signal: its name, or `{name, match, when, correlate}`."
     )
     condition: Guard | None = Field(default=None, description="A guard over ctx.")
+    approval: ApprovalConfig | None = Field(
+        default=None,
+        description="People: `{by, count, message, show, form, four_eyes, expires, remind}`.",
+    )
+    callback: CallbackConfig | None = Field(
+        default=None, description="A call of `callback.<task>.url`: `{}`."
+    )
 
     def given(self) -> list[str]:
-        return [name for name in ("timer", "until", "signal", "condition") if getattr(self, name) is not None]
+        return [name for name in _SINGLE if getattr(self, name) is not None]
+
+
+#: What one can wait for.
+_SINGLE: Final = ("timer", "until", "signal", "condition", "approval", "callback")
 
 
 class WaitConfig(ToolConfig):
@@ -78,6 +118,16 @@ class WaitConfig(ToolConfig):
     condition: Guard | None = Field(
         default=None, description="A guard over ctx, asked at once and whenever ctx changes."
     )
+    approval: ApprovalConfig | None = Field(
+        default=None,
+        description="What people have to approve: `{by, count, message, show, form, four_eyes, expires, "
+        "remind}`. `by` names them and their groups (`group:ops`), `form` is declared like `inputs`.",
+    )
+    callback: CallbackConfig | None = Field(
+        default=None,
+        description="The first call of the address `callback.<task>.url`, which an earlier task of the same "
+        "step hands to a service: `{}`.",
+    )
     any: dict[str, Branch] | list[Branch] | None = Field(
         default=None, description="Name → one of the keys above (or a list of them): the first that comes."
     )
@@ -96,7 +146,7 @@ class WaitConfig(ToolConfig):
         return self
 
 
-_KEYS: Final = ("timer", "until", "signal", "condition", "any", "all")
+_KEYS: Final = (*_SINGLE, "any", "all")
 
 
 def _check_branches(key: str, branches: Mapping[str, Branch] | Sequence[Branch] | None) -> None:
@@ -108,7 +158,8 @@ def _check_branches(key: str, branches: Mapping[str, Branch] | Sequence[Branch] 
         given = branch.given()
         if len(given) != 1:
             found = " and ".join(given) or "nothing"
-            raise ValueError(f"`{key}.{name}` is one of timer, until, signal and condition, not {found}")
+            known = f"{', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
+            raise ValueError(f"`{key}.{name}` is one of {known}, not {found}")
 
 
 def _named(branches: Mapping[str, Branch] | Sequence[Branch]) -> Iterator[tuple[str, Branch]]:
@@ -175,9 +226,7 @@ class WaitForIt(Tool):
         if several is not None:
             awaited = tuple(_awaited(*one) for one in _named(several))
             return Wait("any" if config.all is None else "all", awaited, named=True)
-        single = Branch(
-            timer=config.timer, until=config.until, signal=config.signal, condition=config.condition
-        )
+        single = Branch(**{name: getattr(config, name) for name in _SINGLE})
         (name,) = single.given()
         return Wait("any", (_awaited(name, single),))
 
@@ -193,9 +242,28 @@ def _awaited(name: str, branch: Branch) -> Awaited:
             until=None if branch.until is None else _instant(branch.until),
             signal=None if branch.signal is None else _sought(branch.signal),
             condition=None if branch.condition is None else _guard(branch.condition),
+            approval=None if branch.approval is None else _approval(branch.approval),
+            callback=branch.callback is not None,
         )
     except ValueError as error:
         raise ToolError("client_error", f"What {name!r} waits for cannot be read: {error}") from error
+
+
+def _approval(asked: ApprovalConfig) -> SoughtApproval:
+    by = [asked.by] if isinstance(asked.by, str) else asked.by or []
+    count = int(asked.count)
+    if not 1 <= count <= MOST:
+        raise ValueError(f"`count` is {count}; from 1 to {MOST} people can approve.")
+    return SoughtApproval(
+        tuple(dict.fromkeys(by)),
+        count,
+        asked.message,
+        asked.show,
+        asked.form if isinstance(asked.form, Mapping) else {},
+        asked.four_eyes in (True, "true"),
+        None if asked.expires is None else seconds(asked.expires),
+        None if asked.remind is None else seconds(asked.remind),
+    )
 
 
 def _instant(text: str) -> str:

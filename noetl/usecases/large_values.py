@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 from noetl.errors import BadRequest, LimitExceeded, NotFound, Unavailable
 from noetl.expressions import select_parts
 from noetl.facts.events import (
+    ApprovalAnswered,
+    CallbackReceived,
     ChildCall,
     CtxPatched,
     Draft,
@@ -59,8 +61,10 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Retention) -> Draft:
         case StepSuspended(wait=Wait() as wait) | IterationSuspended(wait=Wait() as wait) as fact:
             awaited = tuple(_hold_awaited(rt, one, keep) for one in wait.awaited)
             return replace(draft, fact=replace(fact, wait=replace(wait, awaited=awaited)))
-        case SignalReceived() as fact:
+        case SignalReceived() | CallbackReceived() as fact:
             return replace(draft, fact=replace(fact, payload=rt.hold(fact.payload, keep)))
+        case ApprovalAnswered() as fact:
+            return replace(draft, fact=replace(fact, values=_each(rt, fact.values, keep)))
         case _:
             return draft
 
@@ -70,7 +74,10 @@ def _hold_awaited(rt: Runtime, one: Awaited, keep: Retention) -> Awaited:
     if signal is not None:
         match = _each(rt, signal.match, keep)
         signal = replace(signal, match=match, guard=_hold_guard(rt, signal.guard, keep))
-    return replace(one, signal=signal, condition=_hold_guard(rt, condition, keep))
+    approval = one.approval
+    if approval is not None:
+        approval = replace(approval, show=rt.hold(approval.show, keep))
+    return replace(one, signal=signal, condition=_hold_guard(rt, condition, keep), approval=approval)
 
 
 def _hold_guard(rt: Runtime, guard: LaterGuard | None, keep: Retention) -> LaterGuard | None:
