@@ -12,9 +12,10 @@ from noetl.engine.callbacks import find_call
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.regions import overdue
 from noetl.engine.state import PendingWait, Signal, State, Timer
 from noetl.engine.suspensions import place_key
-from noetl.engine.timers import due_timers, fire_timer, time_out
+from noetl.engine.timers import due_timers, fire_timer, step_of, time_out
 from noetl.errors import TemplateError
 from noetl.expressions import truth
 from noetl.expressions.scope import layer_names
@@ -56,12 +57,14 @@ def find_arrivals(plan: Plan, state: State, inputs: Inputs) -> Iterator[Arrival]
 
 
 def _fired(state: State, timer: Timer) -> Arrival:
-    run, key = state.runs[timer.run_id], place_key(timer.run_id, timer.iteration)
+    key = place_key(timer.run_id, timer.iteration)
     at = datetime.fromisoformat(timer.due_at or "")
-    fired = fire_timer(timer, run.step)
+    fired = fire_timer(timer, step_of(state, timer))
     match timer.purpose:
+        case "region":
+            return Arrival((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
         case "deadline":
-            own = frozenset({run.id})
+            run, own = state.runs[timer.run_id], frozenset({timer.run_id})
             return Arrival((at, 0, 0), [fired, time_out(run, timer)], own, own)
         case "timeout" | "expiry":
             wait = state.waits[key]
@@ -69,14 +72,17 @@ def _fired(state: State, timer: Timer) -> Arrival:
             # What comes at the same instant is in time.
             order = (at, wait.version, len(wait.left))
             ended = [fired, _end(wait, key, over)]
-            return Arrival(order, ended, frozenset({run.id, key}), frozenset({key}))
+            return Arrival(order, ended, frozenset({timer.run_id, key}), frozenset({key}))
         case "reminder":
-            return Arrival((at, state.waits[key].version, 0), [fired], frozenset({run.id, key}), frozenset())
+            return Arrival(
+                (at, state.waits[key].version, 0), [fired], frozenset({timer.run_id, key}), frozenset()
+            )
         case "wait":
             wait = state.waits[key]
             place, one = next((at, one) for at, one in enumerate(wait.left) if one.name == timer.awaited)
             ended = [fired, _matched(wait, key, one, {"at": timer.due_at})]
-            return Arrival((at, wait.version, place), ended, frozenset({run.id, key}), frozenset({key}))
+            needs = frozenset({timer.run_id, key})
+            return Arrival((at, wait.version, place), ended, needs, frozenset({key}))
         case _:
             assert_never(timer.purpose)
 

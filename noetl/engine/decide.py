@@ -22,6 +22,13 @@ from noetl.engine.loops import find_failed_loops, issue_command, resume_command,
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
 from noetl.engine.retries import decline, start_retry
+from noetl.engine.scopes import (
+    begin_closing,
+    cancel_regions,
+    clean_up,
+    close_execution,
+    close_regions,
+)
 from noetl.engine.state import Run, State
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.waits import tend_waits
@@ -153,20 +160,24 @@ def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> li
 
 
 def is_halted(state: State) -> bool:
-    return state.pause_requested or state.cancelling
+    """Whether nothing may begin. What is done at the end of an execution that was cancelled
+    does."""
+    return state.pause_requested or (state.cancelling and not state.closing)
 
 
-def cancel(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+def cancel(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """Withdraws what no worker holds; ends when nothing runs any more or the grace has passed."""
-    if state.cancel_deadline is None:
+    if state.cancel_deadline is None or state.closing:
         return []
     late = inputs.now >= datetime.fromisoformat(state.cancel_deadline)
     idle = [run for run in state.runs.values() if not run.ended and (late or not is_held(run, inputs))]
     if idle:
         return [withdraw(run, "the execution was cancelled") for run in idle]
-    if state.runs:
+    if any(not run.ended for run in state.runs.values()):
         return []
-    return [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
+    if closing := begin_closing(plan, state, inputs):
+        return closing
+    return [] if state.runs else [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
 
 
 def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
@@ -206,7 +217,21 @@ def pause(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return _first(route(plan, state, _then(inputs, run), run) for run in state.runs.values() if run.ended)
+    return _first(_route(plan, state, inputs, run) for run in state.runs.values() if run.ended)
+
+
+def _route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
+    if run.cleanup == "wanted":
+        return [] if is_halted(state) else clean_up(plan, state, inputs, run)
+    return route(plan, state, _then(inputs, run), run)
+
+
+def _cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else cancel_regions(plan, state, inputs)
+
+
+def _close_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else close_regions(plan, state, inputs)
 
 
 def _then(inputs: Inputs, run: Run) -> Inputs:
@@ -218,7 +243,7 @@ def _then(inputs: Inputs, run: Run) -> Inputs:
 
 
 def _tend_loops(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if state.cancelling:
+    if state.cancelling and not state.closing:
         return []
     return _first(tend_loop(plan, state, inputs, run) for run in state.runs.values())
 
@@ -258,7 +283,7 @@ def _go_on_behind_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if state.stopping or is_halted(state):
+    if state.stopping or state.closing or is_halted(state):
         return []
     enabled = list(find_enabled(plan, state))
     until = earliest_firing(state, inputs, enabled)
@@ -272,18 +297,24 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
     if state.runs or state.pause_requested or not state.started:
         return []
-    if not state.stopping:
+    if not state.stopping and not state.closing:
         if any(one.denied_at is not None for one in state.tokens.values()):
             return []
         if settled := _settle(plan, state, inputs):
             return settled
+    if closing := begin_closing(plan, state, inputs) or close_execution(plan, state, inputs):
+        return closing
     if final := _final_step(plan, state, inputs):
         return final
+    if state.closing == "cancelled":
+        return [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
     error = state.failures[0] if state.failures else None
     return _finish(_verdict(state), _result_step(plan, state), error)
 
 
 def _verdict(state: State) -> str:
+    if state.cancelling:
+        return "cancelled"
     if not state.failures:
         return "completed"
     return "failed" if state.stopping else "partial"
@@ -334,11 +365,13 @@ _RULES: tuple[Rule, ...] = (
     _cancel_parts,
     _tend_waits,
     _route_ended,
+    _cancel_regions,
     _tend_loops,
     stop,
     pause,
     _resume_runs,
     _call_children,
+    _close_regions,
     _fire_enabled,
     _append_copies,
     _go_on_behind_copies,

@@ -38,7 +38,7 @@ def wake_at(state: State) -> datetime | None:
     has failed."""
     if state.ended:
         return retry_due(state)
-    if state.cancel_deadline is not None:
+    if state.cancel_deadline is not None and not state.closing:
         return datetime.fromisoformat(state.cancel_deadline)
     if state.pause_requested:
         return None

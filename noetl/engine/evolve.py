@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
+from noetl.engine.regions import fold_region
 from noetl.engine.retries import fold_behind_end
 from noetl.engine.runs import (
     end_run,
@@ -82,6 +83,7 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.WorkflowFinished()
             | e.Processed()
             | e.Cancelled()
+            | e.Closing()
             | e.Forked()
         ):
             return _fold_life(state, draft.fact)
@@ -94,6 +96,11 @@ def _fold(state: State, draft: e.Draft) -> State:
             e.AdmitEvaluated() | e.StepScheduled() | e.StepSkipped() | e.NextEvaluated() | e.JoinUnsatisfied()
         ):
             return fold_tokens(state, draft.fact, draft)
+        case e.RegionEntered() | e.RegionCancelRequested() | e.RegionCancelled():
+            return fold_region(state, draft.fact)
+        case e.RegionEnded() as fact:
+            state = fold_region(state, fact)
+            return state if fact.failure is None else _fail_branch(state, fact.failure, fact.stops)
         case e.CommandIssued() | e.CommandLost() | e.ResultDiscarded():
             return fold_command(state, draft.fact, draft)
         case (
@@ -198,6 +205,7 @@ def _fold_life(
     | e.WorkflowFinished
     | e.Processed
     | e.Cancelled
+    | e.Closing
     | e.Forked,
 ) -> State:
     match fact:
@@ -225,6 +233,9 @@ def _fold_life(
             return replace(ended, result_step=fact.result_step, error=fact.error)
         case e.Cancelled():
             return _end(replace(state, tokens={}, runs={}), "cancelled")
+        case e.Closing():
+            # A pause that was asked for before does not keep it from its end.
+            return replace(state, closing=fact.status, pause_requested=False, paused=False, tokens={})
         case e.Forked():
             return fold_fork(state, fact)
         case _:
@@ -305,7 +316,20 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
         alive = frozenset(state.tokens) | frozenset(state.runs)
         state = replace(state, rounds={**state.rounds, step: Round(fact.round, arcs, alive)})
     record = state.steps.get(step, StepRecord())
-    run = Run(run_id, step, fact.args, state.version, final=fact.final, reuse=fact.reuse)
+    handling = fact.handling
+    # Where a region that was cancelled lets the flow go on, the run is one of it.
+    apart = handling is not None and not (handling.purpose == "on_cancel" and handling.region)
+    run = Run(
+        run_id,
+        step,
+        fact.args,
+        state.version,
+        final=fact.final or apart,
+        reuse=fact.reuse,
+        handling=handling,
+        undo=fact.undo,
+        cleanup="wanted" if fact.cleanup else "",
+    )
     taken = fact.reuse.run_id if fact.reuse is not None and fact.reuse.how != "none" else None
     return replace(
         state,
@@ -318,15 +342,15 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
 
 def _skip(state: State, fact: e.StepSkipped, draft: e.Draft) -> State:
     if (run := state.runs.get(draft.run_id or "")) is not None:
-        return state if run.ended else end_run(state, replace(run, status="skipped"))
+        return state if run.ended else end_run(state, replace(run, status="skipped", cleanup=""))
     state = _drop_tokens(state, fact.tokens, ())
     return remember(state, draft.step or "", "skipped")
 
 
 def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     step, run_id = place_of(draft)
-    runs = {key: run for key, run in state.runs.items() if key != run_id}
-    state = put_tokens(replace(state, runs=runs), fact.tokens)
+    state = _without_run(state, run_id)
+    state = put_tokens(state, fact.tokens)
     state = inherit(state, (run_id,), (token.id for token in fact.tokens if not token.absorbed))
     if fact.failure is None:
         return state
@@ -335,6 +359,16 @@ def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
         record = replace(record, status="failed", error=fact.failure)
         state = replace(state, steps={**state.steps, step: record})
     return _fail_branch(state, fact.failure, fact.stops)
+
+
+def _without_run(state: State, run_id: str) -> State:
+    """It was routed; whoever waited for it to be cleaned up can be."""
+    runs = {key: run for key, run in state.runs.items() if key != run_id}
+    handling = state.runs[run_id].handling if run_id in state.runs else None
+    if handling is not None and handling.purpose == "finally" and handling.run_id in runs:
+        owner = runs[handling.run_id]
+        runs = {**runs, owner.id: replace(owner, cleanup="done")}
+    return replace(state, runs=runs)
 
 
 def _fail_branch(state: State, error: ErrorInfo, stops: bool) -> State:

@@ -10,6 +10,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import fail_run, issue_command, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.regions import enter_regions
 from noetl.engine.reuse import choose, depends_on
 from noetl.engine.state import Run, State
 from noetl.engine.timers import set_deadline
@@ -108,7 +109,12 @@ def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> 
     for run in runs:
         yield withdraw(state.runs[run], reason)
     for token in tokens:
-        yield Draft(e.StepSkipped((token,), reason), step=state.tokens[token].token.step)
+        yield skip_token(state.tokens[token].token, reason)
+
+
+def skip_token(token: e.Token, reason: str) -> Draft:
+    """The end of a token that has fired nothing."""
+    return Draft(e.StepSkipped((token.id,), reason), step=token.step)
 
 
 def _schedule(state: State, step: Transition, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
@@ -139,14 +145,16 @@ def start_run(
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
     if step.tasks and problem is None:
-        more |= _compare(plan, state, inputs, step, args, names)
+        more |= _compare(plan, state, inputs, step, args, names, again="handling" not in more)
+    more |= _ends(step, more)
     begin = _schedule(state, step, tokens, args, warnings=tuple(warnings), **more)
     state = evolve(state, begin)
     run = state.runs[begin.run_id or ""]
     if problem is not None:
         return [begin, fail_run(run, problem)]
     try:
-        begun = [begin, *set_deadline(step, run, names, inputs)]
+        entered = enter_regions(plan, state, inputs, step, names) if run.handling is None else []
+        begun = [begin, *entered, *set_deadline(step, run, names, inputs)]
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
         return [begin, fail_run(run, problem)]
@@ -156,19 +164,35 @@ def start_run(
         # What stands of an earlier execution comes first.
         return begun if run.takes else [*begun, issue_command(state, step, run, "pipeline", "-", 1)]
     done = e.StepDone(result=run.args)
-    return [begin, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
+    return [begin, *entered, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 
 
 def _compare(
-    plan: Plan, state: State, inputs: Inputs, step: Transition, args: JsonMap, names: Mapping[str, Any]
+    plan: Plan,
+    state: State,
+    inputs: Inputs,
+    step: Transition,
+    args: JsonMap,
+    names: Mapping[str, Any],
+    *,
+    again: bool,
 ) -> dict[str, Any]:
     """What the run depends on, and what it takes of the execution that is run again, where there is
-    one: for `step.scheduled`."""
+    one: for `step.scheduled`. Not `again`: what it does is always done."""
     depends = depends_on(plan, state, inputs, step, args, names)
     found: dict[str, Any] = {"code": depends.code, "reads": depends.reads}
-    if state.retry is not None:
+    if state.retry is not None and again:
         found["reuse"] = choose(plan, state, inputs, step, depends)
     return found
+
+
+def _ends(step: Transition, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be done when the run has ended, for `step.scheduled`: nothing for what is run at
+    an end itself."""
+    if "handling" in more or "final" in more:
+        return {}
+    undo = "" if step.compensate is None else step.compensate.when
+    return {"undo": undo, "cleanup": step.cleanup is not None}
 
 
 def _evaluate_args(

@@ -24,6 +24,8 @@ from noetl.facts.lineage import ASKED_FOR, Reuse
 from noetl.facts.reference import references_in
 from noetl.net.model import Transition
 
+#: Why a run is made again though it went well.
+UNDONE: Final = "it was undone"
 #: Why a run is made again whose results were cleared away.
 COLLECTED: Final = "its result was collected"
 
@@ -60,6 +62,9 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
     free = [run for run in left if run.id not in source.asked_for]
     if not free:
         return Reuse("none", left[0].id, ASKED_FOR)
+    free = [run for run in free if run.id not in source.undone]
+    if not free:
+        return Reuse("none", left[0].id, UNDONE)
     return _choose_equal(plan, source, inputs, step, free, now)
 
 

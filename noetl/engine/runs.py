@@ -11,6 +11,7 @@ from noetl.engine.children import drop_child, drop_children, waits_for_child
 from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.engine.timers import drop_timers
+from noetl.engine.undoing import fold_handled, remember_run
 from noetl.engine.waits import begin_wait, drop_wait, drop_waits
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign
@@ -107,8 +108,10 @@ def fold_step(
             error = ErrorInfo("cancelled", fact.reason, step=run.step)
             return end_run(state, replace(run, status="cancelled", error=error))
         case e.StepCancelled():
-            state = end_run(state, replace(run, status="cancelled"))
-            runs = {key: other for key, other in state.runs.items() if key != run.id}
+            state = end_run(state, replace(run, status="cancelled", withdrawn=True))
+            # It is still to be cleaned up.
+            kept = run.cleanup == "wanted"
+            runs = {key: other for key, other in state.runs.items() if kept or key != run.id}
             return inherit(replace(state, runs=runs), (run.id,), ())
         case _:
             assert_never(fact)
@@ -141,7 +144,7 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
 
 def end_run(state: State, run: Run) -> State:
     state = drop_waits(drop_children(with_run(state, run), run.id), run.id)
-    state = drop_timers(state, run.id)
+    state = remember_run(fold_handled(drop_timers(state, run.id), run), run)
     state = remember(state, run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":

@@ -134,6 +134,12 @@ class SourceLog:
         return {name: one.finish() for name, one in collected.items()}
 
     @cached_property
+    def undone(self) -> frozenset[str]:
+        """The runs that were undone there, if only in part."""
+        found = (one.fact.handling for one in self._events if isinstance(one.fact, e.StepScheduled))
+        return frozenset(one.run_id for one in found if one is not None and one.purpose == "compensate")
+
+    @cached_property
     def by_step(self) -> Mapping[str, Sequence[SourceRun]]:
         """The runs of each step, in their order."""
         found: dict[str, list[SourceRun]] = {}

@@ -21,6 +21,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.retries import NextAttempt
+from noetl.facts.scopes import HandlerPurpose, Handling
 from noetl.facts.timers import TimerPurpose
 from noetl.facts.waits import Awaited
 
@@ -171,10 +172,23 @@ class Run:
     timed_out: bool = False
     #: Why it is to end, where somebody asked for that.
     unwanted: str | None = None
+    #: What it is for, where no token fired it: then it counts as `final`, too.
+    handling: Handling | None = None
+    #: Whether it is undone when its scope fails: if it is `done`, or if it has `started`.
+    undo: Literal["", "done", "started"] = ""
+    #: Whether something is to be run behind its end, and whether that has been.
+    cleanup: Literal["", "wanted", "done"] = ""
+    #: It was taken out of the execution, and is only there until it is cleaned up.
+    withdrawn: bool = False
 
     @property
     def ended(self) -> bool:
         return self.status not in ("running", "waiting")
+
+    @property
+    def undoes(self) -> bool:
+        """Whether it undoes another one: where that fails, others still have to be undone."""
+        return self.handling is not None and self.handling.purpose == "compensate"
 
     @property
     def takes(self) -> bool:
@@ -233,6 +247,40 @@ class Answer:
     iteration: int | None
     fact: ApprovalAnswered
     principal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """A run that has ended, at `version`, and has done something that may have to be undone. Of a
+    loop it is what the iterations of the bits in `left` have done, over `items`."""
+
+    run_id: str
+    step: str
+    version: int
+    status: RunStatus
+    args: JsonMap
+    result: Json = None
+    error: ErrorInfo | None = None
+    items: Json = None
+    results: Slots | None = None
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionState:
+    """The last time that a region was entered: at `version`, for the `number`th time. `unwanted`:
+    why it is to be cancelled; `cancelled`: it is, with an `error` where that is a failure. `ran`
+    are its handlers that have been run."""
+
+    number: int
+    version: int
+    is_open: bool = True
+    unwanted: str | None = None
+    cancelled: str | None = None
+    error: ErrorInfo | None = None
+    ran: tuple[HandlerPurpose, ...] = ()
+    #: How often each step had been done when it was entered.
+    done_before: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +379,13 @@ class State:
     callbacks: Mapping[str, CallbackReceived] = field(default_factory=dict)
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
+    #: In the order in which they ended.
+    undoable: tuple[Undoable, ...] = ()
+    regions: Mapping[str, RegionState] = field(default_factory=dict)
+    #: How it will have ended, when what it wants done then is done.
+    closing: Literal["", "failed", "cancelled"] = ""
+    #: Whether the step has begun that is run when it was cancelled.
+    on_cancel_ran: bool = False
     pause_requested: bool = False
     paused: bool = False
     #: When the pause was asked for (UTC, ISO 8601).

@@ -56,6 +56,11 @@ def _count_reminder(state: State, fact: e.TimerFired) -> State:
     return replace(state, waits={**state.waits, key: wait})
 
 
+def drop_timer(state: State, timer: str) -> State:
+    """That one alone."""
+    return _keep(state, lambda one: one.id != timer) if timer in state.timers else state
+
+
 def drop_timers(state: State, run_id: str) -> State:
     """The run has ended, and with it what it had timers for."""
     return _keep(state, lambda timer: timer.run_id != run_id) if state.timers else state
@@ -122,7 +127,7 @@ def set_deadline(step: Transition, run: Run, names: Mapping[str, Any], inputs: I
     return [schedule_timer(timer, run.step, inputs)]
 
 
-def schedule_timer(timer: Timer, step: str, inputs: Inputs, again: str = "") -> Draft:
+def schedule_timer(timer: Timer, step: str | None, inputs: Inputs, again: str = "") -> Draft:
     """`timer.scheduled`, which fixes the instant where there is none; `again` tells it from an
     earlier event of the same timer."""
     due = timer.due_at or (inputs.now + timedelta(seconds=timer.seconds or 0.0)).isoformat()
@@ -130,7 +135,7 @@ def schedule_timer(timer: Timer, step: str, inputs: Inputs, again: str = "") -> 
     return Draft(
         fact,
         step=step,
-        run_id=timer.run_id,
+        run_id=timer.run_id or None,
         iteration=timer.iteration,
         dedup_key=f"timer:{timer.id}{again}",
     )
@@ -139,7 +144,7 @@ def schedule_timer(timer: Timer, step: str, inputs: Inputs, again: str = "") -> 
 def schedule_again(state: State, inputs: Inputs) -> list[Draft]:
     """The timers whose instants were forgotten, from now on."""
     return [
-        schedule_timer(timer, state.runs[timer.run_id].step, inputs, f"/{state.version}")
+        schedule_timer(timer, step_of(state, timer), inputs, f"/{state.version}")
         for timer in state.timers.values()
         if timer.due_at is None
     ]
@@ -153,12 +158,17 @@ def due_timers(state: State, now: datetime) -> list[Timer]:
     ]
 
 
-def fire_timer(timer: Timer, step: str) -> Draft:
+def step_of(state: State, timer: Timer) -> str | None:
+    """Whose step has the timer; that of a region is of none."""
+    return state.runs[timer.run_id].step if timer.run_id else None
+
+
+def fire_timer(timer: Timer, step: str | None) -> Draft:
     """What follows stands behind it."""
     return Draft(
         e.TimerFired(timer.id, timer.purpose),
         step=step,
-        run_id=timer.run_id,
+        run_id=timer.run_id or None,
         iteration=timer.iteration,
         dedup_key=f"fired:{timer.id}",
     )

@@ -10,6 +10,7 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
+from noetl.engine.regions import is_held_back, leads_on
 from noetl.engine.state import Round, Run, State, Waiting
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
@@ -65,7 +66,9 @@ def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
         name = waiting.token.step
         if name not in seen:
             seen.add(name)
-            yield from _at_step(plan, state, plan.step(name), tokens_at(state, name))
+            free = [one for one in tokens_at(state, name) if not is_held_back(plan, state, one.token)]
+            if free:
+                yield from _at_step(plan, state, plan.step(name), free)
 
 
 def tokens_at(state: State, step: str) -> list[Waiting]:
@@ -113,6 +116,8 @@ def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Wait
 def _can_still_come(plan: Plan, state: State, join: str) -> bool:
     """Whether a live token or run elsewhere can still reach `join`."""
     reach = plan.reach[join]
+    if not leads_on(plan, state).isdisjoint(reach.runs):
+        return True
     return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
         waiting.token.step in reach.tokens for waiting in state.tokens.values()
     )
@@ -220,7 +225,7 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
         arcs=tuple(here.decisions),
         tokens=tuple(here.tokens),
         failure=failure,
-        stops=failure is not None and stops(here.step),
+        stops=failure is not None and stops(here.step) and not run.undoes,
         warnings=tuple(here.warnings),
     )
     return [*here.patches, Draft(fact, step=run.step, run_id=run.id, dedup_key=f"next:{run.id}")]
@@ -235,7 +240,7 @@ def stops(step: Transition) -> bool:
 def _follow(here: _Boundary) -> None:
     """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router
     asks no further choice, and one of mode `first` only what the others assign."""
-    if here.run.final:
+    if here.run.final or here.run.withdrawn:
         return
     for choice in choices(here.step):
         routes = here.step.router == "inclusive" or not here.tokens

@@ -11,6 +11,7 @@ from noetl.facts.events import (
     Cancelled,
     CancelRequested,
     ChildWaiting,
+    Closing,
     CommandIssued,
     CommandLost,
     Fact,
@@ -22,6 +23,9 @@ from noetl.facts.events import (
     JoinUnsatisfied,
     LoopStarted,
     PauseRequested,
+    RegionCancelled,
+    RegionCancelRequested,
+    RegionEntered,
     Requested,
     RetryCancelled,
     RetryScheduled,
@@ -120,6 +124,10 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     WaitFailed: "failed",
     WaitTimedOut: "failed",
     JoinUnsatisfied: "failed",
+    Closing: "started",
+    RegionEntered: "started",
+    RegionCancelRequested: "started",
+    RegionCancelled: "cancelled",
 }
 
 #: Names that other generations of the language use for the same events; queries accept them.

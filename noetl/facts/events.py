@@ -54,6 +54,14 @@ from noetl.facts.retries import (
     RetryScheduled as RetryScheduled,
     RetryStarted as RetryStarted,
 )
+from noetl.facts.scopes import (
+    Closing as Closing,
+    Handling as Handling,
+    RegionCancelled as RegionCancelled,
+    RegionCancelRequested as RegionCancelRequested,
+    RegionEnded as RegionEnded,
+    RegionEntered as RegionEntered,
+)
 from noetl.facts.steps import (
     AdmitEvaluated as AdmitEvaluated,
     ArcDecision as ArcDecision,
@@ -118,6 +126,7 @@ Fact: TypeAlias = (
     | Resumed
     | CancelRequested
     | Cancelled
+    | Closing
     | Forked
     | RetryScheduled
     | RetryDeclined
@@ -150,6 +159,10 @@ Fact: TypeAlias = (
     | TaskItemFailed
     | TaskCallDone
     | TaskCallFailed
+    | RegionEntered
+    | RegionCancelRequested
+    | RegionCancelled
+    | RegionEnded
     | LoopStarted
     | LoopClaimed
     | LoopDone

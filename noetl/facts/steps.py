@@ -9,6 +9,7 @@ from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.scopes import Handling
 from noetl.facts.waits import Wait
 from noetl.facts.warnings import Warned
 
@@ -73,6 +74,12 @@ class StepScheduled:
     reads: JsonMap = field(default_factory=dict)
     #: In an execution that runs another one again: what this firing takes of that.
     reuse: Reuse | None = None
+    #: What it is for, where no token fired it.
+    handling: Handling | None = None
+    #: Whether it is undone when its scope fails: if it is `done`, or if it has `started`.
+    undo: Literal["", "done", "started"] = ""
+    #: Whether something is run behind its end.
+    cleanup: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-TimerPurpose: TypeAlias = Literal["deadline", "timeout", "wait", "expiry", "reminder"]
+TimerPurpose: TypeAlias = Literal["deadline", "timeout", "wait", "expiry", "reminder", "region"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,8 @@ class TimerScheduled:
     """A timer of the event's run, or iteration. It fires at `due_at` (UTC, ISO 8601), `seconds`
     after it was scheduled; None: at that instant, whenever it was. `deadline`: the run has to have
     ended by then; `timeout`: what its task waits for has to have come; `wait`: it is what a task
-    waits for, under the name `awaited`; `expiry`, `reminder`: of an approval of that name."""
+    waits for, under the name `awaited`; `expiry`, `reminder`: of an approval of that name;
+    `region`: the region `awaited` has to have ended by then."""
 
     type: ClassVar[str] = "timer.scheduled"
     timer: str

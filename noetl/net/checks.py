@@ -19,8 +19,8 @@ _REPEATING: Final = frozenset({"any", "first", "count"})
 
 
 def reachable(net: Net) -> frozenset[str]:
-    """The steps that a path leads to from the entry; the final step counts as one."""
-    return descendants(net, [net.entry] + ([net.final_step] if net.final_step else []))
+    """The steps that a path leads to from the entry, from the final step, or from a handler."""
+    return descendants(net, net.beginnings)
 
 
 def descendants(net: Net, steps: Iterable[str]) -> frozenset[str]:
@@ -115,8 +115,9 @@ class UnfilledJoin:
 
 
 def dominators(net: Net) -> Dominators:
-    """Of steps (by name) and arcs (by `->` and id). The final step is another beginning."""
-    graph: dict[str, list[str]] = {ROOT: [net.entry, *([net.final_step] if net.final_step else [])]}
+    """Of steps (by name) and arcs (by `->` and id). The final step and handlers are other
+    beginnings."""
+    graph: dict[str, list[str]] = {ROOT: list(net.beginnings)}
     for step in net.transitions:
         arcs = () if step.name == net.final_step else step.ways
         graph[step.name] = [_ARC + arc.id for arc in arcs]

@@ -24,16 +24,18 @@ def to_json(net: Net) -> dict[str, Json]:
     """The net as JSON data, with its schema and positions."""
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
     # Nets that do not say what earlier versions did not know have the digests that they had there.
-    if not net.inputs:
-        del body["inputs"]
-    if net.key is None:
-        del body["key"]
-    if net.retry is None:
-        del body["retry"]
+    _drop_unsaid(body, ("inputs", "key", "retry", "on_cancel", "regions"))
+    for step in body["transitions"]:
+        _drop_unsaid(step, ("compensate", "cleanup"))
     for task in _tasks_of(body):
-        if task["cache"] is None:
-            del task["cache"]
+        _drop_unsaid(task, ("cache",))
     return {"schema": SCHEMA, **body}
+
+
+def _drop_unsaid(part: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if not part[name]:
+            del part[name]
 
 
 def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

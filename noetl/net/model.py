@@ -20,6 +20,7 @@ from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
 from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
+from noetl.net.scopes import Compensation, Region
 from noetl.net.tasks import (
     EACH_INPUTS,
     Assignment,
@@ -57,6 +58,7 @@ __all__ = [
     "Backoff",
     "Caching",
     "CollectPolicy",
+    "Compensation",
     "Demand",
     "Directive",
     "Effects",
@@ -73,6 +75,7 @@ __all__ = [
     "Pages",
     "Place",
     "Reducer",
+    "Region",
     "Repeat",
     "ResultPolicy",
     "RetryPolicy",
@@ -91,6 +94,12 @@ __all__ = [
 ENTRY = "entry"
 #: The inputs of the final step.
 FINAL_INPUTS: Final = ("status", "steps", "errors")
+#: Those of a step that undoes another one.
+UNDO_INPUTS: Final = ("of", "run", "iteration", "item", "given", "result", "status", "error")
+#: Those of a step that is run behind every end of another one.
+CLEANUP_INPUTS: Final = ("of", "run", "given", "status", "result", "error")
+#: Those of a step that is run when a region has ended, or the execution was cancelled.
+END_INPUTS: Final = ("status", "reason", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,10 @@ class Transition:
     failure: Failure = field(default_factory=Failure)
     #: How long it may take from when it is scheduled. None: as long as it takes.
     deadline: Template = None
+    #: What undoes its runs.
+    compensate: Compensation | None = None
+    #: The handler behind every end of a run of it.
+    cleanup: str | None = None
     #: Worker queue of the pipeline: `spec.queue`, else that of its first task that is not a noop.
     queue: str = "default"
     description: str = ""
@@ -267,6 +280,35 @@ class Net:
     inputs: tuple[Input, ...] = ()
     retry: RetryPolicy | None = None
     key: KeyTemplate | None = None
+    #: What is run when an execution was cancelled, before its final step.
+    on_cancel: str | None = None
+    #: Those inside of another one stand before it.
+    regions: tuple[Region, ...] = ()
+
+    @cached_property
+    def handlers(self) -> frozenset[str]:
+        """The steps that no arc leads to, which are run when a scope ends; the final step is not
+        counted as one."""
+        undoing = (one.compensate.step for one in self.transitions if one.compensate is not None)
+        behind = [one.cleanup for one in self.transitions] + [one.cleanup for one in self.regions]
+        return frozenset([*undoing, *filter(None, [*behind, self.on_cancel])])
+
+    def given_by_engine(self, step: str) -> frozenset[str]:
+        """The names of the inputs that a step has because of what it is run for."""
+        found = set(FINAL_INPUTS) if step == self.final_step else set[str]()
+        if any(one.compensate is not None and one.compensate.step == step for one in self.transitions):
+            found.update(UNDO_INPUTS)
+        if any(one.cleanup == step for one in self.transitions):
+            found.update(CLEANUP_INPUTS)
+        regions = (name for one in self.regions for name in (one.cleanup, one.on_cancel))
+        return frozenset(found.union(END_INPUTS if step in (self.on_cancel, *regions) else ()))
+
+    @cached_property
+    def beginnings(self) -> tuple[str, ...]:
+        """The steps that are run without an arc that leads to them."""
+        behind = filter(None, (self.final_step, *sorted(self.handlers)))
+        returned = (one.on_cancel for one in self.regions if one.on_cancel is not None)
+        return tuple(dict.fromkeys((self.entry, *behind, *returned)))
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

@@ -67,6 +67,10 @@ def _of_approval(execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return _of_task(execution_id, draft)
 
 
+def _of_region(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.fact.region, execution_id  # type: ignore[union-attr]
+
+
 def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.timer, draft.run_id  # type: ignore[union-attr]
 
@@ -84,6 +88,7 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("join.", "join", _of_run),
     ("task.", "task", _of_task),
     ("loop.", "loop", _of_loop),
+    ("region.", "region", _of_region),
     ("command.", "command", _of_command),
     ("child.", "child", _of_child),
     ("timer.", "timer", _of_timer),

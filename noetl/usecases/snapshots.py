@@ -14,7 +14,7 @@ from noetl.usecases.ports import Transaction
 
 #: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more
 #: than 4,300 digits (14,000 iterations), so they are kept as hexadecimal text.
-_BITS: Final = ("ended", "failed")
+_BITS: Final = ("ended", "failed", "cancelled")
 
 
 @cache
@@ -53,4 +53,7 @@ def _convert_bits(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any
     for run in runs.values():
         if run["loop"] is not None:
             run["loop"] = {**run["loop"], **{bits: change(run["loop"][bits]) for bits in _BITS}}
-    return {**value, "runs": runs}
+    undoable = [
+        one if one["left"] is None else {**one, "left": change(one["left"])} for one in value["undoable"]
+    ]
+    return {**value, "runs": runs, "undoable": undoable}

@@ -158,8 +158,8 @@ class NameReader:
                 )
 
     def _is_later(self, here: str, there: str) -> bool:
-        graph = self.subject.graph
-        if graph is None or here in (there, self.net.final_step) or not graph.dominates(here, there):
+        graph, behind = self.subject.graph, {there, self.net.final_step, *self.net.handlers}
+        if graph is None or here in behind or not graph.dominates(here, there):
             return False
         if there not in self._behind:
             self._behind[there] = descendants(self.net, [arc.step for arc in self.net.steps[there].ways])

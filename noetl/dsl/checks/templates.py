@@ -21,7 +21,7 @@ from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.facts.json import Json
 from noetl.net.inputs import fill_keys
-from noetl.net.model import FINAL_INPUTS, Net, Transition, find_assigned_names
+from noetl.net.model import Net, Transition, find_assigned_names
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
 BUILTINS = frozenset(
@@ -272,8 +272,7 @@ def _scopes(net: Net) -> Mapping[str | None, _Scope]:
     scopes[RETRY] = _Scope(behind, named, hiding)
     for transition in net.transitions:
         own = frozenset(_own(transition))
-        if transition.name == net.final_step:
-            own |= {*FINAL_INPUTS}
+        own |= net.given_by_engine(transition.name)
         items = iterators(transition) - own - named
         own |= items
         scopes[transition.name] = _Scope(everywhere | own, named | own, hiding | own, items)

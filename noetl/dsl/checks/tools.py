@@ -29,6 +29,7 @@ from noetl.dsl.document import (
 )
 from noetl.dsl.document.base import keys_near, place_of
 from noetl.dsl.document.misspelt import unknown_key
+from noetl.dsl.document.regions import RegionSpec
 from noetl.dsl.document.texts import holds_template, is_template
 from noetl.dsl.document.validation import by_place, fault_of, real_path
 from noetl.dsl.problems import Code, Finding, Path, quote_value
@@ -109,9 +110,11 @@ def check_timeouts(subject: Subject) -> Iterator[Finding]:
 
 def check_deadlines(subject: Subject) -> Iterator[Finding]:
     """A deadline that is no duration above zero."""
-    for spec in _specs_around(subject):
-        given, at = subject.raw(spec.path).get("deadline"), (*spec.path, "deadline")
-        if spec.model is not StepSpec or given is None or is_template(given):
+    steps = [spec.path for spec in _specs_around(subject) if spec.model is StepSpec]
+    regions = [path for _, path in subject.parts_that_are(RegionSpec)]
+    for path in (*steps, *regions):
+        given, at = subject.raw(path).get("deadline"), (*path, "deadline")
+        if given is None or is_template(given):
             continue
         with contextlib.suppress(ValueError):
             if seconds(given) > 0:

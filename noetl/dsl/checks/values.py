@@ -15,7 +15,7 @@ from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.expressions import names_used, path_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret_header, is_secret_name
-from noetl.net.model import EACH_INPUTS, FINAL_INPUTS, Demand, Net
+from noetl.net.model import EACH_INPUTS, Demand, Net
 
 
 def check_inputs(subject: Subject) -> Iterator[Finding]:
@@ -62,8 +62,7 @@ def inputs_around(net: Net, *, nulls: bool) -> Mapping[str, set[str]]:
             given[step.name] |= {name for name, value in names.items() if nulls or value is not None}
         if any(task.each_of for task in step.tasks):
             given[step.name].update(EACH_INPUTS)
-        if step.name == net.final_step:
-            given[step.name].update(FINAL_INPUTS)
+        given[step.name] |= net.given_by_engine(step.name)
     return given
 
 

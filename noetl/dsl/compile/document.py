@@ -13,6 +13,7 @@ from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
+from noetl.dsl.compile.scopes import compile_compensation, compile_regions, find_step
 from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
@@ -73,6 +74,8 @@ def compile_document(context: Context) -> Net | None:
         inputs=inputs,
         retry=None if again is None else execution_retry(context, again, _RETRY),
         key=business_key,
+        on_cancel=_special_step(context, spec.on_cancel, "on_cancel"),
+        regions=compile_regions(context),
     )
 
 
@@ -142,6 +145,8 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         set=assignments(context, step, path, PipelineSite(name), "ctx"),
         failure=own_failure or around,
         deadline=_deadline(context, spec, (*path, "spec", "deadline"), name),
+        compensate=compile_compensation(context, step, path),
+        cleanup=find_step(context, step.finally_, (*path, "finally")),
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
@@ -241,16 +246,7 @@ def _queue(
 
 
 def _special_step(context: Context, name: str | None, key: str) -> str | None:
-    if name is None or name in context.step_names:
-        return name
-    context.report.add(
-        Code.UNKNOWN_STEP,
-        (*_EXECUTOR_SPEC, key),
-        f"there is no step {quote_value(name)}",
-        context.report.suggest(name, context.step_names, "name a step of this workflow"),
-    )
-    context.notes.is_whole = False
-    return None
+    return find_step(context, name, (*_EXECUTOR_SPEC, key))
 
 
 def _text(value: object) -> str:

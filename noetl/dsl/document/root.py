@@ -21,6 +21,7 @@ from noetl.dsl.document.base import (
 )
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.inputs import InputForms
+from noetl.dsl.document.regions import CompensateForm, RegionSpec
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
@@ -138,6 +139,11 @@ class Step(DocumentPart):
     loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
     tool: ToolForm | None = None
     next: NextForm | None = None
+    compensate: CompensateForm | None = None
+    """The step that undoes a run of this one, when the region or the execution fails or is
+    cancelled: a step that no arc leads to."""
+    finally_: str | None = Field(None, alias="finally")
+    """The step that is run behind every end of a run, before its arcs are asked."""
     set: Assigned = None
     set_ctx: SetCtx = older()
     input: Inputs = None
@@ -196,6 +202,11 @@ class Document(DocumentPart):
     ctx: dict[str, Template] | None = None
     """What variables of the execution begin with."""
     workbook: Workbook | None = None
+    regions: Annotated[dict[str, RegionSpec] | None, Key(example="{booking: {steps: [flight, hotel]}}")] = (
+        None
+    )
+    """Steps that belong together, by the name of the region: they are cancelled together, undone
+    together, and left together."""
     workflow: Annotated[list[Step] | None, Key(required=True, example="[{step: start, ...}]")] = None
     tests: Annotated[list[PlaybookTest] | None, Key(example="[{name: ..., expect: {...}}]")] = None
     """What `noetl test` tries; it changes nothing of a run."""

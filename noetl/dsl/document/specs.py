@@ -216,6 +216,12 @@ class ExecutorSpec(TaskSpec):
 
     entry_step: Annotated[str | None, Key(is_structure=True)] = None
     final_step: Annotated[str | None, Key(is_structure=True)] = None
+    """The step that is run behind every end of the execution, when nothing else is left."""
+    finally_: Annotated[
+        str | None, Spelling("final_step"), Key(is_structure=True), Field(alias="finally")
+    ] = None
+    on_cancel: Annotated[str | None, Key(is_structure=True)] = None
+    """The step that is run when the execution was cancelled, once what it has done is undone."""
     no_next_is_error: Annotated[bool | None, Key(is_structure=True)] = None
 
 

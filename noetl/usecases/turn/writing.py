@@ -154,13 +154,13 @@ def _tell_waits(tx: Transaction, turn: Turn) -> None:
 
 
 def _halt(state: State) -> str:
-    if state.ended or state.cancelling:
+    if state.ended or (state.cancelling and not state.closing):
         return "cancel"
     if state.pause_requested:
         # Also where a branch has failed: `resume` ends the pause, and then the failure takes its
         # course.
         return "pause"
-    return "fail" if state.stopping and not state.final_ran else ""
+    return "fail" if state.stopping and not (state.final_ran or state.closing) else ""
 
 
 def _keep_snapshot(rt: Runtime, tx: Transaction, turn: Turn) -> None:

@@ -1,0 +1,197 @@
+"""The ends of scopes: what runs when a run, a region or the execution has ended, in which order.
+
+An inner scope comes before an outer one. In each the runs that have done something are undone
+first, if it has failed or was cancelled; then follows what is run when it was cancelled, and then
+what is run behind every end (`finally`). In an execution that fails or is cancelled all of that
+waits until nothing else runs any more (`playbook.closing`).
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from noetl.engine.firing import skip_token, start_run, withdraw
+from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Plan
+from noetl.engine.regions import find_cause, is_empty, open_regions
+from noetl.engine.state import RegionState, Run, State
+from noetl.engine.undoing import describe_undoable, handling_of, next_undoable
+from noetl.errors import TemplateError
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.json import JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.facts.scopes import Handling
+from noetl.net.model import Region
+
+# --- regions --------------------------------------------------------------------------------------
+
+
+def cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """The first region for whose end there is a cause loses all that runs or waits in it."""
+    for region, now in open_regions(plan, state):
+        if now.cancelled is not None:
+            continue
+        try:
+            reason = find_cause(plan, state, inputs, region, now)
+        except TemplateError as error:
+            problem = ErrorInfo("template", f"cancel_on of region {region.name!r}: {error.message}")
+            return _cancel(state, region, problem.message, problem)
+        if reason is not None:
+            return _cancel(state, region, reason, now.error)
+    return []
+
+
+def _cancel(state: State, region: Region, reason: str, error: ErrorInfo | None) -> list[Draft]:
+    number = state.regions[region.name].number
+    cancelled = e.RegionCancelled(region.name, reason, error)
+    why = f"region {region.name!r} was cancelled: {reason}"
+    runs = [
+        withdraw(run, why)
+        for run in state.runs.values()
+        if run.step in region.steps and run.handling is None and not run.ended
+    ]
+    inside = (one.token for one in state.tokens.values() if one.token.step in region.steps)
+    tokens = [skip_token(token, why) for token in inside]
+    return [Draft(cancelled, dedup_key=f"cancelled:{region.name}#{number}"), *runs, *tokens]
+
+
+def close_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """The next thing that a region wants done of which nothing is left, or its end."""
+    inner: set[str] = set()
+    for region, now in open_regions(plan, state):
+        if inner.isdisjoint(region.steps) and is_empty(state, region, now):
+            return _close(plan, state, inputs, region, now)
+        inner.update(region.steps)
+    return []
+
+
+def _close(plan: Plan, state: State, inputs: Inputs, region: Region, now: RegionState) -> list[Draft]:
+    status = _status_of(state, now)
+    handler = _next_handler(state, region, now, status)
+    if handler is not None and not may_handle(state):
+        return []
+    if handler is None:
+        return [_end(plan, region, now, status)]
+    match handler.purpose:
+        case "compensate":
+            return _undo(plan, state, inputs, region)
+        case "on_cancel" | "finally":
+            name = region.on_cancel if handler.purpose == "on_cancel" else region.cleanup
+            return _run(plan, state, inputs, name or "", handler, _say(status, now))
+        case _:
+            assert_never(handler.purpose)
+
+
+def _next_handler(state: State, region: Region, now: RegionState, status: str) -> Handling | None:
+    """What is to be run next for a region of which nothing is left."""
+    if status != "completed" and region.compensate and next_undoable(state, region) is not None:
+        return Handling("compensate", region.name)
+    is_cancelled = now.cancelled is not None and not _is_ending(state)
+    if is_cancelled and region.on_cancel is not None and "on_cancel" not in now.ran:
+        return Handling("on_cancel", region.name)
+    if region.cleanup is not None and "finally" not in now.ran:
+        return Handling("finally", region.name)
+    return None
+
+
+def _status_of(state: State, now: RegionState) -> str:
+    if now.cancelled is not None or state.cancelling:
+        return "cancelled"
+    return "failed" if state.stopping else "completed"
+
+
+def _say(status: str, now: RegionState) -> JsonMap:
+    error = None if now.error is None else now.error.as_json()
+    return {"status": status, "reason": now.cancelled, "error": error}
+
+
+def _end(plan: Plan, region: Region, now: RegionState, status: str) -> Draft:
+    """A failure that nothing was made of is that of the branch."""
+    failure = now.error if region.on_cancel is None else None
+    strict = plan.net.failure.mode != "best_effort"
+    fact = e.RegionEnded(region.name, status, failure, failure is not None and strict)  # type: ignore[arg-type]
+    return Draft(fact, dedup_key=f"end:{region.name}#{now.number}")
+
+
+# --- the execution --------------------------------------------------------------------------------
+
+
+def _is_ending(state: State) -> bool:
+    return state.stopping or state.cancelling
+
+
+def may_handle(state: State) -> bool:
+    """Whether handlers run now: in an execution that fails or is cancelled behind all else."""
+    return not _is_ending(state) or bool(state.closing)
+
+
+def begin_closing(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+    """All that ran has ended, of an execution that has failed or was cancelled and has something to
+    do yet."""
+    if not _is_ending(state) or state.closing or not state.started or state.pause_requested:
+        return []
+    if any(not run.ended for run in state.runs.values()) or not _has_more(plan, state):
+        return []
+    status = "cancelled" if state.cancelling else "failed"
+    return [Draft(e.Closing(status), dedup_key="closing")]  # type: ignore[arg-type]
+
+
+def _has_more(plan: Plan, state: State) -> bool:
+    if state.undoable or any(run.cleanup == "wanted" for run in state.runs.values()):
+        return True
+    if any(region.cleanup is not None for region, _ in open_regions(plan, state)):
+        return True
+    # Where it has failed the final step runs as it does in one that went well.
+    return state.cancelling and (plan.net.on_cancel or plan.net.final_step) is not None
+
+
+def close_execution(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """What is done before the final step, where it has failed or was cancelled."""
+    if not state.closing:
+        return []
+    if state.undoable:
+        return _undo(plan, state, inputs, None)
+    if state.closing == "cancelled" and plan.net.on_cancel is not None and not state.on_cancel_ran:
+        args = {"status": "cancelled", "reason": state.cancel_reason, "error": None}
+        return _run(plan, state, inputs, plan.net.on_cancel, Handling("on_cancel"), args)
+    return []
+
+
+def _undo(plan: Plan, state: State, inputs: Inputs, region: Region | None) -> list[Draft]:
+    one = next_undoable(state, region)
+    assert one is not None, "something is to be undone"
+    handling = handling_of(one, "" if region is None else region.name)
+    undoing = plan.step(one.step).compensate
+    assert undoing is not None, "its step says what undoes it"
+    args = describe_undoable(one, handling.iteration, inputs)
+    return _run(plan, state, inputs, undoing.step, handling, args)
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+def clean_up(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
+    """The handler of a run that has ended and is to be cleaned up."""
+    handler = plan.step(run.step).cleanup
+    begun = any(
+        one.handling is not None and one.handling.purpose == "finally" and one.handling.run_id == run.id
+        for one in state.runs.values()
+    )
+    if handler is None or begun or not may_handle(state):
+        return []
+    args: JsonMap = {
+        "of": run.step,
+        "run": run.id,
+        "given": run.args,
+        "status": run.status,
+        "result": run.result,
+        "error": None if run.error is None else run.error.as_json(),
+    }
+    return _run(plan, state, inputs, handler, Handling("finally", run_id=run.id), args)
+
+
+def _run(
+    plan: Plan, state: State, inputs: Inputs, step: str, handling: Handling, args: JsonMap
+) -> list[Draft]:
+    return start_run(plan, state, inputs, plan.step(step), (), args, handling=handling)
