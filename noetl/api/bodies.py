@@ -184,17 +184,20 @@ class ReasonBody(Body):
 
 class CancelBody(ReasonBody):
     """What is cancelled: the execution, or a step of it (`step`, or one run, `step#k`), or one
-    iteration of that."""
+    iteration of that, or a region."""
 
     step: str | None = Field(
         None, min_length=1, max_length=200, description="a step, or one run of it: `step#k`"
     )
     iteration: int | None = Field(None, ge=0, le=MAX_VERSION, description="of that step: its index, from 0")
+    region: str | None = Field(None, min_length=1, max_length=200, description="a region of the playbook")
 
     @model_validator(mode="after")
     def _iteration_of_step(self) -> CancelBody:
         if self.iteration is not None and self.step is None:
             raise ValueError("`iteration` belongs to a `step`")
+        if self.region is not None and self.step is not None:
+            raise ValueError("either a `step` is cancelled, or a `region`")
         return self
 
 

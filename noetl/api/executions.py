@@ -175,14 +175,17 @@ def _draw(net: Net, wanted: GraphFormat) -> Response:
 
 @api.post("/<execution_id>/cancel", responses={202: ExecutionStanding})
 def cancel(path: ExecutionPath, body: CancelBody) -> tuple[dict[str, Json], int]:
-    """Cancel an execution, a step of it, or one iteration
+    """Cancel an execution, a step of it, one iteration, or a region
 
     Of an execution nothing new starts; running work is told and waited for shortly. With `step` the
     execution goes on: what runs of the step is interrupted, what it called is cancelled, and arcs
-    that ask for `step.cancelled` are taken. 409 where the step does not run.
+    that ask for `step.cancelled` are taken. With `region` all that runs or waits in it is withdrawn,
+    and undone where the playbook says so. 409 where the step or the region does not run.
     """
     rt = services().rt
-    if body.step is None:
+    if body.region is not None:
+        control.cancel_region(rt, path.execution_id, body.region, body.reason)
+    elif body.step is None:
         control.cancel(rt, path.execution_id, body.reason)
     else:
         control.cancel_step(rt, path.execution_id, body.step, body.iteration, body.reason)

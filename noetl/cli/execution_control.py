@@ -32,21 +32,27 @@ CANCEL_S = 10.0
 @click.option(
     "--iteration", metavar="N", type=click.IntRange(0), help="End this iteration of --step alone, from 0."
 )
+@click.option("--region", metavar="NAME", help="End this region alone; the rest goes on.")
 @click.pass_context
 def cancel(
-    ctx: click.Context, execution_id: str, reason: str, step: str | None, iteration: int | None
+    ctx: click.Context,
+    execution_id: str,
+    reason: str,
+    step: str | None,
+    iteration: int | None,
+    region: str | None,
 ) -> None:
     """End an execution: nothing new starts, running work is asked to stop.
 
     Of one that has failed and is going to be retried by itself the retry is called off. With --step
-    the execution goes on: arcs that ask for `step.cancelled` are taken."""
+    the execution goes on: arcs that ask for `step.cancelled` are taken. With --region all that runs
+    or waits in it is withdrawn, and undone where the playbook says so."""
     if iteration is not None and step is None:
         raise click.UsageError("--iteration belongs to --step; name the step whose iteration it is.", ctx)
-    if step is not None:
-        with open_runtime() as rt:
-            control.cancel_step(rt, execution_id, step, iteration, reason)
-        what = step if iteration is None else f"iteration {iteration} of {step}"
-        click.echo(f"{execution_id}: the end of {what} is asked for.")
+    if step is not None and region is not None:
+        raise click.UsageError("--step and --region are two things; end one of them.", ctx)
+    if step is not None or region is not None:
+        _cancel_part(execution_id, step, iteration, region, reason)
         return
     with open_runtime() as rt:
         control.cancel(rt, execution_id, reason)
@@ -60,6 +66,19 @@ def cancel(
         following = history.next_attempt(rt, execution_id) or {}
         is_called_off = following.get("standing") == "cancelled"
         report(rt, execution_id, "its retry is called off" if is_called_off else "cancel requested")
+
+
+def _cancel_part(
+    execution_id: str, step: str | None, iteration: int | None, region: str | None, reason: str
+) -> None:
+    with open_runtime() as rt:
+        if region is not None:
+            control.cancel_region(rt, execution_id, region, reason)
+            what = f"region {region}"
+        else:
+            control.cancel_step(rt, execution_id, step or "", iteration, reason)
+            what = f"{step}" if iteration is None else f"iteration {iteration} of {step}"
+    click.echo(f"{execution_id}: the end of {what} is asked for.")
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")

@@ -275,11 +275,16 @@ def diff(execution_id: str, other: str, *, limit: int = 20) -> Operation[JsonMap
 
 
 def cancel(
-    execution_id: str, reason: str = "", *, step: str | None = None, iteration: int | None = None
+    execution_id: str,
+    reason: str = "",
+    *,
+    step: str | None = None,
+    iteration: int | None = None,
+    region: str | None = None,
 ) -> Operation[str]:
-    """Cancels an execution, or a step of it (or one run, `step#k`), or one iteration of that;
-    returns the execution's status. Raises Conflict where that has ended."""
-    said = {"reason": reason, **make_body(step=step, iteration=iteration)}
+    """Cancels an execution, or a step of it (or one run, `step#k`), or one iteration of that, or a
+    region; returns the execution's status. Raises Conflict where that has ended."""
+    said = {"reason": reason, **make_body(step=step, iteration=iteration, region=region)}
     answer = yield from ask(Request("POST", path_of(execution_id, "/cancel"), body=said, again=False))
     return str(answer["status"])
 

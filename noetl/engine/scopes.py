@@ -129,7 +129,8 @@ def may_handle(state: State) -> bool:
 def begin_closing(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     """All that ran has ended, of an execution that has failed or was cancelled and has something to
     do yet."""
-    if not _is_ending(state) or state.closing or not state.started or state.pause_requested:
+    waits = state.pause_requested and not state.cancelling
+    if not _is_ending(state) or state.closing or not state.started or waits:
         return []
     if any(not run.ended for run in state.runs.values()) or not _has_more(plan, state):
         return []

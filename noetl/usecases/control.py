@@ -14,6 +14,7 @@ from noetl.facts.events import (
     CtxPatched,
     Draft,
     PauseRequested,
+    RegionCancelRequested,
     Resumed,
     StepCancelRequested,
 )
@@ -80,6 +81,30 @@ def cancel_step(
         new = [draft for draft in drafts if not tx.events.recorded(execution_id, draft.dedup_key or "")]
         if new:
             tx.events.append(execution_id, row.head_version, new, rt.clock())
+    wake(rt)
+
+
+def cancel_region(rt: Runtime, execution_id: str, region: str, reason: str = "") -> None:
+    """Asks for the end of a region: all that runs or waits in it is withdrawn, and undone where it
+    says so; the execution goes on.
+
+    Asking twice is fine. Raises NotFound for a region that the playbook does not have, and Conflict
+    where nothing of it runs or waits.
+    """
+    with rt.store.begin() as tx:
+        row = _lock_running(tx, execution_id)
+        net, state = rt.plan(tx, row.digest).net, moment.look(tx, row).state()
+        names = [one.name for one in net.regions]
+        if region not in names:
+            hint = did_you_mean(region, names)
+            raise NotFound(f"The playbook {state.path!r} has no region {region[:80]!r}.{hint}")
+        now = state.regions.get(region)
+        if now is None or not now.is_open:
+            raise Conflict(f"Nothing of region {region!r} runs or waits in execution {execution_id}.")
+        fact = RegionCancelRequested(region, reason or "somebody asked for it")
+        draft = rt.ask_for(fact, f"cancel:{region}#{now.number}")
+        if not tx.events.recorded(execution_id, draft.dedup_key or ""):
+            _append(rt, tx, row, draft)
     wake(rt)
 
 

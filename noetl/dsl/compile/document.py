@@ -13,7 +13,12 @@ from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
-from noetl.dsl.compile.scopes import compile_compensation, compile_regions, find_step
+from noetl.dsl.compile.scopes import (
+    compile_compensation,
+    compile_regions,
+    find_step,
+    try_undoing_again,
+)
 from noetl.dsl.compile.specs import queue_of
 from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
@@ -43,7 +48,9 @@ def compile_document(context: Context) -> Net | None:
     context.workbook = workbook_entries(context)
     spec = (document.executor or Executor()).spec or ExecutorSpec()
     failure = failure_of(context, spec, _EXECUTOR_SPEC) or Failure()
-    transitions = tuple(_transition(context, name, step, path, failure) for name, step, path in steps)
+    transitions = try_undoing_again(
+        tuple(_transition(context, name, step, path, failure) for name, step, path in steps)
+    )
     workload = document.workload or {}
     ctx = document.ctx or {}
     for root, values in (("workload", workload), ("ctx", ctx)):

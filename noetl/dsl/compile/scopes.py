@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
 from noetl.dsl.compile.context import Context
 from noetl.dsl.document import Step
 from noetl.dsl.document.regions import RegionSpec
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, quote_value
-from noetl.net.model import Compensation, Region
+from noetl.net.model import Compensation, Directive, Region, Rule, Task, Transition
 
+#: How often an undoing is tried that has no policy of its own: a few seconds apart.
+_AGAIN: Final = Rule(
+    "{{ outcome.status == 'error' }}", Directive("retry", attempts=3, backoff="exponential", delay=1.0)
+)
 _HINT = "name a step of this workflow"
 
 
@@ -37,6 +43,20 @@ def find_step(context: Context, name: str | None, at: Path) -> str | None:
     context.report.add(Code.UNKNOWN_STEP, at, f"there is no step {quote_value(name)}", hint)
     context.notes.is_whole = False
     return None
+
+
+def try_undoing_again(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
+    """Tasks of steps that undo others are tried several times where they have no policy of their
+    own: nobody else makes good what they leave."""
+    undoing = {one.compensate.step for one in transitions if one.compensate is not None}
+    return tuple(
+        replace(step, tasks=tuple(map(_try_again, step.tasks))) if step.name in undoing else step
+        for step in transitions
+    )
+
+
+def _try_again(task: Task) -> Task:
+    return task if task.rules is not None else replace(task, rules=(_AGAIN,))
 
 
 def compile_regions(context: Context) -> tuple[Region, ...]:
