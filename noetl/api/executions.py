@@ -179,8 +179,8 @@ def cancel(path: ExecutionPath, body: CancelBody) -> tuple[dict[str, Json], int]
 
     Of an execution nothing new starts; running work is told and waited for shortly. With `step` the
     execution goes on: what runs of the step is interrupted, what it called is cancelled, and arcs
-    that ask for `step.cancelled` are taken. With `region` all that runs or waits in it is withdrawn,
-    and undone where the playbook says so. 409 where the step or the region does not run.
+    that ask for `step.cancelled` are taken. With `region` all that runs or waits in it is
+    withdrawn, and undone where the playbook says so. 409 where the step or the region does not run.
     """
     rt = services().rt
     if body.region is not None:

@@ -30,6 +30,7 @@ from noetl.engine.scopes import (
     close_regions,
 )
 from noetl.engine.state import Run, State
+from noetl.engine.termination import conclude, errors_of, finish, reason_of, verdict
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
 from noetl.engine.waits import tend_waits
 from noetl.engine.workload import render_ctx, render_workload
@@ -39,7 +40,7 @@ from noetl.facts.events import Draft
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.warnings import Warned
-from noetl.net.model import ENTRY
+from noetl.net.model import ENTRY, Transition
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
 
@@ -123,7 +124,7 @@ def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.accepted is None:
         return [Draft(_evaluate(plan, state, inputs), dedup_key="evaluated")]
     if not state.accepted:
-        return _finish("failed", None, state.error)
+        return finish("failed", None, state.error)
     token = e.Token(ENTRY, ENTRY, plan.net.entry)
     return [Draft(e.WorkflowStarted((token,)), dedup_key="started")]
 
@@ -152,13 +153,6 @@ def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
     return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain, ctx=ctx)
 
 
-def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> list[Draft]:
-    return [
-        Draft(e.WorkflowFinished(status, result_step, error), dedup_key="finished"),
-        Draft(e.Processed(status, result_step, error), dedup_key="processed"),
-    ]
-
-
 def is_halted(state: State) -> bool:
     """Whether nothing may begin. What is done at the end of an execution that was cancelled
     does."""
@@ -177,7 +171,7 @@ def cancel(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return []
     if closing := begin_closing(plan, state, inputs):
         return closing
-    return [] if state.runs else [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
+    return [] if state.runs else conclude(plan, state)
 
 
 def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
@@ -190,6 +184,14 @@ def _cancel_parts(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
         if run.loop is not None and run.loop.unwanted:
             return [cancel_iteration(run, *one) for one in run.loop.unwanted.items()]
     return []
+
+
+def _withdraw_others(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+    """A step has ended the execution: so does all else, whoever is at work on it."""
+    if state.termination is None:
+        return []
+    reason = reason_of(state.termination)
+    return [withdraw(run, reason) for run in state.runs.values() if not (run.final or run.ended)]
 
 
 def _tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -306,26 +308,7 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return closing
     if final := _final_step(plan, state, inputs):
         return final
-    if state.closing == "cancelled":
-        return [Draft(e.Cancelled(state.cancel_reason), dedup_key="cancelled")]
-    error = state.failures[0] if state.failures else None
-    return _finish(_verdict(state), _result_step(plan, state), error)
-
-
-def _verdict(state: State) -> str:
-    if state.cancelling:
-        return "cancelled"
-    if not state.failures:
-        return "completed"
-    return "failed" if state.stopping else "partial"
-
-
-def _result_step(plan: Plan, state: State) -> str | None:
-    for name in (plan.net.final_step, "end"):
-        if name is not None and name in state.steps and "done" in state.steps[name].counts:
-            return name
-    # What other branches did is not what a failed execution came to.
-    return None if state.stopping else state.last_step
+    return conclude(plan, state)
 
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -337,14 +320,18 @@ def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         tokens = [one.token for one in tokens_at(state, name)]
         if plan.is_or_join(step):
             return fire(plan, state, inputs, Enabled(name, tuple(tokens)))
-        needed = step.join.count if step.join.mode == "count" else len(plan.net.incoming[name])
-        message = (
-            f"Join {name!r} can no longer fill: {len({t.arc for t in tokens})} of {needed} branches came."
-        )
+        message = f"Join {name!r} can no longer fill: {_count_come(plan, step, tokens)} came."
         error = ErrorInfo("join", message, step=name, line=step.line or None)
         fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(step))
         return [Draft(fact, step=name)]
     return []
+
+
+def _count_come(plan: Plan, step: Transition, tokens: Sequence[e.Token]) -> str:
+    if step.join.mode == "tokens":
+        return f"{len(tokens)} of {step.join.count} tokens"
+    needed = step.join.count if step.join.mode == "count" else len(plan.net.incoming[step.name])
+    return f"{len({token.arc for token in tokens})} of {needed} branches"
 
 
 def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -353,9 +340,9 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return []
     counts = [record.counts for record in state.steps.values()]
     total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
-    errors = [error.as_json() for error in state.failures]
+    errors = [error.as_json() for error in errors_of(state)]
     come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
-    args: JsonMap = {**come.args(inputs), "status": _verdict(state), "steps": total, "errors": errors}
+    args: JsonMap = {**come.args(inputs), "status": verdict(plan, state), "steps": total, "errors": errors}
     return start_run(plan, state, inputs, plan.step(name), come.ids, args, final=True)
 
 
@@ -363,6 +350,7 @@ _RULES: tuple[Rule, ...] = (
     begin,
     cancel,
     _cancel_parts,
+    _withdraw_others,
     _tend_waits,
     _route_ended,
     _cancel_regions,

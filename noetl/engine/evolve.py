@@ -23,7 +23,7 @@ from noetl.engine.runs import (
     place_of,
     remember,
 )
-from noetl.engine.state import Round, Run, State, StepRecord, Waiting
+from noetl.engine.state import Round, Run, State, StepRecord, Termination, Waiting
 from noetl.engine.timers import fold_timer, put_off
 from noetl.engine.waits import fold_wait
 from noetl.errors import VersionConflict
@@ -232,7 +232,8 @@ def _fold_life(
             ended = _end(state, fact.status)
             return replace(ended, result_step=fact.result_step, error=fact.error)
         case e.Cancelled():
-            return _end(replace(state, tokens={}, runs={}), "cancelled")
+            reason = state.cancel_reason or fact.reason
+            return _end(replace(state, tokens={}, runs={}, cancel_reason=reason), "cancelled")
         case e.Closing():
             # A pause that was asked for before does not keep it from its end.
             return replace(state, closing=fact.status, pause_requested=False, paused=False, tokens={})
@@ -352,6 +353,8 @@ def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     state = _without_run(state, run_id)
     state = put_tokens(state, fact.tokens)
     state = inherit(state, (run_id,), (token.id for token in fact.tokens if not token.absorbed))
+    if fact.terminates is not None:
+        return replace(state, stopping=True, termination=Termination(step, fact.terminates, fact.failure))
     if fact.failure is None:
         return state
     record = state.steps[step]

@@ -144,8 +144,9 @@ def start_run(
         names = step_names(state, inputs, step, args)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-    if step.tasks and problem is None:
-        more |= _compare(plan, state, inputs, step, args, names, again="handling" not in more)
+    # What a handler does is always done.
+    if step.tasks and problem is None and "handling" not in more:
+        more |= _compare(plan, state, inputs, step, args, names)
     more |= _ends(step, more)
     begin = _schedule(state, step, tokens, args, warnings=tuple(warnings), **more)
     state = evolve(state, begin)
@@ -168,20 +169,13 @@ def start_run(
 
 
 def _compare(
-    plan: Plan,
-    state: State,
-    inputs: Inputs,
-    step: Transition,
-    args: JsonMap,
-    names: Mapping[str, Any],
-    *,
-    again: bool,
+    plan: Plan, state: State, inputs: Inputs, step: Transition, args: JsonMap, names: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the run depends on, and what it takes of the execution that is run again, where there is
-    one: for `step.scheduled`. Not `again`: what it does is always done."""
+    one: for `step.scheduled`."""
     depends = depends_on(plan, state, inputs, step, args, names)
     found: dict[str, Any] = {"code": depends.code, "reads": depends.reads}
-    if state.retry is not None and again:
+    if state.retry is not None:
         found["reuse"] = choose(plan, state, inputs, step, depends)
     return found
 

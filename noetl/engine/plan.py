@@ -134,7 +134,7 @@ def _names_around(step: Transition) -> frozenset[Path]:
     rules = step.admit.rules if step.admit else ()
     looped = [step.loop.collection, step.loop.max_in_flight] if step.loop else []
     return _names(
-        [step.args, *looped, *(arc.args for arc in step.arcs)],
+        [step.args, *looped, *(arc.args for arc in step.arcs), *(arc.times for arc in step.arcs)],
         [*(rule.when for rule in rules), *(arc.when for arc in step.arcs)],
         chain(step.set, *(arc.set for arc in step.arcs)),
     )

@@ -15,13 +15,14 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.regions import find_cause, is_empty, open_regions
 from noetl.engine.state import RegionState, Run, State
+from noetl.engine.termination import reason_of
 from noetl.engine.undoing import describe_undoable, handling_of, next_undoable
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.scopes import Handling
+from noetl.facts.scopes import EndStatus, Handling
 from noetl.net.model import Region
 
 # --- regions --------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def _next_handler(state: State, region: Region, now: RegionState, status: str) -
     """What is to be run next for a region of which nothing is left."""
     if status != "completed" and region.compensate and next_undoable(state, region) is not None:
         return Handling("compensate", region.name)
-    is_cancelled = now.cancelled is not None and not _is_ending(state)
+    is_cancelled = now.cancelled is not None and _end_of(state) is None
     if is_cancelled and region.on_cancel is not None and "on_cancel" not in now.ran:
         return Handling("on_cancel", region.name)
     if region.cleanup is not None and "finally" not in now.ran:
@@ -95,66 +96,73 @@ def _next_handler(state: State, region: Region, now: RegionState, status: str) -
     return None
 
 
-def _status_of(state: State, now: RegionState) -> str:
-    if now.cancelled is not None or state.cancelling:
-        return "cancelled"
-    return "failed" if state.stopping else "completed"
+def _status_of(state: State, now: RegionState) -> EndStatus:
+    return "cancelled" if now.cancelled is not None else _end_of(state) or "completed"
 
 
-def _say(status: str, now: RegionState) -> JsonMap:
+def _say(status: EndStatus, now: RegionState) -> JsonMap:
     error = None if now.error is None else now.error.as_json()
     return {"status": status, "reason": now.cancelled, "error": error}
 
 
-def _end(plan: Plan, region: Region, now: RegionState, status: str) -> Draft:
+def _end(plan: Plan, region: Region, now: RegionState, status: EndStatus) -> Draft:
     """A failure that nothing was made of is that of the branch."""
     failure = now.error if region.on_cancel is None else None
     strict = plan.net.failure.mode != "best_effort"
-    fact = e.RegionEnded(region.name, status, failure, failure is not None and strict)  # type: ignore[arg-type]
+    fact = e.RegionEnded(region.name, status, failure, failure is not None and strict)
     return Draft(fact, dedup_key=f"end:{region.name}#{now.number}")
 
 
 # --- the execution --------------------------------------------------------------------------------
 
 
-def _is_ending(state: State) -> bool:
-    return state.stopping or state.cancelling
+def _end_of(state: State) -> EndStatus | None:
+    """How the execution ends before all of its steps have, if it does."""
+    if state.cancelling:
+        return "cancelled"
+    if state.termination is not None:
+        return state.termination.status
+    return "failed" if state.stopping else None
 
 
 def may_handle(state: State) -> bool:
     """Whether handlers run now: in an execution that fails or is cancelled behind all else."""
-    return not _is_ending(state) or bool(state.closing)
+    return _end_of(state) is None or state.closing is not None
 
 
 def begin_closing(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     """All that ran has ended, of an execution that has failed or was cancelled and has something to
     do yet."""
+    status = _end_of(state)
     waits = state.pause_requested and not state.cancelling
-    if not _is_ending(state) or state.closing or not state.started or waits:
+    if status is None or state.closing or not state.started or waits:
         return []
-    if any(not run.ended for run in state.runs.values()) or not _has_more(plan, state):
+    if any(not run.ended for run in state.runs.values()) or not _has_more(plan, state, status):
         return []
-    status = "cancelled" if state.cancelling else "failed"
-    return [Draft(e.Closing(status), dedup_key="closing")]  # type: ignore[arg-type]
+    return [Draft(e.Closing(status), dedup_key="closing")]
 
 
-def _has_more(plan: Plan, state: State) -> bool:
-    if state.undoable or any(run.cleanup == "wanted" for run in state.runs.values()):
+def _has_more(plan: Plan, state: State, status: EndStatus) -> bool:
+    if state.undoable and status != "completed":
+        return True
+    if any(run.cleanup == "wanted" for run in state.runs.values()):
         return True
     if any(region.cleanup is not None for region, _ in open_regions(plan, state)):
         return True
-    # Where it has failed the final step runs as it does in one that went well.
-    return state.cancelling and (plan.net.on_cancel or plan.net.final_step) is not None
+    # But for a cancel, the final step runs as it does in one that went well.
+    final = plan.net.final_step if state.cancelling else None
+    return status == "cancelled" and (plan.net.on_cancel or final) is not None
 
 
 def close_execution(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """What is done before the final step, where it has failed or was cancelled."""
-    if not state.closing:
+    if state.closing is None:
         return []
-    if state.undoable:
+    if state.undoable and state.closing != "completed":
         return _undo(plan, state, inputs, None)
     if state.closing == "cancelled" and plan.net.on_cancel is not None and not state.on_cancel_ran:
-        args = {"status": "cancelled", "reason": state.cancel_reason, "error": None}
+        reason = state.cancel_reason or (reason_of(state.termination) if state.termination else "")
+        args = {"status": "cancelled", "reason": reason, "error": None}
         return _run(plan, state, inputs, plan.net.on_cancel, Handling("on_cancel"), args)
     return []
 

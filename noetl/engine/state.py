@@ -21,7 +21,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.retries import NextAttempt
-from noetl.facts.scopes import HandlerPurpose, Handling
+from noetl.facts.scopes import EndStatus, HandlerPurpose, Handling
 from noetl.facts.timers import TimerPurpose
 from noetl.facts.waits import Awaited
 
@@ -341,6 +341,16 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Termination:
+    """A step that has ended the whole execution: with which status, and with which error where that
+    is `failed`."""
+
+    step: str
+    status: EndStatus
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The fold of an execution's events up to `version`.
 
@@ -383,9 +393,10 @@ class State:
     undoable: tuple[Undoable, ...] = ()
     regions: Mapping[str, RegionState] = field(default_factory=dict)
     #: How it will have ended, when what it wants done then is done.
-    closing: Literal["", "failed", "cancelled"] = ""
+    closing: EndStatus | None = None
     #: Whether the step has begun that is run when it was cancelled.
     on_cancel_ran: bool = False
+    termination: Termination | None = None
     pause_requested: bool = False
     paused: bool = False
     #: When the pause was asked for (UTC, ISO 8601).

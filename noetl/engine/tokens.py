@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from noetl.engine.evolve import put_tokens
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import is_held_back, leads_on
+from noetl.engine.splits import read_times
 from noetl.engine.state import Round, Run, State, Waiting
+from noetl.engine.termination import error_of, termination_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts.events import (
@@ -84,6 +87,11 @@ def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting])
     match step.join.mode:
         case "all":
             return _all(plan, state, step, waiting)
+        case "tokens":
+            # The oldest first, whichever arcs they came over.
+            tokens = tuple(one.token for one in waiting[: step.join.count])
+            enough = len(tokens) == step.join.count and _ready(state, waiting[0])
+            return [Enabled(step.name, tokens)] if enough else []
         case "first" | "count":
             return _find_counted(plan, state, step, waiting)
         case "auto" if plan.is_or_join(step):
@@ -173,6 +181,7 @@ class _Boundary:
     patches: list[Draft] = field(default_factory=list)
     decisions: list[ArcDecision] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
+    times: dict[str, int] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
 
     @property
@@ -181,6 +190,19 @@ class _Boundary:
 
     def evaluate(self, place: str, template: Json) -> Json:
         return evaluate_at(place, template, self.names, self.warnings, load=self.inputs.load)
+
+    def count(self, arc: Arc, place: str) -> int:
+        """How many tokens the arc puts down. Raises TemplateError where that is no such number."""
+        if arc.times == 1:
+            return 1
+        self.times[arc.id] = read_times(f"{place}.times", self.evaluate(f"{place}.times", arc.times))
+        return self.times[arc.id]
+
+    def place(self, token: Token) -> Token:
+        """`token` behind those that the run has put down already."""
+        if self.plan.step(token.step).join.mode not in ("first", "count"):
+            return token
+        return place_token(self.plan, put_tokens(self.state, self.tokens), token)
 
     def assign(self, assignments: tuple[Assignment, ...], cause: str, place: str) -> None:
         """`place` is where the assignments stand, for warnings."""
@@ -212,21 +234,26 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
     `next.evaluated`."""
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
+    terminates = termination_of(here.step, run, state)
     try:
         if run.status == "done":
             here.assign(here.step.set, "step", "set")
-        _follow(here)
-        failure = _find_failure(here)
+        if terminates is None:
+            _follow(here)
+        failure = _find_failure(here) if terminates is None else error_of(here.step)
     except TemplateError as error:
         here.tokens.clear()
+        terminates = None
         failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
     fact = NextEvaluated(
         boundary=str(boundary(run, here.step)),
         arcs=tuple(here.decisions),
         tokens=tuple(here.tokens),
         failure=failure,
-        stops=failure is not None and stops(here.step) and not run.undoes,
+        stops=failure is not None and not run.undoes and (terminates is not None or stops(here.step)),
         warnings=tuple(here.warnings),
+        terminates=terminates,
+        times=here.times,
     )
     return [*here.patches, Draft(fact, step=run.step, run_id=run.id, dedup_key=f"next:{run.id}")]
 
@@ -272,8 +299,9 @@ def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
     args = {
         key: here.inputs.hold(here.evaluate(f"{place}.args.{key}", value)) for key, value in arc.args.items()
     }
-    token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
-    here.tokens.append(place_token(here.plan, here.state, token))
+    for copy in range(here.count(arc, place)):
+        own = f"{here.run.id}/{number}" + (f"*{copy + 1}" if copy else "")
+        here.tokens.append(here.place(Token(own, arc.id, arc.step, args)))
 
 
 def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:

@@ -8,6 +8,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 from noetl.facts.outcome import ErrorInfo
 
+#: How an execution, or a region, ends.
+EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
 HandlerPurpose: TypeAlias = Literal["compensate", "on_cancel", "finally"]
 
 
@@ -60,15 +62,15 @@ class RegionEnded:
 
     type: ClassVar[str] = "region.ended"
     region: str
-    status: Literal["completed", "failed", "cancelled"]
+    status: EndStatus
     failure: ErrorInfo | None = None
     stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The execution has come to its end, which is `failed` or `cancelled`: what it has done is
-    undone, and what it wants done then is done."""
+    """The execution ends before all of its steps have, with that `status`: what it has done is
+    undone, unless that is `completed`, and what it wants done then is done."""
 
     type: ClassVar[str] = "playbook.closing"
-    status: Literal["failed", "cancelled"]
+    status: EndStatus

@@ -194,7 +194,7 @@ class StepCancelled:
 class NextEvaluated:
     """The boundary of a run was routed: which arcs took it and the `tokens` that they put down.
     `failure` is the error that was not handled; `stops` says that the whole execution fails with it
-    (fail_fast)."""
+    (fail_fast). `terminates`: the step ends the whole execution, with that status."""
 
     type: ClassVar[str] = "next.evaluated"
     boundary: str
@@ -203,6 +203,9 @@ class NextEvaluated:
     failure: ErrorInfo | None = None
     stops: bool = False
     warnings: tuple[Warned, ...] = ()
+    terminates: Literal["completed", "failed", "cancelled"] | None = None
+    #: How many tokens an arc put down, by its id, of those that say how many.
+    times: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ Fixed: TypeAlias = Callable[[Template], bool | None]
 #: In the names of nodes before the ids of arcs, so that they are not those of steps.
 _ARC: Final = "->"
 #: Joins that may fire again without a cycle, when one of their branches comes late.
-_REPEATING: Final = frozenset({"any", "first", "count"})
+_REPEATING: Final = frozenset({"any", "first", "count", "tokens"})
 
 
 def reachable(net: Net) -> frozenset[str]:
@@ -134,6 +134,7 @@ def unfillable_joins(net: Net, tree: Dominators) -> tuple[UnfilledJoin, ...]:
     circular = {step for cycle in cycles(net) for step in cycle}
     several = {step.name for step in net.transitions if len(net.incoming[step.name]) > 1}
     again = {step for step in several if net.steps[step].join.mode in _REPEATING}
+    again |= {arc.step for arc in net.arcs.values() if arc.times != 1}
     repeating = descendants(net, circular | again)
     found = [
         _find_fault(net, tree, step, repeating) for step in joins if tree.dominates(step.name, step.name)

@@ -20,22 +20,44 @@ from noetl.net.older import from_schema_1
 SCHEMA: Final = 2
 
 
+#: What a net, a task, a step and an arc say that earlier versions did not know, and what it is of
+#: one that does not say it.
+_LATER: Final[Mapping[str, Json]] = {
+    "inputs": [],
+    "key": None,
+    "retry": None,
+    "on_cancel": None,
+    "regions": [],
+}
+_LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None}
+_LATER_OF_STEPS: Final[Mapping[str, Json]] = {
+    "terminate": None,
+    "completes": [],
+    "milestone": None,
+    "compensate": None,
+    "cleanup": None,
+}
+_LATER_OF_ARCS: Final[Mapping[str, Json]] = {"times": 1}
+
+
 def to_json(net: Net) -> dict[str, Json]:
     """The net as JSON data, with its schema and positions."""
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
     # Nets that do not say what earlier versions did not know have the digests that they had there.
-    _drop_unsaid(body, ("inputs", "key", "retry", "on_cancel", "regions"))
-    for step in body["transitions"]:
-        _drop_unsaid(step, ("compensate", "cleanup"))
+    _leave_out(body, _LATER)
     for task in _tasks_of(body):
-        _drop_unsaid(task, ("cache",))
+        _leave_out(task, _LATER_OF_TASKS)
+    for step in body["transitions"]:
+        _leave_out(step, _LATER_OF_STEPS)
+        for arc in step["arcs"]:
+            _leave_out(arc, _LATER_OF_ARCS)
     return {"schema": SCHEMA, **body}
 
 
-def _drop_unsaid(part: dict[str, Any], names: tuple[str, ...]) -> None:
-    for name in names:
-        if not part[name]:
-            del part[name]
+def _leave_out(part: dict[str, Json], later: Mapping[str, Json]) -> None:
+    for key, value in later.items():
+        if part[key] == value:
+            del part[key]
 
 
 def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

@@ -44,11 +44,13 @@ class StepGraph:
         """That of a whole net."""
         leads = {step.name: {arc.step for arc in step.ways} for step in net.transitions}
         several = [step for step in net.transitions if len(net.incoming[step.name]) > 1]
+        merging = [step for step in net.transitions if step.join.mode == "tokens" and step.join.count > 1]
         return cls(
             net.entry,
             leads,
             frozenset(step.name for step in several if step.join.mode == "auto"),
-            frozenset(step.name for step in several if step.join.mode in ("auto", "all", "count")),
+            frozenset(step.name for step in several if step.join.mode in ("auto", "all", "count"))
+            | frozenset(step.name for step in merging),
         )
 
     def reach(self, join: str) -> Reachability:

@@ -18,6 +18,7 @@ from pydantic import ConfigDict
 
 from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
+from noetl.facts.scopes import EndStatus
 from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
 from noetl.net.scopes import Compensation, Region
@@ -51,6 +52,7 @@ __all__ = [
     "EACH_INPUTS",
     "ENTRY",
     "FINAL_INPUTS",
+    "MOST_TIMES",
     "Admission",
     "AdmitRule",
     "Arc",
@@ -62,11 +64,13 @@ __all__ = [
     "Demand",
     "Directive",
     "Effects",
+    "EndStatus",
     "Failure",
     "Input",
     "Join",
     "KindInfo",
     "Loop",
+    "Milestone",
     "Net",
     "NextRequest",
     "OlderRepeat",
@@ -90,6 +94,8 @@ __all__ = [
     "find_assigned_names",
 ]
 
+#: Tokens that one arc may put down at once.
+MOST_TIMES: Final = 1_000
 #: The arc id of the token that enters the net.
 ENTRY = "entry"
 #: The inputs of the final step.
@@ -121,9 +127,10 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How many tokens enable the step. `count` belongs to mode `count`."""
+    """How many tokens enable the step. `count` belongs to mode `count`, and to `tokens`: so many,
+    whichever arcs they came over."""
 
-    mode: Literal["auto", "all", "any", "first", "count"] = "auto"
+    mode: Literal["auto", "all", "any", "first", "count", "tokens"] = "auto"
     count: int = 0
     cancel_rest: bool = False
 
@@ -135,7 +142,7 @@ class Arc:
     `when` None is an unguarded arc: for success only. `boundary` says that the guard mentions the
     boundary (`event`, `outcome`, `output`, `error`), so that it is asked after failures too.
     `also`: it belongs to the choice of the arc before it. Without a `step` an arc only assigns: it
-    has no place.
+    has no place. `times` is how many tokens it puts down.
     """
 
     id: str
@@ -147,6 +154,16 @@ class Arc:
     set: tuple[Assignment, ...] = ()
     line: int = 0
     also: bool = False
+    times: Template = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """When a step may begin: once a run of `after` is done, until one of `before` begins. Empty: no
+    such bound."""
+
+    after: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +208,11 @@ class Transition:
     queue: str = "default"
     description: str = ""
     line: int = 0
+    #: How the whole execution ends once a run of it has ended well; None: it goes on.
+    terminate: EndStatus | None = None
+    #: The steps whose runs end as done once a run of it has ended well.
+    completes: tuple[str, ...] = ()
+    milestone: Milestone | None = None
 
     @property
     def ways(self) -> tuple[Arc, ...]:

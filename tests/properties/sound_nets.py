@@ -22,6 +22,7 @@ from noetl.net.model import Admission, AdmitRule, Arc, Join, Net, Task, Transiti
 from noetl.testing import START
 
 _JOINS = (Join(), Join(), Join(), Join("all"), Join("all"), Join("any"), Join("first"), Join("count", 2))
+_COUNTS = (Join("tokens", 2), Join("tokens", 3), Join("tokens", 1))
 _CANCELS = (Join("first", cancel_rest=True), Join("auto", cancel_rest=True))
 _INPUTS = Inputs(now=START)
 
@@ -32,6 +33,7 @@ def sound_nets(draw: st.DrawFn, *, most: int = 7) -> Net:
     joins. Steps without tasks have no guards and lead forwards, so that a turn ends."""
     size = draw(st.integers(3, most))
     back = draw(st.booleans())
+    counting = draw(st.integers(0, 3)) == 0
     steps = []
     for number in range(size):
         instant = draw(st.sampled_from([False, False, False, True]))
@@ -40,8 +42,11 @@ def sound_nets(draw: st.DrawFn, *, most: int = 7) -> Net:
         least = min(2 - min(number, 1), len(others))
         some = st.lists(st.sampled_from(others), min_size=least, max_size=3, unique=True)
         targets = draw(some) if others else []
-        arcs = tuple(_arc(draw, number, target, instant=instant) for target in targets)
+        arcs = tuple(
+            _arc(draw, number, target, instant=instant, counting=counting and not back) for target in targets
+        )
         joins = (*_JOINS, *_CANCELS) if draw(st.integers(0, 3)) == 0 else _JOINS
+        joins = (*joins, *_COUNTS) if counting else joins
         steps.append(
             Transition(
                 f"s{number}",
@@ -50,12 +55,13 @@ def sound_nets(draw: st.DrawFn, *, most: int = 7) -> Net:
                 draw(st.sampled_from(["exclusive", "inclusive", "inclusive", "first"])),
                 admit=_admission(number, draw, back=back),
                 join=draw(st.sampled_from(joins)),
+                terminate="completed" if counting and draw(st.integers(0, 5)) == 0 else None,
             )
         )
     return Net("random", "tests/random", "s0", tuple(steps))
 
 
-def _arc(draw: st.DrawFn, source: int, target: int, *, instant: bool) -> Arc:
+def _arc(draw: st.DrawFn, source: int, target: int, *, instant: bool, counting: bool) -> Arc:
     guard = None if instant else draw(st.sampled_from([None, None, "own", "shared", "opposite"]))
     when = {
         None: None,
@@ -64,7 +70,8 @@ def _arc(draw: st.DrawFn, source: int, target: int, *, instant: bool) -> Arc:
         "opposite": f"{{{{ not ctx.g{source} }}}}",
     }
     boundary = guard is not None and draw(st.integers(0, 3)) == 0
-    return Arc(f"s{source}->s{target}", f"s{source}", f"s{target}", when[guard], boundary)
+    times = draw(st.sampled_from([1, 1, 1, 2, 3])) if counting else 1
+    return Arc(f"s{source}->s{target}", f"s{source}", f"s{target}", when[guard], boundary, times=times)
 
 
 def _admission(number: int, draw: st.DrawFn, *, back: bool) -> Admission | None:

@@ -60,7 +60,8 @@ def _may_be_unsound(net: Net) -> bool:
     """Whether it has anything that can: a step to which several arcs lead. Of a tree every branch
     ends."""
     return any(
-        len(places) > 1 or net.steps[name].join.mode == "count" for name, places in net.incoming.items()
+        len(places) > 1 or net.steps[name].join.mode in ("count", "tokens")
+        for name, places in net.incoming.items()
     ) or any(arc.when is not None for arc in net.arcs.values())
 
 
@@ -81,7 +82,11 @@ def _explained(net: Net, unfillable: set[str]) -> set[str]:
     """The steps that other checks name."""
     shadowed = {arc.id for arc, _ in find_shadowed_arcs(net, always)}
     shadowed |= {arc.id for arc in net.arcs.values() if always(arc.when) is False}
-    counted = (step.name for step in net.transitions if step.join.count > len(net.incoming[step.name]))
+    counted = (
+        step.name
+        for step in net.transitions
+        if step.join.mode == "count" and step.join.count > len(net.incoming[step.name])
+    )
     never = (name for name, places in net.incoming.items() if places and shadowed.issuperset(places))
     cycles = (step for cycle in endless_cycles(net, always) for step in cycle)
     return unfillable.union(counted, never, cycles, endless_steps(net, always))

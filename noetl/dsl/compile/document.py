@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
+from noetl.dsl.compile.ends import compile_merge, compile_terminate
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.key import compile_key
@@ -157,12 +158,14 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
+        terminate=compile_terminate(context, step, path),
     )
 
 
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     has_tool = step.tool is not None and step.tool != []
-    if has_tool or has_targets(step.next) or name in _BARE or context.report.is_faulty((*path, "next")):
+    has_way = step.terminate is not None or has_targets(step.next)
+    if has_tool or has_way or name in _BARE or context.report.is_faulty((*path, "next")):
         return
     context.report.missing(
         path,
@@ -190,6 +193,8 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
         return Join()
     if isinstance(given, str):
         return Join(given)
+    if given.tokens is not None:
+        return compile_merge(context, given, at)
     mode = given.mode or ("auto" if given.count is None else "count")
     if mode == "count" and (given.count is None or given.count < 1):
         context.report.add(

@@ -8,12 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
+from noetl.dsl.compile.context import (
+    Context,
+    PipelineSite,
+    as_number,
+    assignments,
+    inputs_of,
+    whole_number,
+)
 from noetl.dsl.document import Arc, NextSpec, Router
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.errors import TemplateError
 from noetl.expressions import names_used
 from noetl.facts.event_names import BOUNDARY
+from noetl.net.model import MOST_TIMES, Template
 from noetl.net.model import Arc as NetArc
 
 
@@ -118,4 +126,22 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: 
         set=assignments(context, arc, at, PipelineSite(source), "ctx"),
         line=context.report.source.mark(at).line,
         also=also,
+        times=_times(context, arc, (*at, "times"), source),
     )
+
+
+def _times(context: Context, arc: Arc, at: Path, source: str) -> Template:
+    """How many tokens the arc puts down."""
+    if arc.times is None:
+        return 1
+    if not arc.step:
+        context.report.add(
+            Code.MISPLACED, at, "the arc leads to no step, so it puts down no token", "remove times"
+        )
+        return 1
+    context.use(at, arc.times, source)
+    hint = f"write a whole number from 1 to {MOST_TIMES:,}, or a template"
+    times = whole_number(context, as_number(arc.times), at, 1, hint)
+    if isinstance(times, int) and times > MOST_TIMES:
+        context.report.add(Code.VALUE, at, f"times is {times:,}", hint)
+    return times

@@ -53,6 +53,9 @@ Targets = Annotated[
 class Arc(Destination):
     """One way onwards; without a step it only assigns."""
 
+    times: Annotated[int | str | None, Key("count")] = None
+    """How many tokens it puts before the step, each of which is one by itself: at most 1,000; 1
+    unless given."""
     then: Targets | None = older()
     else_: Targets | None = older("else")
 

@@ -27,7 +27,7 @@ from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputFo
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
 from noetl.dsl.document.trials import PlaybookTest
 from noetl.facts.business_key import OnConflict
-from noetl.net.model import Spelling
+from noetl.net.model import EndStatus, Spelling
 
 #: The canonical form.
 VERSION: Final = "noetl.io/v2"
@@ -144,6 +144,9 @@ class Step(DocumentPart):
     cancelled: a step that no arc leads to."""
     finally_: str | None = Field(None, alias="finally")
     """The step that is run behind every end of a run, before its arcs are asked."""
+    terminate: EndStatus | None = None
+    """How the whole execution ends at once when a run of the step has ended well; all else that
+    runs or waits is withdrawn."""
     set: Assigned = None
     set_ctx: SetCtx = older()
     input: Inputs = None

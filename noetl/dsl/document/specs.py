@@ -144,6 +144,9 @@ class JoinSpec(DocumentPart):
 
     mode: Literal["auto", "all", "any", "first", "count"] | None = None
     count: int | None = None
+    tokens: int | None = None
+    """In the place of a mode: the step fires once for so many tokens, whichever arcs they came
+    over."""
     cancel_rest: bool | None = None
 
 

@@ -32,7 +32,7 @@ def decide(
     bounds = bounds or SoundnessBounds()
     shape = shape_of(net, holds)
     if isinstance(shape, TooWide):
-        return NotDecided(f"the router of {shape.step!r} can choose in too many ways", 0)
+        return NotDecided(shape.why, 0)
     if net.entry not in shape.nodes:
         return Sound(0)
     if not reduced:

@@ -55,6 +55,9 @@ class _Explorer:
         self._ends: list[Marking] = []
         self._consumers = consumers_of(game.nodes)
         self._known: set[tuple[str, str]] = set()
+        # Before a join that merges so many gather and go on.
+        merging = (node.needed for node in game.nodes.values() if node.kind == "merged")
+        self._repeats_needed = max([_REPEATS, *merging])
 
     def run(self) -> Exploration:
         begin = self._game.begin()
@@ -146,7 +149,7 @@ class _Explorer:
         return ""
 
     def _repeats(self, marking: Marking, labels: list[tuple[str, int]], gain: Counter[str]) -> bool:
-        for _ in range(_REPEATS):
+        for _ in range(self._repeats_needed):
             before = _count(marking)
             for label in labels:
                 following = self._game.follow(marking)

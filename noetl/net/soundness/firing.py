@@ -85,7 +85,7 @@ class Game:
         self._in_order = races or any(map(graph.mutual, graph.or_joins))
         self.is_cyclic = bool(shape.circular)
         # Where no choice of one run matters to another one, their order does not matter either.
-        self._any_order = not (self.is_cyclic or races or in_all_orders)
+        self._any_order = not (self.is_cyclic or races or in_all_orders or shape.counts_tokens)
 
     def begin(self) -> Marking:
         """The marking with the token that enters."""
@@ -114,10 +114,17 @@ class Game:
         run = marking.runs[index]
         others = [one for number, one in enumerate(marking.runs) if number != index]
         for number, way in enumerate(self.nodes[run.node].ways):
+            if way.ends:
+                yield Next(Marking((), ()), (run.node, number), way.trail)
+                continue
             arrived = dict(marking.arrived)
-            placed = [self._place(marking, place, run.rounds, arrived) for place in way.places]
-            spots = [*marking.spots, *(spot for spot in placed if spot is not None)]
-            yield Next(self._settle(spots, others, arrived), (run.node, number), way.trail)
+            here = marking
+            for place in way.places:
+                spot = self._place(here, place, run.rounds, arrived)
+                if spot is not None:
+                    here = here._replace(spots=(*here.spots, spot))
+                here = here._replace(arrived=tuple(arrived.items()))
+            yield Next(self._settle(here.spots, others, arrived), (run.node, number), way.trail)
 
     def _place(
         self, marking: Marking, place: str, rounds: frozenset[str], arrived: dict[str, frozenset[str]]
@@ -182,6 +189,8 @@ class Game:
             case "all":
                 first = {spot.place: spot for spot in reversed(spots)}
                 return list(first.values()) if len(first) == len(node.places) else []
+            case "merged":
+                return spots[: node.needed] if len(spots) >= node.needed else []
             case "counted":
                 return self._take_round(marking, node, spots)
 

@@ -23,7 +23,7 @@ _MOST_WAYS: Final = 64
 
 def reduce(shape: FreeNet) -> FreeNet:
     """A smaller net that is sound where `shape` is."""
-    if shape.circular and any(node.races for node in shape.nodes.values()):
+    if shape.counts_tokens or (shape.circular and any(node.races for node in shape.nodes.values())):
         return shape
     return _Reducer(shape).run()
 

@@ -17,25 +17,30 @@ from noetl.net.soundness.verdict import Move, Trail
 #: What is known of an arc's guard where the run has failed or not: that it holds, that it does not,
 #: or (None) neither.
 Holds: TypeAlias = Callable[[Arc, bool], bool | None]
-#: How tokens make a step run: each by itself, all that can come, one of every arc, or so many.
-Kind = Literal["each", "or", "all", "counted"]
+#: How tokens make a step run: each by itself, all that can come, one of every arc, so many arcs, or
+#: so many tokens.
+Kind = Literal["each", "or", "all", "counted", "merged"]
 
 #: A step whose routers can choose in more ways is not looked at.
 MOST_WAYS: Final = 256
+#: Nor is an arc that puts down more tokens at once, or a join that takes more.
+MOST_TOKENS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run can end: the places that get a token, and what happened."""
+    """How a run can end: the places that get a token, as often as they get one, and what happened.
+    `ends`: all else ends with it."""
 
     places: tuple[str, ...]
     trail: Trail
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A step, or several that were made one. `leads` are the steps to which any arc leads, `needed`
-    is that of a counted join, which with 1 drops the rest of its round.
+    is that of a counted join, which with 1 drops the rest of its round, or of one that merges.
 
     `instant`: a run of it ends before anything else happens. `cancels` what is under way when it
     fires. `late`: admission may keep its tokens waiting for somebody outside. `waits`: a token may
@@ -84,6 +89,14 @@ class FreeNet:
         found = (one for one in components(leads) if len(one) > 1 or one[0] in leads[one[0]])
         return frozenset(name for one in found for name in one)
 
+    @cached_property
+    def counts_tokens(self) -> bool:
+        """Whether it matters how many tokens there are before a step, or how a run elsewhere ends:
+        then no part of the net stands for itself."""
+        ways = (way for node in self.nodes.values() for way in node.ways)
+        merges = any(node.kind == "merged" for node in self.nodes.values())
+        return merges or any(way.ends or len(set(way.places)) < len(way.places) for way in ways)
+
     @property
     def is_safe(self) -> bool:
         """Whether the shape alone shows that nothing runs twice: there is no cycle, and no step
@@ -100,9 +113,21 @@ class FreeNet:
 
 @dataclass(frozen=True, slots=True)
 class TooWide:
-    """A step whose router can choose in too many ways."""
+    """A step that can go on in too many ways: `why` says which."""
 
     step: str
+    why: str
+
+
+def _find_too_wide(net: Net, step: Transition, ways: Sequence[RunEnd]) -> TooWide | None:
+    if len(ways) > MOST_WAYS:
+        return TooWide(step.name, f"the router of {step.name!r} can choose in too many ways")
+    if step.join.mode == "tokens" and step.join.count > MOST_TOKENS:
+        return TooWide(step.name, f"the join of {step.name!r} takes {step.join.count} tokens")
+    for arc in step.ways:
+        if arc.step != net.final_step and not (isinstance(arc.times, int) and arc.times <= MOST_TOKENS):
+            return TooWide(step.name, f"an arc of {step.name!r} puts down too many tokens")
+    return None
 
 
 def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
@@ -112,8 +137,8 @@ def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
         if step.name == net.final_step:
             continue
         ways = list(islice(_ways(net, step, holds), MOST_WAYS + 1))
-        if len(ways) > MOST_WAYS:
-            return TooWide(step.name)
+        if (wide := _find_too_wide(net, step, ways)) is not None:
+            return wide
         nodes[step.name] = _node(net, step, ways)
     return FreeNet(net.entry, nodes, {})
 
@@ -127,12 +152,21 @@ def _node(net: Net, step: Transition, ways: Sequence[RunEnd]) -> Node:
         places,
         merge_ways(ways),
         frozenset(arc.step for arc in step.ways if arc.step != net.final_step),
-        needed=join.count if join.mode == "count" else 1,
+        needed=join.count if join.mode in ("count", "tokens") else 1,
         instant=not step.tasks and step.loop is None,
         cancels=join.cancel_rest and (join.mode in ("first", "count") or (several and join.mode == "auto")),
-        late=step.admit is not None and step.admit.on_deny == "pending" and _may_deny(step),
-        waits=several and join.mode in ("auto", "all", "count"),
+        late=_may_be_late(step),
+        waits=(several and join.mode in ("auto", "all", "count")) or _merges(step),
     )
+
+
+def _may_be_late(step: Transition) -> bool:
+    denied = step.admit is not None and step.admit.on_deny == "pending" and _may_deny(step)
+    return denied or step.milestone is not None
+
+
+def _merges(step: Transition) -> bool:
+    return step.join.mode == "tokens" and step.join.count > 1
 
 
 def _may_deny(step: Transition) -> bool:
@@ -150,6 +184,8 @@ def _kind(step: Transition, *, several: bool) -> Kind:
             return "counted"
         case "count" if several or join.count > 1 or join.cancel_rest:
             return "counted"
+        case "tokens" if join.count > 1:
+            return "merged"
         case _:
             return "each"
 
@@ -157,9 +193,9 @@ def _kind(step: Transition, *, several: bool) -> Kind:
 def merge_ways(ways: Sequence[RunEnd]) -> tuple[RunEnd, ...]:
     """The first of those that fill the same places: fusion of parallel transitions (Murata, "Petri
     nets: properties, analysis and applications", Proc. IEEE 77, 1989, fig. 22 d)."""
-    found: dict[frozenset[str], RunEnd] = {}
+    found: dict[tuple[bool, tuple[str, ...]], RunEnd] = {}
     for way in ways:
-        found.setdefault(frozenset(way.places), way)
+        found.setdefault((way.ends, tuple(sorted(way.places))), way)
     return tuple(found.values())
 
 
@@ -169,20 +205,28 @@ def _ways(net: Net, step: Transition, holds: Holds) -> Iterator[RunEnd]:
     instant = not step.tasks and step.loop is None
     denied = step.admit.on_deny if step.admit is not None and _may_deny(step) else ""
     strict = net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
-    for arcs in _routes(step, holds, failed=False):
-        if arcs or not (strict and step.ways):
-            yield _way(net, step, arcs, failed=False)
+    if step.terminate is not None:
+        yield RunEnd((), Move(step.name, ()), ends=True)
+    if step.terminate is None or denied == "pass":
+        for arcs in _routes(step, holds, failed=False):
+            if arcs or not (strict and step.ways):
+                yield _way(net, step, arcs, failed=False)
     if not instant or denied == "fail":
         for arcs in _routes(step, holds, failed=True):
             if arcs:
                 yield _way(net, step, arcs, failed=True)
-    if denied == "skip":
+    if denied == "skip" or step.milestone is not None:
         yield _way(net, step, (), failed=False)
 
 
 def _way(net: Net, step: Transition, arcs: Sequence[Arc], *, failed: bool) -> RunEnd:
-    places = tuple(arc.id for arc in arcs if arc.step != net.final_step)
+    places = tuple(arc.id for arc in arcs if arc.step != net.final_step for _ in range(_times(arc)))
     return RunEnd(places, Move(step.name, tuple(arc.step for arc in arcs), failed))
+
+
+def _times(arc: Arc) -> int:
+    """How many tokens it puts down; what is not known makes the net one that is not looked at."""
+    return min(arc.times, MOST_TOKENS) if isinstance(arc.times, int) else 1
 
 
 @dataclass(frozen=True, slots=True)
