@@ -286,7 +286,10 @@ class _Maker:
 
     def _went_well(self, last: Event) -> bool:
         match last.fact:
-            case e.StepDone() | e.IterationDone():
+            case e.StepDone(forced_by=forced_by):
+                # Who ended it may not do so here.
+                return forced_by is None
+            case e.IterationDone():
                 return True
             case e.StepFailed():
                 return self.recorded.stands

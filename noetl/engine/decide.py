@@ -14,11 +14,13 @@ from typing import Final
 
 from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
+from noetl.engine.completion import complete_others
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import cancel_iteration, fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
+from noetl.engine.milestones import error_of_waiting
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
 from noetl.engine.retries import decline, start_retry
@@ -315,16 +317,24 @@ def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The first join in document order that waits: an OR-join fires with what has come, others
     fail."""
     waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
-    for name in sorted(waiting, key=plan.order.__getitem__):
+    early = {one.token.step for one in state.tokens.values() if one.early}
+    # Those before a milestone are the last: what other joins come to may reach it.
+    for name in sorted(waiting, key=lambda name: (name in early, plan.order[name])):
         step = plan.step(name)
         tokens = [one.token for one in tokens_at(state, name)]
+        if step.milestone is not None and name in early:
+            return [_fail_waiting(step, tokens, error_of_waiting(step, step.milestone))]
         if plan.is_or_join(step):
             return fire(plan, state, inputs, Enabled(name, tuple(tokens)))
         message = f"Join {name!r} can no longer fill: {_count_come(plan, step, tokens)} came."
         error = ErrorInfo("join", message, step=name, line=step.line or None)
-        fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(step))
-        return [Draft(fact, step=name)]
+        return [_fail_waiting(step, tokens, error)]
     return []
+
+
+def _fail_waiting(step: Transition, tokens: Sequence[e.Token], error: ErrorInfo) -> Draft:
+    fact = e.JoinUnsatisfied(tuple(token.id for token in tokens), error, stops(step))
+    return Draft(fact, step=step.name)
 
 
 def _count_come(plan: Plan, step: Transition, tokens: Sequence[e.Token]) -> str:
@@ -352,6 +362,7 @@ _RULES: tuple[Rule, ...] = (
     _cancel_parts,
     _withdraw_others,
     _tend_waits,
+    complete_others,
     _route_ended,
     _cancel_regions,
     _tend_loops,

@@ -245,7 +245,12 @@ class Fold:
             for key, run in self.before.runs.items()
             if not run.ended and (ends or key not in self.state.runs)
         ]
-        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
+        # One that was ended as done by another run had not come to its own end.
+        done = {
+            draft.run_id
+            for draft in self.drafts
+            if isinstance(draft.fact, StepDone) and draft.fact.forced_by is None
+        }
         withdrawn = [run for run in gone if run.id not in done]
         return Decision(
             drafts=tuple(self.drafts),

@@ -93,7 +93,12 @@ def _fold(state: State, draft: e.Draft) -> State:
         case e.PauseRequested() | e.Paused() | e.Resumed() | e.CancelRequested() | e.CtxPatched():
             return _fold_requests(state, draft.fact)
         case (
-            e.AdmitEvaluated() | e.StepScheduled() | e.StepSkipped() | e.NextEvaluated() | e.JoinUnsatisfied()
+            e.AdmitEvaluated()
+            | e.MilestoneEvaluated()
+            | e.StepScheduled()
+            | e.StepSkipped()
+            | e.NextEvaluated()
+            | e.JoinUnsatisfied()
         ):
             return fold_tokens(state, draft.fact, draft)
         case e.RegionEntered() | e.RegionCancelRequested() | e.RegionCancelled():
@@ -269,7 +274,12 @@ def _fold_requests(
 
 def fold_tokens(
     state: State,
-    fact: e.AdmitEvaluated | e.StepScheduled | e.StepSkipped | e.NextEvaluated | e.JoinUnsatisfied,
+    fact: e.AdmitEvaluated
+    | e.MilestoneEvaluated
+    | e.StepScheduled
+    | e.StepSkipped
+    | e.NextEvaluated
+    | e.JoinUnsatisfied,
     draft: e.Draft,
 ) -> State:
     match fact:
@@ -278,6 +288,8 @@ def fold_tokens(
                 return state
             waiting = replace(state.tokens[fact.token], denied_at=fact.ctx_version)
             return replace(state, tokens={**state.tokens, fact.token: waiting})
+        case e.MilestoneEvaluated():
+            return _wait_for_milestone(state, fact)
         case e.StepScheduled():
             return _schedule(state, fact, draft)
         case e.StepSkipped():
@@ -289,6 +301,14 @@ def fold_tokens(
             return _fail_branch(state, fact.error, fact.stops)
         case _:
             assert_never(fact)
+
+
+def _wait_for_milestone(state: State, fact: e.MilestoneEvaluated) -> State:
+    waiting = state.tokens.get(fact.token)
+    if waiting is None:
+        return state
+    waiting = replace(waiting, early=fact.stage == "early")
+    return replace(state, tokens={**state.tokens, fact.token: waiting})
 
 
 def put_tokens(state: State, tokens: Iterable[e.Token]) -> State:

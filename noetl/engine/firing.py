@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.loops import fail_run, issue_command, start_loop
+from noetl.engine.milestones import ask_milestone
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import enter_regions
@@ -30,6 +32,17 @@ _DENIED: Final = "admission was denied"
 
 def fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]:
     step = plan.step(one.step)
+    stage, asked = ask_milestone(state, step, one.ids)
+    if stage != "reached":
+        return asked
+    return [*asked, *_fire(plan, _fold(state, asked), inputs, step, one)]
+
+
+def _fold(state: State, drafts: Iterable[Draft]) -> State:
+    return reduce(evolve, drafts, state)
+
+
+def _fire(plan: Plan, state: State, inputs: Inputs, step: Transition, one: Enabled) -> list[Draft]:
     try:
         verdict = _admit(state, inputs, step, step.admit, one) if step.admit else None
     except TemplateError as error:

@@ -106,6 +106,21 @@ def _close(loop: LoopState, index: int) -> LoopState:
     )
 
 
+def cut_short(loop: LoopState) -> LoopState:
+    """The loop with every iteration cancelled that has not ended."""
+    left = ~loop.ended & (1 << loop.count) - 1
+    return replace(
+        loop,
+        ended=loop.ended | left,
+        cancelled=loop.cancelled | left,
+        partial={},
+        suspended={},
+        calling=(),
+        unwanted={},
+        closed=True,
+    )
+
+
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
     return {other: value for other, value in mapping.items() if other != key}
 

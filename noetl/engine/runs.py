@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.children import drop_child, drop_children, waits_for_child
-from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
+from noetl.engine.iterations import (
+    cut_short,
+    fold_iteration,
+    loop_result,
+    new_loop,
+    reset_drained,
+    with_lanes,
+)
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.engine.timers import drop_timers
 from noetl.engine.undoing import fold_handled, remember_run
@@ -97,6 +104,8 @@ def fold_step(
             timed = replace(run, status="waiting", resume_at=fact.due_at or "")
             return _leave_worker(state, run, None, fact) or with_run(state, timed)
         case e.StepDone():
+            if fact.forced_by is not None and run.loop is not None:
+                run = replace(run, loop=cut_short(run.loop))
             result = _result_of(run, fact)
             return end_run(state, replace(run, status="done", result=result))
         case e.StepFailed():

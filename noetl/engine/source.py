@@ -226,6 +226,12 @@ def _as_copy(event: Event) -> Draft:
             return replace(event.draft, dedup_key=f"copy:patch/{event.version}", origin=event.event_id)
 
 
+def _status_of(end: e.Fact) -> RunStatus:
+    """What an end counts as: one that another run brought about is not its own."""
+    forced = isinstance(end, e.StepDone) and end.forced_by is not None
+    return "cancelled" if forced else _ENDS[type(end)]
+
+
 class _Collected:
     """The events of one run, as they come."""
 
@@ -267,7 +273,7 @@ class _Collected:
             run.step,
             run.scheduled,
             run.version,
-            status="running" if ended is None else _ENDS[type(ended.fact)],
+            status="running" if ended is None else _status_of(ended.fact),
             error=ended.fact.error if ended is not None and isinstance(ended.fact, e.StepFailed) else None,
             ended=ended,
             routed=self._routed,

@@ -67,10 +67,12 @@ RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelle
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A token in its place. `denied_at` is the version of ctx that admission was denied at."""
+    """A token in its place. `denied_at` is the version of ctx that admission was denied at.
+    `early`: it came before the milestone of its step."""
 
     token: Token
     denied_at: int | None = None
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

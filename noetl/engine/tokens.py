@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl.engine.evolve import put_tokens
 from noetl.engine.inputs import Inputs
+from noetl.engine.milestones import is_early, is_passed
 from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import is_held_back, leads_on
@@ -69,9 +70,15 @@ def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
         name = waiting.token.step
         if name not in seen:
             seen.add(name)
-            free = [one for one in tokens_at(state, name) if not is_held_back(plan, state, one.token)]
-            if free:
-                yield from _at_step(plan, state, plan.step(name), free)
+            step = plan.step(name)
+            come = [one for one in tokens_at(state, name) if not is_held_back(plan, state, one.token)]
+            if not come:
+                continue
+            if is_passed(state, step):
+                yield Enabled(name, tuple(one.token for one in come))
+                continue
+            found = _at_step(plan, state, step, come)
+            yield from (one for one in found if not is_early(state, step, one.tokens[0].id))
 
 
 def tokens_at(state: State, step: str) -> list[Waiting]:

@@ -68,6 +68,7 @@ from noetl.facts.steps import (
     CommandIssued as CommandIssued,
     CommandLost as CommandLost,
     JoinUnsatisfied as JoinUnsatisfied,
+    MilestoneEvaluated as MilestoneEvaluated,
     NextEvaluated as NextEvaluated,
     ResultDiscarded as ResultDiscarded,
     StepCancelled as StepCancelled,
@@ -133,6 +134,7 @@ Fact: TypeAlias = (
     | RetryStarted
     | RetryCancelled
     | AdmitEvaluated
+    | MilestoneEvaluated
     | CommandIssued
     | CommandLost
     | StepScheduled

@@ -56,6 +56,19 @@ class AdmitEvaluated:
 
 
 @dataclass(frozen=True, slots=True)
+class MilestoneEvaluated:
+    """The milestone of a step was asked for `token`: it is not `reached`, is, or has been `passed`.
+    A token that is too early is asked about again when that has changed. `after` is the step that
+    has to be done, `before` the one that may not have begun; empty where there is none."""
+
+    type: ClassVar[str] = "milestone.evaluated"
+    token: str
+    stage: Literal["early", "reached", "passed"]
+    after: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StepScheduled:
     """The step fires: `tokens` (ids) are consumed, `args` are theirs merged and the step's
     input."""
@@ -142,11 +155,15 @@ class StepResumed:
 @dataclass(frozen=True, slots=True)
 class StepDone:
     """The step went well. Its result is that of `task`, else `result`, else that of its loop: of a
-    loop whose lists are too large for the log `result` holds them in pages, by reference."""
+    loop whose lists are too large for the log `result` holds them in pages, by reference.
+
+    `forced_by` is the run that ended it as done before it had ended; iterations of its loop that
+    had not ended are cancelled."""
 
     type: ClassVar[str] = "step.done"
     task: str | None = None
     result: Json = None
+    forced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

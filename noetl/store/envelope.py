@@ -79,6 +79,7 @@ def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
 _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("loop.iteration.", "iteration", _of_iteration),
     ("policy.admit.", "policy", _of_admission),
+    ("milestone.", "policy", _of_admission),
     ("policy.task.", "policy", _of_task),
     ("playbook.", "playbook", _of_execution),
     ("execution.", "playbook", _of_execution),

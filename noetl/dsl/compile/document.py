@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from noetl.dsl.compile.context import Context, PipelineSite, assignments, inputs_of
-from noetl.dsl.compile.ends import compile_merge, compile_terminate
+from noetl.dsl.compile.ends import (
+    compile_completes,
+    compile_merge,
+    compile_milestone,
+    compile_terminate,
+)
 from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.key import compile_key
@@ -159,6 +164,8 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
         terminate=compile_terminate(context, step, path),
+        completes=compile_completes(context, spec, (*path, "spec", "completes")),
+        milestone=compile_milestone(context, spec, (*path, "spec", "milestone"), name),
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from noetl.dsl.compile.context import Context
-from noetl.dsl.document import Executor, ExecutorSpec, Step
-from noetl.dsl.document.specs import JoinSpec
+from noetl.dsl.document import Executor, ExecutorSpec, JoinSpec, Step, StepSpec
 from noetl.dsl.problems import Code, Path, quote_value
-from noetl.net.model import EndStatus, Join
+from noetl.net.model import EndStatus, Join, Milestone
 
 
 def compile_terminate(context: Context, step: Step, path: Path) -> EndStatus | None:
@@ -25,6 +24,56 @@ def compile_terminate(context: Context, step: Step, path: Path) -> EndStatus | N
 def _is_final(context: Context, step: Step) -> bool:
     spec = (context.document.executor or Executor()).spec or ExecutorSpec()
     return step.step is not None and step.step == spec.final_step
+
+
+def compile_completes(context: Context, spec: StepSpec, at: Path) -> tuple[str, ...]:
+    """The steps whose runs a run of the step ends as done, each once."""
+    given = enumerate(spec.completes or [])
+    known = (name for index, name in given if _is_step(context, name, (*at, index)))
+    return tuple(dict.fromkeys(known))
+
+
+def compile_milestone(context: Context, spec: StepSpec, at: Path, step: str) -> Milestone | None:
+    """When the step called `step` may begin; None where it says nothing of that that holds."""
+    given = spec.milestone
+    if given is None:
+        return None
+    names = {"after": given.after, "before": given.before}
+    if not any(names.values()):
+        context.report.missing(
+            at, "after", "the milestone names no step", "add after: <step>, before: <step> or both"
+        )
+        return None
+    for key, name in names.items():
+        if name is not None and (not _is_step(context, name, (*at, key)) or name == step):
+            if name == step:
+                _say_circle(context, (*at, key), step)
+            return None
+    if given.after == given.before:
+        context.report.add(
+            Code.VALUE,
+            (*at, "before"),
+            f"the step could only begin between the end of {quote_value(given.after)} and its beginning",
+            "name two steps",
+        )
+    return Milestone(given.after or "", given.before or "")
+
+
+def _say_circle(context: Context, at: Path, step: str) -> None:
+    message = f"the milestone of {quote_value(step)} names that step itself"
+    context.report.add(Code.VALUE, at, message, "name another step of this workflow")
+
+
+def _is_step(context: Context, name: str, at: Path) -> bool:
+    if name in context.step_names:
+        return True
+    context.report.add(
+        Code.UNKNOWN_STEP,
+        at,
+        f"there is no step {quote_value(name)}",
+        context.report.suggest(name, context.step_names, "name a step of this workflow"),
+    )
+    return False
 
 
 def compile_merge(context: Context, given: JoinSpec, at: Path) -> Join:

@@ -150,6 +150,16 @@ class JoinSpec(DocumentPart):
     cancel_rest: bool | None = None
 
 
+class MilestoneSpec(DocumentPart):
+    """When a step may begin. A token that comes too early waits, one that comes too late is
+    skipped."""
+
+    after: str | None = None
+    """A step: a run of it has to be done."""
+    before: str | None = None
+    """A step: no run of it may have begun."""
+
+
 class StepSpec(TaskSpec):
     """How a step runs."""
 
@@ -168,6 +178,11 @@ class StepSpec(TaskSpec):
     """How long the step may take from when it is scheduled, with queue, attempts, iterations and
     waits: seconds, `500ms`, `10m`, or a template. After that it has failed, and what runs of it is
     ended."""
+    completes: Annotated[list[str] | None, Key(is_structure=True, example="[name]")] = None
+    """Steps whose runs end as done at once when a run of this one has ended well."""
+    milestone: Annotated[
+        MilestoneSpec | None, Key(is_structure=True, example="{after: name, before: name}")
+    ] = None
 
 
 class ClaimSpec(DocumentPart):
