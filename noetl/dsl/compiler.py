@@ -12,7 +12,7 @@ from noetl.dsl.checks.registry import OF_DOCUMENTS, OF_NETS, findings
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.context import Context
 from noetl.dsl.compile.document import compile_document
-from noetl.dsl.dialects.lower import lower
+from noetl.dsl.dialects.lower import expand, lower
 from noetl.dsl.document import Document
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.problems import Problem
@@ -100,22 +100,27 @@ def _compile_report(
 ) -> Compiled:
     data = report.source.data
     read_as = to_document(data, report) if data is not None else None
-    document = lower(*read_as, kinds, report) if read_as is not None else None
-    if document is None:
+    lowered = lower(*read_as, kinds, report) if read_as is not None else None
+    if lowered is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
-    subject = Subject(document, report.source, kinds, report.names, sources, parse_sql, bounds)
+    (document, canonical), source = lowered, report.source
+    subject = Subject(document, source, kinds, report.names, sources, parse_sql, bounds)
     for finding in findings(subject, OF_DOCUMENTS):
         report.keep(finding)
-    context = Context(document, report, kinds)
+    expanded = expand(document, canonical, report)
+    if expanded is None:
+        return Compiled(None, document, report.problems, source, report.shown)
+    context = Context(expanded, report, kinds)
     net = compile_document(context)
-    for finding in findings(replace(subject, net=net, notes=context.notes), OF_NETS):
+    subject = replace(subject, document=expanded, source=report.source, net=net, notes=context.notes)
+    for finding in findings(subject, OF_NETS):
         report.keep(finding)
     found = None if report.failed else net
     return Compiled(
         found,
         document,
         report.problems,
-        report.source,
+        source,
         report.shown,
         report.respelled,
         net.inputs if net is not None else (),

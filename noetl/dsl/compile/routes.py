@@ -74,6 +74,8 @@ def _arcs(
             arc = Arc(step=one) if isinstance(one, str) else one
             target_path = arc_path if isinstance(one, str) else (*arc_path, "step")
             target = _target(context, arc, arc_path, target_path)
+            # Waits that are well are a step of their own by now.
+            context.notes.is_whole &= arc.wait is None
             if target is None:
                 context.notes.is_whole = False
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from noetl.dsl.dialects.canonical import forms, implied, keys, names
+from noetl.dsl.dialects.canonical import choices, forms, implied, keys, names
 from noetl.dsl.dialects.canonical.shapes import Rewritten
 from noetl.dsl.dialects.classic import rewrite as classic
 from noetl.dsl.dialects.rules import rewrite as rules
@@ -24,10 +24,10 @@ Pass: TypeAlias = Callable[[Parts, dict[str, Json], ProblemReport], Rewritten]
 
 def lower(
     document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: ProblemReport
-) -> Document | None:
-    """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here
-    on the report's source is that form; problems still point at the text. Of `kinds` those are
-    asked that the document names."""
+) -> tuple[Document, dict[str, Json]] | None:
+    """The canonical form of `document`, whose data (without its faulty parts) is `data`, and the
+    data of that. From here on the report's source is that form; problems still point at the text.
+    Of `kinds` those are asked that the document names."""
     parts = parts_of(document)
     spelled = partial(keys.rewrite, kinds)
     passes: tuple[Pass, ...] = (
@@ -46,4 +46,15 @@ def lower(
             return None
         document, data = read_as
         parts = parts_of(document)
-    return document
+    return document, data
+
+
+def expand(document: Document, data: dict[str, Json], report: ProblemReport) -> Document | None:
+    """The canonical form `document`, made of `data`, with a step for each choice that waits. From
+    here on the report's source is what is compiled, which nobody writes."""
+    rewritten = choices.rewrite(data, report)
+    if rewritten is None:
+        return document
+    report.source = report.source.rewritten(*rewritten)
+    read_as = to_document(rewritten[0], report)
+    return None if read_as is None else read_as[0]

@@ -12,6 +12,7 @@ from noetl.dsl.document.base import (
     DocumentPart,
     Inputs,
     Key,
+    Names,
     OlderInputs,
     SetCtx,
     expect,
@@ -50,8 +51,43 @@ Targets = Annotated[
 ]
 
 
+class ArcSignal(DocumentPart):
+    """Which signals an arc waits for."""
+
+    name: Annotated[str | None, Key(required=True)] = None
+    """What the signal is called."""
+    match: Names | None = None
+    """What its payload has to hold: dotted name → value."""
+    when: bool | str | None = None
+    """A guard over `signal` (`signal.payload`, `signal.by`) and ctx."""
+    correlate: str | int | None = None
+    """The value that a signal to whoever waits for it names."""
+
+
+class ArcWait(DocumentPart):
+    """What an arc waits for: one of these, as of the tool `wait`."""
+
+    timer: int | float | str | None = None
+    """How long: seconds, `500ms`, `10m`, `2h`, `1d`, ISO 8601."""
+    until: str | None = None
+    """An instant: ISO 8601."""
+    signal: (
+        Annotated[
+            Annotated[str, Tag("<text>")] | Annotated[ArcSignal, Tag("<mapping>")],
+            expect("the name of a signal, or a mapping with name"),
+        ]
+        | None
+    ) = None
+    """A signal: its name, or `{name, match, when, correlate}`."""
+    condition: bool | str | None = None
+    """A guard over ctx, asked at once and whenever ctx changes."""
+
+
 class Arc(Destination):
     """One way onwards; without a step it only assigns."""
+
+    wait: Annotated[ArcWait | None, Key(example="{signal: name}")] = None
+    """What it waits for: of all arcs of the router the first for which that comes is taken."""
 
     times: Annotated[int | str | None, Key("count")] = None
     """How many tokens it puts before the step, each of which is one by itself: at most 1,000; 1
