@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
-from noetl.dsl.document.arcs import ArcWait, ArcSignal
+from noetl.dsl.document.arcs import ArcSignal, ArcWait
 from noetl.dsl.document.base import canonical_keys
 from noetl.net.codec import digest, from_json, to_json
 from noetl.net.model import Arc, Join, Milestone, Net, Transition
