@@ -20,6 +20,7 @@ from noetl.forecast.model import (
     LoopForecast,
     Rendered,
     RepeatForecast,
+    StepEnds,
     StepForecast,
     TaskForecast,
     errors_of,
@@ -27,7 +28,7 @@ from noetl.forecast.model import (
     renderings,
     warnings_of,
 )
-from noetl.net.model import Admission, Demand, Template
+from noetl.net.model import Admission, Demand, Milestone, Template
 
 #: Indent of what stands in a section.
 IN: Final = "  "
@@ -106,6 +107,7 @@ _JOINS: Final = {
     "any": "for each that comes",
     "first": "for the first that comes",
     "count": "when {count} have come",
+    "tokens": "for each {count} tokens, whichever arcs they come over",
 }
 #: What becomes of a token that is not admitted.
 _DENIED: Final = {
@@ -131,6 +133,8 @@ def _step(step: StepForecast) -> Iterator[Line]:
         when = _JOINS[step.join.mode].format(count=step.join.count)
         rest = ", and cancels the rest" if step.join.cancel_rest else ""
         yield Line(f"joins {names(step.sources)}: {when}{rest}")
+    if step.ends.milestone is not None:
+        yield Line(_milestone(step.ends.milestone))
     if step.admit is not None:
         yield Line(_admission(step.admit))
     if step.loop is not None:
@@ -140,9 +144,23 @@ def _step(step: StepForecast) -> Iterator[Line]:
     yield from failures(step.args.values())
     for task in step.tasks:
         yield from _task(task, named=len(step.tasks) > 1)
+    yield from _ends(step.ends)
     for arc in step.arcs:
         # Where a router takes one choice, arcs of it belong together.
         yield from _arc(arc, together=arc.also and step.router != "inclusive")
+
+
+def _milestone(milestone: Milestone) -> str:
+    after = f"once {milestone.after} is done" if milestone.after else ""
+    before = f"until {milestone.before} begins" if milestone.before else ""
+    return f"may begin {', '.join(filter(None, (after, before)))}"
+
+
+def _ends(ends: StepEnds) -> Iterator[Line]:
+    if ends.completes:
+        yield Line(f"ends what runs of {names(ends.completes)} as done")
+    if ends.terminate is not None:
+        yield Line(f"ends the execution as {ends.terminate}")
 
 
 def _admission(admit: Admission) -> str:
@@ -223,6 +241,8 @@ def _arc(arc: ArcForecast, *, together: bool) -> Iterator[Line]:
     choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
     target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
+    if arc.times.value != 1:
+        target += f" ×{short(arc.times.value)}"
     behind = f", {sets}" if arc.step and sets else ""
     guard = " otherwise" if arc.taken is None and arc.when is None else _when(arc.when, arc.taken)
     yield Line(f"{target}{guard}{behind}", "quiet" if arc.taken is False else "plain")

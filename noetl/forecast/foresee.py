@@ -12,7 +12,7 @@ from noetl.errors import TemplateError
 from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import SECRET_REF, omit_seal
-from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
+from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepEnds, StepForecast
 from noetl.forecast.secrets import find_secrets, find_variables, render_entry
 from noetl.forecast.tasks import Kinds, find_calls, forecast_arcs, forecast_loop, forecast_task
 from noetl.forecast.worlds import (
@@ -175,6 +175,7 @@ class _Ahead:
             router=step.router,
             arcs=arcs,
             line=step.line,
+            ends=StepEnds(step.terminate, step.completes, step.milestone),
         )
 
     def _args_of_tokens(self, step: Transition) -> dict[str, Rendered]:
@@ -283,6 +284,8 @@ class Starts:
         return descendants(self._net, circular | again)
 
     def _may_repeat(self, step: Transition) -> bool:
-        several = len(self._net.incoming[step.name]) > 1 and step.join.mode not in _ONCE
-        late = step.admit is not None and step.admit.on_deny == "pending"
+        places = self._net.incoming[step.name]
+        several = len(places) > 1 and step.join.mode not in _ONCE
+        several |= any(self._net.arcs[place].times != 1 for place in places if place != ENTRY)
+        late = (step.admit is not None and step.admit.on_deny == "pending") or step.milestone is not None
         return several or late or step.name == self._net.final_step

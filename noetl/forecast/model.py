@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from noetl.facts.json import Json
-from noetl.net.model import Admission, Demand, Effects, Join, Template
+from noetl.net.model import Admission, Demand, Effects, EndStatus, Join, Milestone, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,8 @@ class TaskForecast:
 class ArcForecast:
     """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it
     depends. Without a `step` it only assigns. `also`: it is taken together with the arc before it.
-    `sets` is what it assigns, by dotted name with its scope."""
+    `sets` is what it assigns, by dotted name with its scope; `times` how many tokens it puts
+    down."""
 
     step: str
     when: Template
@@ -120,12 +121,22 @@ class ArcForecast:
     line: int = 0
     also: bool = False
     sets: Mapping[str, Rendered] = field(default_factory=dict)
+    times: Rendered = Rendered(1)
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnds:
+    """How a step ends the execution, which steps it ends as done, and its milestone."""
+
+    terminate: EndStatus | None = None
+    completes: tuple[str, ...] = ()
+    milestone: Milestone | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
     """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose
-    arcs lead here."""
+    arcs lead here; `ends` is what it does to others, and when it may begin."""
 
     name: str
     description: str
@@ -139,11 +150,12 @@ class StepForecast:
     router: str
     arcs: tuple[ArcForecast, ...]
     line: int = 0
+    ends: StepEnds = StepEnds()
 
     @property
     def joins(self) -> bool:
         """Whether branches come together here."""
-        return len(self.sources) > 1
+        return len(self.sources) > 1 or self.join.mode == "tokens"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from noetl.forecast.model import (
     renderings,
     warnings_of,
 )
-from noetl.net.model import Admission, Demand
+from noetl.net.model import Admission, Demand, Milestone
 
 
 def as_json(forecast: Forecast) -> dict[str, Json]:
@@ -76,12 +76,19 @@ def _step(step: StepForecast) -> JsonMap:
         if step.joins
         else None,
         "admit": _admission(step.admit) if step.admit is not None else None,
+        "milestone": _milestone(step.ends.milestone) if step.ends.milestone is not None else None,
         "loop": _loop(step.loop) if step.loop is not None else None,
         "input": _values(step.args),
         "tasks": [_task(task) for task in step.tasks],
         "router": step.router,
         "next": [_arc(arc) for arc in step.arcs],
+        "terminate": step.ends.terminate,
+        "completes": list(step.ends.completes),
     }
+
+
+def _milestone(milestone: Milestone) -> JsonMap:
+    return {"after": milestone.after or None, "before": milestone.before or None}
 
 
 def _admission(admit: Admission) -> JsonMap:
@@ -153,6 +160,7 @@ def _arc(arc: ArcForecast) -> JsonMap:
         "on_failure": arc.on_failure,
         "input": _values(arc.args),
         "also": arc.also,
+        "times": arc.times.value,
         "set": _values(arc.sets),
     }
 

@@ -184,6 +184,7 @@ def _forecast_arc(arc: Arc, scope: KnownNames) -> ArcForecast:
         line=arc.line,
         also=arc.also,
         sets={f"{one.scope}.{one.name}": render(one.value, scope) for one in arc.set},
+        times=render(arc.times, scope),
     )
 
 

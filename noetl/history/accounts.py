@@ -24,7 +24,17 @@ Fate: TypeAlias = Literal[
 
 #: What a step waits for.
 WaitKind: TypeAlias = Literal[
-    "admission", "join", "delay", "wait", "child", "worker", "loop", "others", "halt", "scheduler"
+    "admission",
+    "milestone",
+    "join",
+    "delay",
+    "wait",
+    "child",
+    "worker",
+    "loop",
+    "others",
+    "halt",
+    "scheduler",
 ]
 
 

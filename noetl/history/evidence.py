@@ -89,9 +89,10 @@ class Evidence:
         """What happened to a step as a whole: runs that began and were routed, tokens that were
         judged or dropped."""
         about = (e.StepScheduled, e.StepSkipped, e.StepCancelled, e.NextEvaluated, e.AdmitEvaluated)
+        judged = (e.JoinUnsatisfied, e.MilestoneEvaluated)
         found = defaultdict[str, list[Event]](list)
         for event in self.events:
-            if event.draft.step is not None and isinstance(event.fact, (*about, e.JoinUnsatisfied)):
+            if event.draft.step is not None and isinstance(event.fact, (*about, *judged)):
                 found[event.draft.step].append(event)
         return found
 

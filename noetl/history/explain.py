@@ -26,6 +26,7 @@ from noetl.history.admissions import rules_asked
 from noetl.history.attempts import describe_attempt
 from noetl.history.evidence import CLOSE_UP, OVERVIEW, Evidence, listed, show_error
 from noetl.history.firings import account_of_run
+from noetl.history.milestones import milestones_asked
 from noetl.history.waits import waits_of
 from noetl.history.ways import find_stops, ways_to
 
@@ -127,12 +128,19 @@ def _dropped(here: Evidence, step: str) -> Iterator[Dropped]:
 
 
 def _with_rules(here: Evidence, step: str, dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
-    return tuple(replace(one, rules=rules_asked(here, step, (one.token,))) for one in dropped)
+    return tuple(
+        replace(
+            one, rules=(*milestones_asked(here, step, (one.token,)), *rules_asked(here, step, (one.token,)))
+        )
+        for one in dropped
+    )
 
 
 def _left_over(here: Evidence) -> str:
     """Why a token that waited when the execution ended was not taken up."""
     state = here.state
+    if state.termination is not None:
+        return f"step {state.termination.step!r} had ended the execution"
     if state.status == "cancelled":
         return "the execution was cancelled before it was taken up"
     if state.failures:

@@ -13,6 +13,7 @@ from noetl.facts.events import Event
 from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import REUSED, ErrorInfo
 from noetl.history.accounts import (
+    Asked,
     FailedIteration,
     LoopAccount,
     PolicyAccount,
@@ -23,6 +24,7 @@ from noetl.history.accounts import (
 )
 from noetl.history.admissions import rules_asked
 from noetl.history.evidence import Evidence, asked, show_error
+from noetl.history.milestones import milestones_asked
 from noetl.history.ways import way_of, ways_from
 
 _ENDS: Final = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled)
@@ -45,7 +47,7 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         scheduled_at=scheduled.recorded_at,
         status=status,
         because=tuple(way_of(here, token) for token in fact.tokens if token in here.arrivals),
-        admission=rules_asked(here, scheduled.draft.step or "", fact.tokens),
+        admission=_asked(here, scheduled.draft.step or "", fact.tokens),
         ended_at=end.recorded_at if end else None,
         duration_ms=_between(scheduled.recorded_at, end),
         worker=next((one.fact.worker for one in events if isinstance(one.fact, e.StepStarted)), None),
@@ -60,6 +62,10 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         child_count=len(children),
         next=_next(here, routed),
     )
+
+
+def _asked(here: Evidence, step: str, tokens: tuple[str, ...]) -> tuple[Asked, ...]:
+    return (*milestones_asked(here, step, tokens), *rules_asked(here, step, tokens))
 
 
 def _reuse(here: Evidence, reuse: Reuse | None, events: Iterable[Event]) -> str:
@@ -95,8 +101,12 @@ def _ending(
     """How the run ended: its status, why, and the error."""
     failure = routed.fact.failure if routed and isinstance(routed.fact, e.NextEvaluated) else None
     match end.fact if end else None:
+        case e.StepDone() if routed and isinstance(routed.fact, e.NextEvaluated) and routed.fact.terminates:
+            return "done", f"it ended the execution as {routed.fact.terminates}", None
         case e.StepDone() if failure is not None:
             return "failed", "it ended well, and its arcs could not be followed", failure
+        case e.StepDone(forced_by=str() as forced_by):
+            return "done", f"run {forced_by} ended it as done", None
         case e.StepDone():
             return "done", "", None
         case e.StepFailed(error=error):

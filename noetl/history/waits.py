@@ -15,6 +15,7 @@ from noetl.facts.json import JsonMap
 from noetl.history.accounts import WaitAccount
 from noetl.history.admissions import ADMITTED, rules_asked
 from noetl.history.evidence import Evidence, listed
+from noetl.history.milestones import wait_for_milestone
 from noetl.net.model import Join, Transition
 
 _NEXT_TURN = WaitAccount("scheduler", "the scheduler starts it with its next turn")
@@ -39,6 +40,8 @@ def _of_tokens(here: Evidence, step: Transition, waiting: list[Waiting]) -> Wait
     denied = [one for one in waiting if one.denied_at is not None]
     if (halt := _halt(here)) is not None:
         return halt
+    if step.milestone is not None and waiting[0].early:
+        return wait_for_milestone(step.milestone)
     if denied:
         return _admission(here, denied[-1])
     if step.name == here.plan.net.final_step:
@@ -78,12 +81,20 @@ def _join(here: Evidence, step: Transition, waiting: list[Waiting]) -> WaitAccou
         case "all":
             missing = [arc for arc in incoming if arc not in come]
             return _missing(here, missing, f"all of its {len(incoming)} ways in") if missing else None
+        case "tokens":
+            return _merged(step.join, len(waiting))
         case "first" | "count":
             return _counted(here, step.join, [arc for arc in incoming if arc not in come], len(come))
         case "auto" if here.plan.is_or_join(step):
             return _still_coming(here, step.name)
         case _:
             return None
+
+
+def _merged(join: Join, came: int) -> WaitAccount | None:
+    if came >= join.count:
+        return None
+    return WaitAccount("join", f"its join takes {join.count} tokens, and {came} came")
 
 
 def _missing(here: Evidence, arcs: list[str], what: str) -> WaitAccount:

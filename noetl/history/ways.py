@@ -141,6 +141,8 @@ def _fate(fact: e.NextEvaluated, arc: Arc, decision: e.ArcDecision | None) -> tu
     if fact.tokens:
         others = listed(one.step for one in fact.tokens)
         return "passed_over", f"the router took the way to {others} in its place"
+    if fact.terminates is not None:
+        return "ended", "it ended the execution, and its arcs were not followed"
     if fact.failure is not None:
         return "broken", f"the arcs could not be followed: {brief(fact.failure.message, _SHOWN).rstrip('.')}"
     return "ended", "it is the final step, whose arcs are not followed"

@@ -19,7 +19,7 @@ def mermaid(net: Net) -> str:
         opening, closing = ("([", "])") if transition.name == net.entry else ("[", "]")
         lines.append(f'    {nodes[transition.name]}{opening}"{label}"{closing}')
     for arc in net.arcs.values():
-        guard = _guard(arc)
+        guard = _arc_label(arc)
         label = f'|"{_mermaid_text(guard)}"|' if guard else ""
         lines.append(f"    {nodes[arc.source]} {'-.->' if arc.boundary else '-->'}{label} {nodes[arc.step]}")
     return "\n".join(lines) + "\n"
@@ -34,7 +34,7 @@ def dot(net: Net) -> str:
         bold = ', style="rounded,bold"' if transition.name == net.entry else ""
         lines.append(f'    {nodes[transition.name]} [label="{label}"{bold}];')
     for arc in net.arcs.values():
-        guard = _guard(arc)
+        guard = _arc_label(arc)
         attributes = [f'label="{_dot_text(guard)}"'] if guard else []
         attributes += ["style=dashed"] if arc.boundary else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
@@ -60,14 +60,27 @@ def _label(transition: Transition) -> list[str]:
         lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times}{rows})")
     lines += [_calls(task.name, task.repeat) for task in transition.tasks if task.repeat is not None]
     if transition.join.mode != "auto":
-        count = f" {transition.join.count}" if transition.join.mode == "count" else ""
+        count = f" {transition.join.count}" if transition.join.mode in ("count", "tokens") else ""
         lines.append(f"join: {transition.join.mode}{count}")
+    if transition.milestone is not None:
+        bounds = {"after": transition.milestone.after, "before": transition.milestone.before}
+        lines.append("milestone: " + ", ".join(f"{word} {name}" for word, name in bounds.items() if name))
+    if transition.completes:
+        lines.append(f"completes: {_cut(', '.join(transition.completes))}")
+    if transition.terminate is not None:
+        lines.append(f"ends: {transition.terminate}")
     return lines
 
 
 def _calls(name: str, repeat: Repeat) -> str:
     pages = f" by {repeat.pages.by}" if repeat.pages is not None else ""
     return f"↻ {name} (up to {_cut(str(repeat.max))} {repeat.call}s{pages})"
+
+
+def _arc_label(arc: Arc) -> str:
+    """Its guard, and how many tokens it puts down."""
+    times = "" if arc.times == 1 else f"×{_cut(str(arc.times))}"
+    return " ".join(filter(None, (_guard(arc), times)))
 
 
 def _guard(arc: Arc) -> str:

@@ -254,6 +254,43 @@ workflow:
 """
 
 
+PATTERNS = f"""{HEAD}
+executor: {{spec: {{final_step: last}}}}
+workflow:
+  - step: start
+    next: {{spec: {{mode: inclusive}}, arcs: [{{step: ask}}, {{step: work, times: 3}}, {{step: late}}, {{step: slow}}, {{step: never}}]}}
+  - step: ask
+    next:
+      arcs:
+        - {{step: stop, wait: {{signal: done}}}}
+        - {{step: stop, wait: {{timer: 1h}}, set: {{ctx.by: "{{{{ result.name }}}}"}}}}
+  - step: work
+    tool: {{kind: noop}}
+    next: merge
+  - step: merge
+    spec: {{join: {{tokens: 3}}}}
+    tool: {{kind: noop}}
+  - step: slow
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel, max_in_flight: 2}}}}
+    tool: {{kind: wait, timer: "{{{{ (n - 1) * 7200 }}}}"}}
+    next: late
+  - step: late
+    spec: {{join: any, milestone: {{after: merge, before: stop}}}}
+    tool: {{kind: noop}}
+  - step: never
+    tool: {{kind: wait, signal: never}}
+  - step: stop
+    spec: {{completes: [slow]}}
+    tool: {{kind: noop}}
+    next: enough
+  - step: enough
+    tool: {{kind: wait, timer: 1m}}
+    terminate: completed
+  - step: last
+    tool: {{kind: noop}}
+"""
+
+
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
         raise ToolError("server_error", "503", retryable=True)
@@ -655,6 +692,14 @@ WHOSE: dict[str, Callable[[Simulation], str]] = {
     "retried_for_the_last_time": _newest_descendant,
 }
 
+
+def ended_by_steps() -> Simulation:
+    sim = Simulation(PATTERNS)
+    sim.start()
+    sim.rest()
+    return sim
+
+
 SCENARIOS: dict[str, Callable[[], Simulation]] = {
     scenario.__name__: scenario
     for scenario in (
@@ -680,6 +725,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         called_with_keys,
         ended_in_time,
         that_waited,
+        ended_by_steps,
     )
 }
 
