@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import cut_short, loop_result, loop_stats, reduce_writes
-from noetl.engine.loops import fail_run
+from noetl.engine.lanes import fail_run
 from noetl.engine.plan import Plan
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError

@@ -10,16 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
+from noetl.engine.commands import issue_command, resume_command
 from noetl.engine.completion import complete_others
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import cancel_iteration, fire, start_run, withdraw
+from noetl.engine.granting import (
+    admit_execution,
+    ask_for_slots,
+    may_begin,
+    take_slots,
+)
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
+from noetl.engine.loops import find_failed_loops, tend_loop
 from noetl.engine.milestones import error_of_waiting
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
@@ -31,6 +38,7 @@ from noetl.engine.scopes import (
     close_execution,
     close_regions,
 )
+from noetl.engine.slots import is_step_paused
 from noetl.engine.state import Run, State
 from noetl.engine.termination import conclude, errors_of, finish, reason_of, verdict
 from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
@@ -52,23 +60,49 @@ MOST_FIRINGS: Final = 2_000
 
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
-    """Everything that follows from `state`. Steps that lead to one another without end, and with no
-    task that runs between them, end the execution: whoever decides would never come to an end.
-    Raises AssertionError where a rule answers the same again, which is a defect of it."""
-    fold = Fold(plan, state, inputs)
-    fired = Counter[str]()
-    decided = set[str]()
-    while batch := _next(plan, fold.state, inputs):
-        keys = {draft.dedup_key for draft in batch if draft.dedup_key is not None}
-        if not decided.isdisjoint(keys):
-            raise AssertionError(f"decided twice: {sorted(decided & keys)[:3]}")
-        decided |= keys
-        fold.add(batch)
-        fired.update(_fired(batch))
-        if fired.total() > MOST_FIRINGS:
-            return fail(plan, state, inputs, _describe_cycle(fired))
-        inputs = _after(inputs, batch)
-    return fold.decision()
+    """Everything that follows from `state`. Raises AssertionError where a rule answers the same
+    again, which is a defect of it."""
+    course = Course(plan, state, inputs)
+    course.go_on()
+    return course.decision()
+
+
+class Course:
+    """A decision under way: what follows from a state, and then from what else becomes known in the
+    same transaction."""
+
+    def __init__(self, plan: Plan, state: State, inputs: Inputs) -> None:
+        self._start = (plan, state, inputs)
+        self._inputs = inputs
+        self._fold = Fold(plan, state, inputs)
+        self._fired = Counter[str]()
+        self._decided = set[str]()
+        self._failure: Decision | None = None
+
+    @property
+    def state(self) -> State:
+        """The state after all that was decided."""
+        return self._fold.state
+
+    def go_on(self, **known: Any) -> None:
+        """Decides until nothing follows any more, from `known` inputs, too. Steps that lead to one
+        another without end, and with no task that runs between them, end the execution: whoever
+        decides would never come to an end. Raises AssertionError as `decide` does."""
+        self._inputs = replace(self._inputs, **known)
+        plan = self._start[0]
+        while self._failure is None and (batch := _next(plan, self.state, self._inputs)):
+            keys = {draft.dedup_key for draft in batch if draft.dedup_key is not None}
+            if not self._decided.isdisjoint(keys):
+                raise AssertionError(f"decided twice: {sorted(self._decided & keys)[:3]}")
+            self._decided |= keys
+            self._fold.add(batch)
+            self._fired.update(_fired(batch))
+            if self._fired.total() > MOST_FIRINGS:
+                self._failure = fail(*self._start, _describe_cycle(self._fired))
+            self._inputs = _after(self._inputs, batch)
+
+    def decision(self) -> Decision:
+        return self._failure or self._fold.decision()
 
 
 def _fired(batch: Iterable[Draft]) -> Iterator[str]:
@@ -127,6 +161,9 @@ def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return [Draft(_evaluate(plan, state, inputs), dedup_key="evaluated")]
     if not state.accepted:
         return finish("failed", None, state.error)
+    first = admit_execution(plan, state, inputs)
+    if first is not None:
+        return first
     token = e.Token(ENTRY, ENTRY, plan.net.entry)
     return [Draft(e.WorkflowStarted((token,)), dedup_key="started")]
 
@@ -252,13 +289,15 @@ def _tend_loops(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     return _first(tend_loop(plan, state, inputs, run) for run in state.runs.values())
 
 
-def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
+def _resume_runs(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if is_halted(state):
         return []
     return [
         resume_command(state, plan.step(run.step), run, "-", run.resume_at or None, None)
         for run in state.runs.values()
-        if run.resume_at is not None and (run.final or not state.stopping)
+        if run.resume_at is not None
+        and (run.final or not state.stopping)
+        and may_begin(plan, state, inputs, run)
     ]
 
 
@@ -274,22 +313,33 @@ def _append_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _go_on_behind_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    """The commands of pipelines of which a part stands, behind the last of it."""
-    if state.stopping or is_halted(state):
+    """The commands of pipelines of which a part stands, behind the last of it, and of those that
+    have their slots."""
+    if is_halted(state):
         return []
     return [
         issue_command(state, plan.step(run.step), run, "pipeline", "-", 1)
         for run in state.runs.values()
-        if run.takes
-        and run.loop is None
-        and not (run.ended or run.issues or has_copies(plan, state, inputs, run))
+        if run.loop is None
+        and (run.final or not state.stopping)
+        and not (run.ended or run.issues or run.resume_at is not None)
+        and may_begin(plan, state, inputs, run)
+        and not has_copies(plan, state, inputs, run)
     ]
+
+
+def _take_slots(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else take_slots(plan, state, inputs)
+
+
+def _ask_for_slots(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if is_halted(state) else ask_for_slots(plan, state, inputs)
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or state.closing or is_halted(state):
         return []
-    enabled = list(find_enabled(plan, state))
+    enabled = [one for one in find_enabled(plan, state) if not is_step_paused(state, one.step)]
     until = earliest_firing(state, inputs, enabled)
     if enabled and waits_for_copies(plan, state, inputs, until):
         # Nothing, where this turn has made enough of them.
@@ -299,7 +349,7 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
-    if state.runs or state.pause_requested or not state.started:
+    if state.runs or state.pause_requested or not state.started or _is_held_up(state):
         return []
     if not state.stopping and not state.closing:
         if any(one.denied_at is not None for one in state.tokens.values()):
@@ -311,6 +361,11 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if final := _final_step(plan, state, inputs):
         return final
     return conclude(plan, state)
+
+
+def _is_held_up(state: State) -> bool:
+    """Whether a token waits before a step that is paused."""
+    return not state.stopping and any(is_step_paused(state, one.token.step) for one in state.tokens.values())
 
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -363,6 +418,7 @@ _RULES: tuple[Rule, ...] = (
     _withdraw_others,
     _tend_waits,
     complete_others,
+    _take_slots,
     _route_ended,
     _cancel_regions,
     _tend_loops,
@@ -373,6 +429,7 @@ _RULES: tuple[Rule, ...] = (
     _close_regions,
     _fire_enabled,
     _append_copies,
+    _ask_for_slots,
     _go_on_behind_copies,
     end,
 )

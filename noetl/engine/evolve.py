@@ -5,9 +5,9 @@ What a fact means is decided here and nowhere else: to know what is true, fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
@@ -23,6 +23,7 @@ from noetl.engine.runs import (
     place_of,
     remember,
 )
+from noetl.engine.slots import fold_slots
 from noetl.engine.state import Round, Run, State, StepRecord, Termination, Waiting
 from noetl.engine.timers import fold_timer, put_off
 from noetl.engine.waits import fold_wait
@@ -159,6 +160,10 @@ def _fold(state: State, draft: e.Draft) -> State:
             | e.CallbackReceived()
             | e.WaitMatched()
             | e.WaitFailed()
+            | e.SlotRequested()
+            | e.SlotGranted()
+            | e.StepPauseRequested()
+            | e.StepPauseEnded()
         ):
             return _fold_wait(state, draft.fact, draft)
         case _:
@@ -177,7 +182,11 @@ def _fold_wait(
     | e.ApprovalAnswered
     | e.CallbackReceived
     | e.WaitMatched
-    | e.WaitFailed,
+    | e.WaitFailed
+    | e.SlotRequested
+    | e.SlotGranted
+    | e.StepPauseRequested
+    | e.StepPauseEnded,
     draft: e.Draft,
 ) -> State:
     """What runs wait for."""
@@ -195,6 +204,8 @@ def _fold_wait(
             | e.WaitFailed()
         ):
             return fold_wait(state, fact, draft)
+        case e.SlotRequested() | e.SlotGranted() | e.StepPauseRequested() | e.StepPauseEnded():
+            return fold_slots(state, fact, draft)
         case _:
             assert_never(fact)
 
@@ -248,9 +259,20 @@ def _fold_life(
             assert_never(fact)
 
 
+#: What an execution that has ended waits for, and holds.
+_NOTHING_LEFT: Final[Mapping[str, Any]] = {
+    "children": {},
+    "timers": {},
+    "waits": {},
+    "signals": (),
+    "answers": (),
+    "callbacks": {},
+    "holders": {},
+}
+
+
 def _end(state: State, status: str) -> State:
-    left: dict[str, Any] = {"children": {}, "timers": {}, "waits": {}, "callbacks": {}}
-    return replace(state, phase="ended", status=status, signals=(), answers=(), **left)
+    return replace(state, phase="ended", status=status, **_NOTHING_LEFT)
 
 
 def _fold_requests(

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, Final, Literal, assert_never
 
+from noetl.engine.asking import is_limited
+from noetl.engine.commands import issue_command
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import fail_run, issue_command, start_loop
+from noetl.engine.lanes import fail_run
+from noetl.engine.loops import start_loop
 from noetl.engine.milestones import ask_milestone
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
@@ -173,10 +176,12 @@ def start_run(
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
         return [begin, fail_run(run, problem)]
     if step.loop is not None:
-        return [*begun, *start_loop(state, inputs, step, step.loop, run, names)]
+        return [*begun, *start_loop(plan, state, inputs, step.loop, run, names)]
     if step.tasks:
-        # What stands of an earlier execution comes first.
-        return begun if run.takes else [*begun, issue_command(state, step, run, "pipeline", "-", 1)]
+        # What stands of an earlier execution comes first, and slots before what is called.
+        if run.takes or is_limited(step, inputs):
+            return begun
+        return [*begun, issue_command(state, step, run, "pipeline", "-", 1)]
     done = e.StepDone(result=run.args)
     return [begin, *entered, Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")]
 

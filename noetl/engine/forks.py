@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl.engine.slots import forget_slots
 from noetl.engine.state import Run, State
 from noetl.engine.timers import forget_instants
 from noetl.facts.events import Forked
@@ -19,7 +20,7 @@ def fold_fork(state: State, fact: Forked) -> State:
     }
     forked = replace(state, runs=runs, children=children, forked_from=fact.execution_id)
     # What somebody told the other one is not meant for this one.
-    return forget_instants(replace(forked, signals=(), answers=(), callbacks={}))
+    return forget_slots(forget_instants(replace(forked, signals=(), answers=(), callbacks={})))
 
 
 def _without_commands(run: Run) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from noetl.engine.source import RunCopies, SourceLog
 from noetl.facts.json import Json, JsonMap
@@ -27,6 +28,18 @@ class Playbook:
 
 def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
     return ErrorInfo("client_error", f"There is no catalog to find playbook {path!r} in.")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotVerdict:
+    """What became of a request for slots, with the `reason` where it gets none."""
+
+    answer: Literal["granted", "skip", "fail"]
+    reason: str = ""
+
+
+def _no_slots(_place: str, _since: int) -> SlotVerdict | None:
+    """It is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +88,7 @@ class Inputs:
     #: Makes the retry of that id ready which the policy of the playbook asks for, or says why there
     #: can be none, in a clause.
     prepare_retry: Callable[[str], str] = lambda _id: ""
+    #: The answer to what was asked for at that place and version; None where it waits.
+    slots: Callable[[str, int], SlotVerdict | None] = _no_slots
+    #: How much of each queue runs at once, of those that have a limit.
+    queue_limits: Mapping[str, int] = field(default_factory=dict)

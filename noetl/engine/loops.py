@@ -9,13 +9,20 @@ from typing import Any, Literal
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
+from noetl.engine.lanes import (
+    fail_run,
+    fail_template,
+    has_lanes,
+    issue_lanes,
+    resume_iterations,
+)
 from noetl.engine.plan import Plan
+from noetl.engine.slots import awaits_lanes, is_step_paused, lacks_slots
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
 from noetl.facts.brief import brief
 from noetl.facts.events import (
-    CommandIssued,
     CtxPatched,
     Draft,
     IterationFailed,
@@ -23,9 +30,7 @@ from noetl.facts.events import (
     LoopDone,
     LoopStarted,
     StepDone,
-    StepFailed,
 )
-from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import as_items, is_reference, load_value
@@ -34,27 +39,33 @@ from noetl.net.model import Loop, Transition
 
 
 def start_loop(
-    state: State, inputs: Inputs, step: Transition, loop: Loop, run: Run, names: Mapping[str, Any]
+    plan: Plan, state: State, inputs: Inputs, loop: Loop, run: Run, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """Evaluates the collection of the `loop` of `step` and fans out, or fails the step."""
+    """Evaluates the collection of the `loop` of the run's step and fans out, or fails the step."""
+    step = plan.step(run.step)
     warnings: list[Warned] = []
     try:
         count, items = _collection(loop, names, inputs, warnings)
         width = _width(loop, names, inputs)
     except TemplateError as error:
-        return [fail_run(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
+        return [fail_template(step, run, error)]
     if count > inputs.max_items:
         return [fail_run(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
     mode = mode_of(loop, width)
     started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    if run.takes:
-        # What stands comes first; lanes for what is missing then (`_reissue`).
+    if run.takes or step.limits.asks:
+        # What stands comes first, and lanes for what is missing then (`_reissue`); so does the slot
+        # of the loop as a whole.
         return drafts
-    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
-    # the others.
-    return drafts + _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+    return drafts + issue_lanes(plan, state, inputs, run, _first_width(cursor, width, count), 1)
+
+
+def _first_width(cursor: bool, width: int, count: int) -> int:
+    """Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
+    the others."""
+    return 1 if cursor else min(width, count)
 
 
 def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
@@ -95,33 +106,6 @@ def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
     return width
 
 
-def _issue_lanes(
-    state: State, step: Transition, run: Run, count: int, generation: int, first: int = 0
-) -> list[Draft]:
-    return [
-        issue_command(state, step, run, "lane", f"l{lane}", generation, generation=generation)
-        for lane in range(first, first + count)
-    ]
-
-
-def issue_command(
-    state: State,
-    step: Transition,
-    run: Run,
-    purpose: Literal["pipeline", "lane", "iteration"],
-    part: str,
-    issue: int,
-    *,
-    iteration: int | None = None,
-    **more: Any,
-) -> Draft:
-    """Command number `issue` (from 1) for a `part` of `run`; `more` as in `command.issued`."""
-    command = command_id(state.execution_id, run.id, part, issue)
-    fact = CommandIssued(command, purpose, part, step.queue, issue, state.version, **more)
-    key = f"issued:{run.id}/{part}/{issue}"
-    return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
-
-
 def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     """What a running loop needs now: its end, resumptions, or another generation of lanes."""
     loop = run.loop
@@ -135,12 +119,23 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     if (loop.complete and not (loop.cursor and busy)) or (stop is not None and not busy):
         # A lane that is at work may have claimed rows that are not in the log yet.
         return _close(step, state, inputs, run, loop, stop)
-    if stop is not None or state.pause_requested or (state.stopping and not run.final):
+    if stop is not None or not _may_go_on(state, run):
         return []
-    moved = _resume(state, step, run, loop) or _add_lanes(state, inputs, step, run, loop)
-    if moved or busy:
+    if step.limits.asks and lacks_slots(state, run):
+        return []
+    moved = resume_iterations(plan, state, inputs, run, loop) or _add_lanes(plan, state, inputs, run, loop)
+    if moved or busy or awaits_lanes(state, run):
         return moved
-    return _reissue(state, inputs, step, run, loop)
+    if not (run.takes or has_lanes(state, run)):
+        width = _first_width(loop.cursor is not None, loop.max_in_flight, loop.count)
+        return issue_lanes(plan, state, inputs, run, width, loop.generation)
+    return _reissue(plan, state, inputs, run, loop)
+
+
+def _may_go_on(state: State, run: Run) -> bool:
+    """Whether anything of the loop may be issued."""
+    ending = state.stopping and not run.final
+    return not (state.pause_requested or ending or is_step_paused(state, run.step))
 
 
 def _at_work(run: Run, inputs: Inputs) -> int:
@@ -148,16 +143,18 @@ def _at_work(run: Run, inputs: Inputs) -> int:
     return sum(inputs.commands.get(command) is not None for command in run.commands.values())
 
 
-def _add_lanes(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
+def _add_lanes(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
     """Further lanes of a cursor's loop, where rows wait and there is room."""
     if loop.cursor is None or not loop.cursor.wanted:
         return []
     if run.takes and loop.generation == 1:
         # Rows that were claimed before are handed out as another generation.
         return []
-    free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
-    first = sum(part.startswith("l") and issue == loop.generation for part, issue in run.issues.items())
-    return _issue_lanes(state, step, run, min(free, loop.cursor.wanted), loop.generation, first)
+    waiting = awaits_lanes(state, run)
+    free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling) - waiting
+    issued = sum(part.startswith("l") and issue == loop.generation for part, issue in run.issues.items())
+    wanted = min(free, loop.cursor.wanted - waiting)
+    return issue_lanes(plan, state, inputs, run, wanted, loop.generation, issued + waiting)
 
 
 def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
@@ -206,25 +203,6 @@ def _is_paged(result: JsonMap) -> bool:
     return is_reference(result["results"]) or is_reference(result.get("errors"))
 
 
-def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
-    return [
-        resume_command(state, step, run, f"i{index}", due or None, index)
-        for index, due in loop.suspended.items()
-    ]
-
-
-def resume_command(
-    state: State, step: Transition, run: Run, part: str, due_at: str | None, iteration: int | None
-) -> Draft:
-    """The command that resumes a suspended pipeline or iteration, not before `due_at`."""
-    purpose: Literal["pipeline", "iteration"] = "pipeline" if iteration is None else "iteration"
-    generation = run.loop.generation if run.loop else 0
-    issue = run.issues.get(part, 0) + 1
-    return issue_command(
-        state, step, run, purpose, part, issue, iteration=iteration, generation=generation, due_at=due_at
-    )
-
-
 def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
     """Indices that neither ended, nor wait, nor have a separate command among `commands`."""
     away = {*loop.suspended, *loop.calling}
@@ -236,7 +214,7 @@ def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[in
     )
 
 
-def _reissue(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
+def _reissue(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
     """Every lane is gone and iterations are missing: a new generation, or their failure. An
     iteration that waits for a playbook keeps its slot."""
     lost, free = find_missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
@@ -245,7 +223,7 @@ def _reissue(state: State, inputs: Inputs, step: Transition, run: Run, loop: Loo
         return []
     if loop.generation >= inputs.max_generations:
         return [_fail_lost(run, loop, inputs, index) for index in lost] or [_fail_claims(run, loop)]
-    return _issue_lanes(state, step, run, min(free, max(len(lost), asking)), loop.generation + 1)
+    return issue_lanes(plan, state, inputs, run, min(free, max(len(lost), asking)), loop.generation + 1)
 
 
 def _fail_claims(run: Run, loop: LoopState) -> Draft:
@@ -276,7 +254,3 @@ def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
         return None
     items = load_value(loop.items, inputs.load)
     return brief(items[index]) if index < len(items) else None
-
-
-def fail_run(run: Run, error: ErrorInfo) -> Draft:
-    return Draft(StepFailed(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")

@@ -16,6 +16,7 @@ from noetl.engine.iterations import (
     reset_drained,
     with_lanes,
 )
+from noetl.engine.slots import drop_slots
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.engine.timers import drop_timers
 from noetl.engine.undoing import fold_handled, remember_run
@@ -153,7 +154,8 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
 
 def end_run(state: State, run: Run) -> State:
     state = drop_waits(drop_children(with_run(state, run), run.id), run.id)
-    state = remember_run(fold_handled(drop_timers(state, run.id), run), run)
+    state = drop_slots(drop_timers(state, run.id), run.id)
+    state = remember_run(fold_handled(state, run), run)
     state = remember(state, run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":

@@ -18,6 +18,7 @@ from noetl.facts.events import (
     Wait,
 )
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.limits import AskedSlot
 from noetl.facts.lineage import RetryOf, Reuse
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.retries import NextAttempt
@@ -314,6 +315,20 @@ class PendingWait:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotHolder:
+    """A run (`part` `-`), a lane of one, or (with no run) the execution: what it asked for at the
+    version `since`, and whether it has that."""
+
+    run_id: str
+    part: str
+    slots: tuple[AskedSlot, ...]
+    priority: int
+    since: int
+    generation: int = 0
+    granted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """The last round in which a `first` or `count` join fired.
 
@@ -389,6 +404,10 @@ class State:
     answers: tuple[Answer, ...] = ()
     #: Calls of the addresses of tasks that have not taken them, by the places of those.
     callbacks: Mapping[str, CallbackReceived] = field(default_factory=dict)
+    #: What asked for slots and has not ended (`slots.slot_place`), in the order of the requests.
+    holders: Mapping[str, SlotHolder] = field(default_factory=dict)
+    #: Steps of which nothing begins.
+    paused_steps: tuple[str, ...] = ()
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     #: In the order in which they ended.

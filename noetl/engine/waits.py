@@ -19,6 +19,7 @@ from noetl.engine.arrivals import find_arrivals
 from noetl.engine.callbacks import drop_callbacks, fold_callback
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
+from noetl.engine.slots import describe_slots
 from noetl.engine.state import PendingWait, Run, Signal, State, Timer
 from noetl.engine.suspensions import place_key, resume_place, wait_place
 from noetl.engine.timers import (
@@ -182,7 +183,7 @@ def waiting_for(state: State) -> str | None:
     texts = [
         (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
         for wait in describe_waits(state)
-    ]
+    ] + describe_slots(state)
     if not texts:
         return None
     shown = list(dict.fromkeys(texts))[:_FEW]

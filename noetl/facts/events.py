@@ -36,6 +36,13 @@ from noetl.facts.executions import (
     WorkflowFinished as WorkflowFinished,
     WorkflowStarted as WorkflowStarted,
 )
+from noetl.facts.limits import (
+    AskedSlot as AskedSlot,
+    SlotGranted as SlotGranted,
+    SlotRequested as SlotRequested,
+    StepPauseEnded as StepPauseEnded,
+    StepPauseRequested as StepPauseRequested,
+)
 from noetl.facts.loops import (
     IterationCancelled as IterationCancelled,
     IterationDone as IterationDone,
@@ -183,6 +190,10 @@ Fact: TypeAlias = (
     | WaitMatched
     | WaitFailed
     | WaitTimedOut
+    | SlotRequested
+    | SlotGranted
+    | StepPauseRequested
+    | StepPauseEnded
     | ChildRequested
     | ChildWaiting
     | ChildEnded

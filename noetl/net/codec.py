@@ -15,6 +15,9 @@ from noetl.facts.json import Json, canonical
 from noetl.net.model import Assignment, Net
 from noetl.net.older import from_schema_1
 
+#: What `limits` says where nothing does.
+_UNLIMITED: Final[Mapping[str, Any]] = {"concurrency": [], "rate": None, "priority": None}
+
 #: Of the nets that this version writes. A net that an older version would not understand has
 #: another one.
 SCHEMA: Final = 2
@@ -45,6 +48,7 @@ def to_json(net: Net) -> dict[str, Json]:
     body: dict[str, Json] = _adapter().dump_python(net, mode="json")
     # Nets that do not say what earlier versions did not know have the digests that they had there.
     _leave_out(body, _LATER)
+    _leave_out_limits(body)
     for task in _tasks_of(body):
         _leave_out(task, _LATER_OF_TASKS)
     for step in body["transitions"]:
@@ -58,6 +62,19 @@ def _leave_out(part: dict[str, Json], later: Mapping[str, Json]) -> None:
     for key, value in later.items():
         if part[key] == value:
             del part[key]
+
+
+def _leave_out_limits(body: dict[str, Any]) -> None:
+    """Those of what has none."""
+    steps = body["transitions"]
+    for part in (body, *steps):
+        if part["limits"] == _UNLIMITED:
+            del part["limits"]
+    of_tasks = (task for tasks in (step["tasks"] for step in steps) for task in tasks)
+    for part in (*steps, *of_tasks, *body["workbook"].values()):
+        loop = part["loop"]
+        if loop is not None and not loop["concurrency"]:
+            del loop["concurrency"]
 
 
 def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

@@ -21,6 +21,7 @@ from noetl.facts.json import JsonMap
 from noetl.facts.scopes import EndStatus
 from noetl.net.inputs import Input
 from noetl.net.kinds import Effects, KindInfo, Spelling
+from noetl.net.limits import Concurrency, RunLimits, StartRate
 from noetl.net.scopes import Compensation, Region
 from noetl.net.tasks import (
     EACH_INPUTS,
@@ -61,6 +62,7 @@ __all__ = [
     "Caching",
     "CollectPolicy",
     "Compensation",
+    "Concurrency",
     "Demand",
     "Directive",
     "Effects",
@@ -84,9 +86,11 @@ __all__ = [
     "ResultPolicy",
     "RetryPolicy",
     "Rule",
+    "RunLimits",
     "Scope",
     "Selected",
     "Spelling",
+    "StartRate",
     "Task",
     "Template",
     "Transition",
@@ -206,6 +210,7 @@ class Transition:
     cleanup: str | None = None
     #: Worker queue of the pipeline: `spec.queue`, else that of its first task that is not a noop.
     queue: str = "default"
+    limits: RunLimits = field(default_factory=RunLimits)
     description: str = ""
     line: int = 0
     #: How the whole execution ends once a run of it has ended well; None: it goes on.
@@ -331,6 +336,8 @@ class Net:
         behind = filter(None, (self.final_step, *sorted(self.handlers)))
         returned = (one.on_cancel for one in self.regions if one.on_cancel is not None)
         return tuple(dict.fromkeys((self.entry, *behind, *returned)))
+
+    limits: RunLimits = field(default_factory=RunLimits)
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:

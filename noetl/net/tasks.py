@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import ResultScope, Retention
 from noetl.net.kinds import Effects
+from noetl.net.limits import Concurrency
 
 #: JSON in which strings may be (or contain) Jinja expressions.
 Template: TypeAlias = Json
@@ -326,3 +327,5 @@ class Loop:
     cursor: Task | None = None
     #: What an element of a cursor's loop is: a row, or the list of all rows that a claim yielded.
     process: Literal["row", "frame"] = "row"
+    #: What its iterations need a slot of, each.
+    concurrency: tuple[Concurrency, ...] = ()

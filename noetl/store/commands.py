@@ -8,12 +8,15 @@ from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
+    String,
     and_,
     bindparam,
+    cast,
     exists,
     func,
     insert,
     literal_column,
+    not_,
     or_,
     select,
     update,
@@ -23,7 +26,7 @@ from noetl.store import codec
 from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
 from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
-from noetl.store.schema import command, execution
+from noetl.store.schema import command, execution, paused
 from noetl.store.session import SqlTable, columns_of, lines
 from noetl.usecases.ports import ENDED, CommandRow, CommandStanding, ExecutionRow
 
@@ -44,6 +47,16 @@ _their_ids = _c.command_id.in_(bindparam("ids", expanding=True))
 _its_execution = _x.execution_id == _c.execution_id
 _leased = and_(_its_id, _c.state == CLAIMED, _c.attempt == bindparam("held"))
 
+#: Nothing of a paused queue or step begins; what is a message for another execution does.
+_is_paused = exists().where(
+    or_(
+        and_(paused.c.kind == "queue", paused.c.name == _c.queue),
+        and_(
+            paused.c.kind == "step",
+            paused.c.name == cast(_c.execution_id, String) + "/" + _c.step,
+        ),
+    )
+)
 _insert = insert(command)
 _one = select(*COLUMNS).where(_its_id)
 #: Both rows are locked, the execution first (the order of every other transaction): a command that
@@ -62,6 +75,7 @@ _claim = (
         or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
         or_(_c.state == OPEN, and_(_c.state == CLAIMED, _c.lease_until <= bindparam("now"))),
         exists().where(_its_execution, _x.halt == "", _x.status.not_in(sorted(ENDED))),
+        not_(_is_paused),
     )
     .values(
         state="claimed",
@@ -99,14 +113,18 @@ _open_of = (
 _unsent = (
     select(*_brief)
     .where(
-        _mine, _c.state == OPEN, _c.sent_at.is_(None), or_(_c.due_at.is_(None), _c.due_at <= bindparam("now"))
+        _mine,
+        _c.state == OPEN,
+        _c.sent_at.is_(None),
+        or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
+        not_(_is_paused),
     )
     .order_by(_c.execution_id, _c.command_id)
     .limit(bindparam("limit"))
 )
 _unclaimed = (
     select(*_brief)
-    .where(_mine, _c.state == OPEN, _c.sent_at < bindparam("before"))
+    .where(_mine, _c.state == OPEN, _c.sent_at < bindparam("before"), not_(_is_paused))
     .order_by(_c.sent_at, _c.command_id)
     .limit(bindparam("limit"))
 )

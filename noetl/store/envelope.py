@@ -75,6 +75,11 @@ def _of_timer(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
     return draft.fact.timer, draft.run_id  # type: ignore[union-attr]
 
 
+def _of_slot(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    run = draft.run_id
+    return f"{run or execution_id}/{draft.fact.part}", run or execution_id  # type: ignore[union-attr]
+
+
 #: By prefix of the type, longest first: the entity's type, and its id and parent.
 _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("loop.iteration.", "iteration", _of_iteration),
@@ -97,6 +102,7 @@ _ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
     ("wait.", "task", _of_task),
     ("approval.", "task", _of_approval),
     ("callback.", "task", _of_task),
+    ("slot.", "slot", _of_slot),
     ("result.", "result", _of_command),
     ("ctx.", "ctx", _below_execution),
 )

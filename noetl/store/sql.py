@@ -34,6 +34,7 @@ from noetl.store.records import (
     SqlWorkers,
 )
 from noetl.store.session import Session, unusable
+from noetl.store.slots import SqlSlots
 from noetl.store.tokens import SqlTokens
 from noetl.store.watching import Watches, listen
 from noetl.usecases.ports import Transaction, Watch
@@ -61,6 +62,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         operations=SqlOperations(session, shard),
         cached=SqlCachedResults(session, shard),
         correlations=SqlCorrelations(session, shard),
+        slots=SqlSlots(session, shard),
         tokens=SqlTokens(session, shard),
         audit=SqlAudit(session, shard),
         now=partial(_read_clock, session),

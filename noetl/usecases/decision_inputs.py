@@ -41,6 +41,7 @@ def inputs_of(
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
         max_generations=rt.limits.max_generations,
+        queue_limits=rt.limits.queue_limits,
         playbook=lambda path, version: find_playbook(rt, tx, path, version, partial(foresee_call, rt, now)),
         max_depth=rt.limits.max_depth,
         most_copies=rt.limits.turn_copies,

@@ -44,7 +44,10 @@ def _cancel_other(rt: Runtime, command: CommandRow) -> None:
     reason = command.context.get("reason", f"execution {command.execution_id} does not wait for it any more")
     # It may have ended meanwhile.
     with suppress(Conflict, NotFound):
-        control.cancel(rt, command.part, reason)
+        if run := command.context.get("run"):
+            control.cancel_step(rt, command.part, run, reason=reason)
+        else:
+            control.cancel(rt, command.part, reason)
     with rt.store.begin() as tx:
         tx.commands.close([command.command_id])
 

@@ -99,6 +99,8 @@ class RuntimeLimits:
     #: Whether a worker that reports also wakes the scheduler. Without, loops are woken by their
     #: chord's body and everything else by the sweeper.
     report_wake: bool = True
+    #: How much of each queue runs at once, of those that have a limit.
+    queue_limits: Mapping[str, int] = field(default_factory=dict)
 
 
 def encrypts_nothing(_data: JsonMap) -> bytes:

@@ -18,6 +18,7 @@ from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.signals import hand_on
+from noetl.usecases.slots import wake_waiters
 from noetl.usecases.wakes import ask_for_turn, send
 from noetl.usecases.work.reports import draft_about
 
@@ -56,6 +57,8 @@ def sweep(rt: Runtime) -> SweepReport:
         stale = tx.cached.has_expired(now)
         kept = tx.correlations.matches(BATCH)
         is_forgotten = tx.correlations.has_expired(now)
+        is_over = tx.slots.has_expired(now)
+        waits_for_slots = bool(tx.slots.waiting_keys())
     _forget_credentials(rt, holders)
     if stale:
         with rt.store.begin() as tx:
@@ -63,6 +66,11 @@ def sweep(rt: Runtime) -> SweepReport:
     if is_forgotten:
         with rt.store.begin() as tx:
             tx.correlations.remove_expired(now)
+    if is_over:
+        with rt.store.begin() as tx:
+            tx.slots.remove_expired(now)
+    if waits_for_slots:
+        wake_waiters(rt)
     handed_on = sum(len(hand_on(rt, signal)) for signal in kept)
     silent = _find_lost(rt, silent, now)
     if silent:
@@ -178,4 +186,6 @@ def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now:
         failure = fail(command, error)
         if not tx.events.recorded(command.execution_id, failure.dedup_key or ""):
             drafts.append(failure)
+            # A lane that was lost is issued again, and has its slot until then.
+            tx.slots.free_part(command.execution_id, command.run_id, command.part)
     tx.events.append(execution.execution_id, execution.head_version, drafts, now)

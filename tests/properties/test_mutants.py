@@ -21,6 +21,7 @@ from world import OPERATIONS, PATIENT, Schedule, World
 from noetl.engine import decide as engine_decide
 from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
+from noetl.engine import lanes as engine_lanes
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
@@ -272,10 +273,10 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
         calls = TurnCalls(rt, tx, now)
         rows = [row for run in tx.executions.owing(now, 64) if (row := tx.executions.get(run)) is not None]
         tails = tx.events.tails([row.execution_id for row in rows], 500)
-        found = [
-            deciding._turn(rt, tx, row, tails.get(row.execution_id, []), calls, row.execution_id, 0)
-            for row in rows
-        ]
+        opened = [deciding._open(rt, tx, row, tails.get(row.execution_id, []), calls) for row in rows]
+        for one in opened:
+            one.go_on(turn=one.row.execution_id, place=-one.before.version)
+        found = [one.close(rt.kinds, now) for one in opened]
     if send_first:
         turns.send(rt, [command for turn in found for command in turn.commands])
     with rt.store.begin() as tx:
@@ -479,14 +480,13 @@ def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
 def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.MonkeyPatch) -> None:
     again = engine_loops._reissue
 
-    def wide(state: Any, inputs: Any, step: Any, run: Any, loop: Any) -> Any:
+    def wide(plan: Any, state: Any, inputs: Any, run: Any, loop: Any) -> Any:
         lost = engine_loops.find_missing(run, loop, inputs.commands)
         held = replace(loop, calling=()) if lost and loop.generation < 900 else loop
         if held is loop:
-            return again(state, inputs, step, run, loop)
-        return engine_loops._issue_lanes(
-            state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1
-        )
+            return again(plan, state, inputs, run, loop)
+        count = min(loop.max_in_flight, len(lost))
+        return engine_lanes.issue_lanes(plan, state, inputs, run, count, loop.generation + 1)
 
     patch.setattr(engine_loops, "_reissue", wide)
 

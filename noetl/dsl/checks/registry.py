@@ -12,6 +12,7 @@ from noetl.dsl.checks import (
     flow,
     key,
     keychain,
+    limits,
     repeat,
     scopes,
     soundness,
@@ -36,6 +37,7 @@ OF_DOCUMENTS: Final[Sequence[Check]] = (
     structure.check_frames,
     structure.check_reducers,
     structure.check_loops_of_tasks,
+    limits.check_limits,
 )
 #: What is known once it is compiled, whether that gave a net or not.
 OF_NETS: Final[Sequence[Check]] = (

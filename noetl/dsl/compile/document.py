@@ -16,6 +16,7 @@ from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
+from noetl.dsl.compile.limits import compile_limits
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
@@ -89,6 +90,7 @@ def compile_document(context: Context) -> Net | None:
         key=business_key,
         on_cancel=_special_step(context, spec.on_cancel, "on_cancel"),
         regions=compile_regions(context),
+        limits=compile_limits(context, spec, _EXECUTOR_SPEC, None),
     )
 
 
@@ -161,6 +163,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         compensate=compile_compensation(context, step, path),
         cleanup=find_step(context, step.finally_, (*path, "finally")),
         queue=_queue(context, step, site, tasks, made_loop),
+        limits=compile_limits(context, spec, (*path, "spec"), name),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
         terminate=compile_terminate(context, step, path),

@@ -8,6 +8,7 @@ from typing import Literal
 from noetl.dsl.compile.context import Context, PipelineSite, as_number, whole_number
 from noetl.dsl.compile.cursors import cursor
 from noetl.dsl.compile.entries import ToolEntry
+from noetl.dsl.compile.limits import compile_concurrency
 from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.problems import Code, Path, quote_value
@@ -50,6 +51,7 @@ def loop(
         commit=spec.commit,
         cursor=claim,
         process=(spec.frame.process if spec.frame is not None else None) or "row",
+        concurrency=compile_concurrency(context, spec.concurrency, (*at, "concurrency"), step),
     )
 
 

@@ -17,6 +17,7 @@ from noetl.dsl.document.base import (
     expect,
     older,
 )
+from noetl.facts.limits import OnFull
 from noetl.net.model import Spelling
 
 
@@ -142,6 +143,36 @@ class ExecutionRetry(DocumentPart):
     allow_effects: bool | None = None
     """Calls that may have had effects outside of NoETL are made again; else, where some would be,
     the failure stands."""
+
+
+class ConcurrencySpec(DocumentPart):
+    """How many of those with the same key run at once."""
+
+    limit: Annotated[int | float | str | None, Key(required=True, example="3")] = None
+    """A whole number from 1, or a template."""
+    key: str | int | float | None = None
+    """What is bounded: all that say the same key, in whatever playbook. A text or a template;
+    without one the path of the playbook and the name of the step."""
+    on_full: OnFull | None = None
+    """What becomes of one more: it waits (`wait`, the default), is skipped, fails, or the oldest
+    that runs is cancelled for it (`cancel_oldest`)."""
+
+
+ConcurrencyForm = Annotated[
+    Annotated[ConcurrencySpec, Tag("<mapping>")] | Annotated[list[ConcurrencySpec], Tag("<list>")],
+    expect("a mapping with limit, or a list of such"),
+]
+
+
+class RateSpec(DocumentPart):
+    """How many of those with the same key begin in any time of a length."""
+
+    limit: Annotated[int | float | str | None, Key(required=True, example="10")] = None
+    """A whole number from 1, or a template."""
+    per: Annotated[Duration, Key(required=True, example="1m")] = None
+    """Seconds, `10s`, `1m`, `1h`, ISO 8601, or a template."""
+    key: str | int | float | None = None
+    """As of `concurrency`; rates have keys of their own."""
 
 
 class Policy(DocumentPart):

@@ -17,7 +17,7 @@ from noetl.dsl.document.base import (
     expect,
     known_keys,
 )
-from noetl.dsl.document.policies import Policy
+from noetl.dsl.document.policies import ConcurrencyForm, Policy, RateSpec
 from noetl.facts.json import Json
 from noetl.net.model import OnLarge, Spelling
 
@@ -183,6 +183,12 @@ class StepSpec(TaskSpec):
     milestone: Annotated[
         MilestoneSpec | None, Key(is_structure=True, example="{after: name, before: name}")
     ] = None
+    concurrency: Annotated[ConcurrencyForm | None, Key(is_structure=True)] = None
+    """How many runs there are at once of all that say the same key."""
+    rate: Annotated[RateSpec | None, Key(is_structure=True)] = None
+    """How often a run begins."""
+    priority: Annotated[int | None, Key(is_structure=True)] = None
+    """From 0 to 9, which comes first: at slots, rates and workers. 5 unless given, 0 for loops."""
 
 
 class ClaimSpec(DocumentPart):
@@ -225,6 +231,9 @@ class LoopSpec(TaskSpec):
     ] = None
     commit: Annotated[Literal["each", "batch"] | None, Key(is_structure=True)] = None
     frame: Annotated[FrameSpec | None, Key(is_structure=True)] = None
+    concurrency: Annotated[ConcurrencyForm | None, Key(is_structure=True)] = None
+    """How many iterations with the same key run at once, over all loops that name it. They wait for
+    their slots."""
 
 
 class ExecutorSpec(TaskSpec):
@@ -241,6 +250,12 @@ class ExecutorSpec(TaskSpec):
     on_cancel: Annotated[str | None, Key(is_structure=True)] = None
     """The step that is run when the execution was cancelled, once what it has done is undone."""
     no_next_is_error: Annotated[bool | None, Key(is_structure=True)] = None
+    concurrency: Annotated[ConcurrencyForm | None, Key(is_structure=True)] = None
+    """How many executions with the same key there are at once."""
+    rate: Annotated[RateSpec | None, Key(is_structure=True)] = None
+    """How often an execution begins."""
+    priority: Annotated[int | None, Key(is_structure=True)] = None
+    """From 0 to 9, which comes first: of the execution, and of its steps that say nothing."""
 
 
 class NextSpec(DocumentPart):

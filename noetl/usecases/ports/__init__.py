@@ -49,6 +49,7 @@ from noetl.usecases.ports.operations import (
 )
 from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
 from noetl.usecases.ports.results import Results
+from noetl.usecases.ports.slots import HeldSlots, Pause, PausedKind, paused_step
 from noetl.usecases.ports.snapshots import Snapshot, Snapshots
 from noetl.usecases.ports.store import Store, Transaction, Watch
 from noetl.usecases.ports.tokens import TokenRow, Tokens
@@ -87,6 +88,7 @@ __all__ = [
     "ExecutionRow",
     "ExecutionStatus",
     "Executions",
+    "HeldSlots",
     "IdempotencyKeys",
     "ItemState",
     "KeptSignal",
@@ -103,6 +105,8 @@ __all__ = [
     "OperationRow",
     "OperationStatus",
     "Operations",
+    "Pause",
+    "PausedKind",
     "PlaybookFile",
     "PlaybookRow",
     "Playbooks",
@@ -117,4 +121,5 @@ __all__ = [
     "WorkerRow",
     "Workers",
     "credential_key",
+    "paused_step",
 ]

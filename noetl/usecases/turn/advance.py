@@ -12,6 +12,7 @@ from noetl.usecases import catalog
 from noetl.usecases.ports import DueExecutions, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.signals import hand_on_kept
+from noetl.usecases.slots import keys_of, wake_waiters
 from noetl.usecases.turn.attempts import ask_policies
 from noetl.usecases.turn.deciding import decide_turns
 from noetl.usecases.turn.writing import Turn, write_turn
@@ -63,7 +64,7 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 def _is_settled(turn: Turn) -> bool:
     """Whether the turn leaves nothing for another one right behind it."""
     decision = turn.decision
-    begun = decision.children or decision.unfinished or decision.retry_id
+    begun = decision.children or decision.unfinished or decision.retry_id or turn.asks_again
     return turn.caught_up and not (begun or retry_due(turn.after))
 
 
@@ -114,4 +115,7 @@ def _serve(
     send(rt, [command for turn in turns for command in turn.commands if command.sent_at is not None])
     if began := [about for turn in turns for about in turn.began_to_wait]:
         hand_on_kept(rt, began)
+    if keys := keys_of(state for turn in turns for state in (*turn.states, turn.after)):
+        # Behind the commit, as of correlations: whoever comes later sees the other.
+        wake_waiters(rt, keys)
     return turns, owing

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
-from noetl.engine.decide import decide, fail
+from noetl.engine.decide import Course, fail
 from noetl.engine.decision import Decision, Notification
 from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs
@@ -20,6 +21,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
+from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
 from noetl.usecases.called import TurnCalls
 from noetl.usecases.credential_types import TYPES
@@ -28,6 +30,7 @@ from noetl.usecases.lineage import find_source
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.retry import PlannedRetry
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.slots import SlotAnswer, answer
 from noetl.usecases.turn.attempts import find_obstacle
 from noetl.usecases.turn.writing import Turn, command_rows
 
@@ -36,63 +39,144 @@ log = logging.getLogger(__name__)
 
 def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
     """All that one transaction serves. They draw the ids of those that they call from one range:
-    what they record comes before or behind one another in it."""
+    what they record comes before or behind one another in it. What they ask slots for is answered
+    for all of them at once, and then they go on."""
     tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
     calls = TurnCalls(rt, tx, now)
-    turns: list[Turn] = []
+    turns: list[_OpenTurn] = []
     drafted = 0
     for row in rows:
-        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), calls, name, drafted))
-        drafted += len(turns[-1].decision.drafts)
-    return turns
+        turn = _open(rt, tx, row, tails.get(row.execution_id, []), calls)
+        turn.go_on(turn=name, place=drafted - turn.before.version)
+        turns.append(turn)
+        drafted += turn.state.version - turn.before.version
+    _answer_slots(tx, turns, f"{name}/slots", now)
+    return [turn.close(rt.kinds, now) for turn in turns]
 
 
-def _turn(
-    rt: Runtime,
-    tx: Transaction,
-    row: ExecutionRow,
-    tail: Sequence[Event],
-    calls: TurnCalls,
-    name: str,
-    drafted: int,
-) -> Turn:
-    """`tail` is what follows the decided version, under the lock; `drafted` the events that others
-    of the turn of that name have drafted."""
+def _answer_slots(tx: Transaction, turns: Sequence[_OpenTurn], name: str, now: datetime) -> None:
+    asking = [turn for turn in turns if turn.is_open]
+    answers = answer(tx, [turn.state for turn in asking], now)
+    drafted = 0
+    for turn in asking:
+        version = turn.state.version
+        found = answers.get(turn.row.execution_id)
+        if found is not None:
+            turn.take(found, name, drafted - version)
+        drafted += turn.state.version - version
+
+
+@dataclass(slots=True)
+class _OpenTurn:
+    """A turn that is being decided. Without a `course` it only reads."""
+
+    row: ExecutionRow
+    plan: Plan
+    known: State
+    before: State
+    course: Course | None = None
+    failure: Decision | None = None
+    kept: list[CredentialRow] = field(default_factory=list)
+    retries: list[PlannedRetry] = field(default_factory=list)
+    give_way: list[Notification] = field(default_factory=list)
+    inputs: Inputs | None = None
+    answer: SlotAnswer = field(default_factory=SlotAnswer)
+    asked: tuple[State, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.course is not None and self.failure is None
+
+    @property
+    def state(self) -> State:
+        if self.failure is not None:
+            return self.failure.after
+        return self.before if self.course is None else self.course.state
+
+    def go_on(self, **known: Any) -> None:
+        """Decides what follows. A defect ends the execution; raises Unavailable."""
+        if self.course is None:
+            return
+        try:
+            self.course.go_on(**known)
+        except Unavailable:
+            # The results are out of reach for everybody; the turn is owed until they are back.
+            raise
+        except Exception as error:
+            # A defect must end the one execution that meets it, with its reason in the log, and not
+            # the scheduler that serves all the others.
+            log.exception("Deciding execution %s failed", self.row.execution_id, extra=self._about)
+            self.failure = self._fail(error)
+
+    @property
+    def _about(self) -> dict[str, str]:
+        return {"execution": self.row.execution_id}
+
+    def _fail(self, error: Exception) -> Decision:
+        assert self.inputs is not None, "it was decided"
+        return fail(self.plan, self.before, self.inputs, _defect(error))
+
+    def take(self, found: SlotAnswer, name: str, place: int) -> None:
+        """Goes on with what became of the requests for slots."""
+        self.answer, self.asked = found, (self.state,)
+        self.go_on(slots=lambda at, since: found.verdicts.get((at, since)), turn=name, place=place)
+
+    def close(self, kinds: Mapping[str, KindInfo], now: datetime) -> Turn:
+        """The turn as it is to be written."""
+        if self.course is None:
+            return Turn(self.row, self.before, Decision((), self.before), caught_up=False, earlier=self.known)
+        try:
+            decision = self.failure or self._decide()
+            commands = command_rows(self.plan, decision, kinds, now)
+        except Unavailable:
+            raise
+        except Exception as error:
+            # As in `go_on`.
+            log.exception("Deciding execution %s failed", self.row.execution_id, extra=self._about)
+            decision = self._fail(error)
+            commands = command_rows(self.plan, decision, kinds, now)
+        return Turn(
+            self.row,
+            self.before,
+            decision,
+            commands,
+            self.retries[0] if self.retries else None,
+            self.kept,
+            earlier=self.known,
+            asked=self.asked,
+            slots_due=self.answer.due,
+        )
+
+    def _decide(self) -> Decision:
+        assert self.course is not None, "somebody decides"
+        decision = self.course.decision()
+        more = (*self.give_way, *self.answer.notifications)
+        return replace(decision, notifications=(*decision.notifications, *more))
+
+
+def _open(
+    rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event], calls: TurnCalls
+) -> _OpenTurn:
+    """`tail` is what follows the decided version, under the lock."""
     plan, now = rt.plan(tx, row.digest), calls.now
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
+    turn = _OpenTurn(row, plan, known, before)
     if before.version < row.head_version:
-        return Turn(row, before, Decision((), before), caught_up=False, earlier=known)
-    kept: list[CredentialRow] = []
-    retries: list[PlannedRetry] = []
-    give_way: list[Notification] = []
-    take_call = partial(calls.take, row.execution_id, give_way)
-    inputs = replace(
+        return turn
+    take_call = partial(calls.take, row.execution_id, turn.give_way)
+    turn.inputs = replace(
         _inputs(rt, tx, plan, before, now),
         status=row.status,
-        turn=name,
-        place=drafted - before.version,
-        keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
-        prepare_retry=partial(find_obstacle, rt, tx, before, retries),
+        keep=lambda name, data: turn.kept.append(_credential(rt, row, name, data, now)),
+        prepare_retry=partial(find_obstacle, rt, tx, before, turn.retries),
         playbook=lambda path, version: find_playbook(rt, tx, path, version, take_call),
     )
-    try:
-        decision = decide(plan, before, inputs)
-        decision = replace(decision, notifications=(*decision.notifications, *give_way))
-        commands = command_rows(plan, decision, rt.kinds, now)
-    except Unavailable:
-        # The results are out of reach for everybody; the turn is owed until they are back.
-        raise
-    except Exception as error:
-        # A defect must end the one execution that meets it, with its reason in the log, and not the
-        # scheduler that serves all the others.
-        log.exception("Deciding execution %s failed", row.execution_id, extra={"execution": row.execution_id})
-        decision = fail(plan, before, inputs, _defect(error))
-        commands = command_rows(plan, decision, rt.kinds, now)
-    return Turn(row, before, decision, commands, retries[0] if retries else None, kept, earlier=known)
+    turn.course = Course(plan, before, turn.inputs)
+    return turn
 
 
 def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:

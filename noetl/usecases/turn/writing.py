@@ -4,7 +4,7 @@ the transaction that read what they follow from."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -41,6 +41,7 @@ from noetl.usecases.ports import (
 from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.retry import PlannedRetry, begin
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.slots import find_asking, free_cancelled, free_ended
 from noetl.usecases.start import create_execution
 
 
@@ -60,6 +61,10 @@ class Turn:
     caught_up: bool = True
     #: The state before the events that it has read, or an earlier one; None: they are not known.
     earlier: State | None = None
+    #: As it asked for slots in this turn.
+    asked: tuple[State, ...] = ()
+    #: When the next slot of a rate is due that it waits for.
+    slots_due: datetime | None = None
 
     @property
     def after(self) -> State:
@@ -72,6 +77,17 @@ class Turn:
         return [Correlation(name, value) for _, name, value in sorted(new)]
 
     @property
+    def asks_again(self) -> bool:
+        """Whether it asks for slots that this turn did not put to the others."""
+        known = {one for state in self.asked for one in state.holders.values()}
+        return any(one not in known for one in find_asking(self.after))
+
+    @property
+    def states(self) -> list[State]:
+        """What it was before and while it was decided."""
+        return [*([] if self.earlier is None else [self.earlier]), self.before, *self.asked]
+
+    @property
     def waited_before(self) -> frozenset[tuple[str, str, str]]:
         """As `correlated_waits`, before this turn."""
         return frozenset() if self.earlier is None else correlated_waits(self.earlier)
@@ -82,8 +98,11 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     row, decision = turn.row, turn.decision
     if decision.drafts:
         tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
-    if cancelled := sum(isinstance(draft.fact, IterationCancelled) for draft in decision.drafts):
-        tx.executions.add_cancelled_parts(row.execution_id, cancelled)
+    if cancelled := [draft for draft in decision.drafts if isinstance(draft.fact, IterationCancelled)]:
+        tx.executions.add_cancelled_parts(row.execution_id, len(cancelled))
+        for draft in cancelled:
+            free_cancelled(tx, turn.before, draft.run_id or "", draft.iteration or 0)
+    free_ended(tx, turn.states, decision.after)
     for child in decision.children:
         create_child(rt, tx, decision.after, child, now)
     if turn.retry is not None and decision.retry_id is not None:
@@ -119,7 +138,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         # What was not decided yet is as the last turn left it: notifications of a change compare
         # with that.
         status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
-        next_wake_at=now if turn.decision.unfinished and not after.ended else wake_at(after),
+        next_wake_at=_find_wake(turn, now),
         # What was asked for from outside holds until its event has been read.
         halt=_halt(after) if turn.caught_up else row.halt,
         now=now,
@@ -129,6 +148,15 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         warnings_count=after.notices.count,
         waiting_for=waiting_for(after),
     )
+
+
+def _find_wake(turn: Turn, now: datetime) -> datetime | None:
+    after = turn.after
+    if after.ended:
+        return wake_at(after)
+    if turn.decision.unfinished or turn.asks_again:
+        return now
+    return min(filter(None, (wake_at(after), turn.slots_due)), default=None)
 
 
 def _close(tx: Transaction, turn: Turn) -> None:
@@ -206,7 +234,10 @@ def command_rows(
     """All commands that leave because of `decision`: work, notifications of other executions, and
     what tools have to end elsewhere."""
     execution_id = decision.after.execution_id
-    work = _with_chords([_work_row(plan, execution_id, command, now) for command in decision.commands])
+    limited = {one.run_id for one in decision.after.holders.values()}
+    work = _with_chords(
+        [_work_row(plan, execution_id, command, limited, now) for command in decision.commands]
+    )
     notified = (_notification_row(decision, one, now) for one in decision.notifications)
     abandoned = (
         _abandon_row(plan, execution_id, one, now)
@@ -217,7 +248,10 @@ def command_rows(
     return (*work, *notified, *abandoned)
 
 
-def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) -> CommandRow:
+def _work_row(
+    plan: Plan, execution_id: str, command: Command, limited: Collection[str], now: datetime
+) -> CommandRow:
+    """`limited` are the runs that have slots, which end with them."""
     fact, purpose = command.fact, PURPOSES[command.fact.purpose]
     due = datetime.fromisoformat(fact.due_at) if fact.due_at else None
     return CommandRow(
@@ -229,7 +263,7 @@ def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) ->
         part=fact.part,
         queue=purpose.queue_of(fact.queue),
         issue=fact.issue,
-        context=command.context,
+        context={**command.context, **({"slots": True} if command.run_id in limited else {})},
         label=purpose.label_of(plan.net.path, command.step, fact.part, command.iteration),
         iteration=command.iteration,
         generation=fact.generation,
@@ -245,6 +279,8 @@ def _notification_row(decision: Decision, one: Notification, now: datetime) -> C
     # A child may wait and go on again and again; and whom a call makes give way may be a child
     # that was given up before.
     again = f"/{decision.after.version}" if one.purpose == "waits" or "reason" in one.context else ""
+    if "run" in one.context:
+        again = f"/{one.context['run']}{again}"
     return CommandRow(
         command_id=f"{execution_id}/{purpose.name}/{one.to}{again}",
         execution_id=execution_id,

@@ -56,11 +56,11 @@ class Iterations:
     batch: ReportBatch
     #: What earlier deliveries recorded, by index.
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
-    #: Of this delivery: how many iterations failed, why the last one did, and whether one has left
+    #: Of this delivery: how many iterations failed, why the last one did, and which one has left
     #: its worker.
     failures: int = 0
     error: ErrorInfo | None = None
-    suspended: bool = False
+    suspended: int | None = None
     #: When the current iteration began, and whether that is in the log.
     _started: datetime = EPOCH
     _begun: bool = False
@@ -131,7 +131,7 @@ class Iterations:
             move.task, move.reason, resume_at(self.worker.rt, move), child, begin_wait(self.worker.rt, move)
         )
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
-        self.suspended = self.batch.wakes = True
+        self.suspended, self.batch.wakes = index, True
 
     def _end(self, index: int, ending: Ending, progress: PipelineProgress) -> None:
         rt, keep = self.worker.rt, Retention(self.command.execution_id)

@@ -20,7 +20,7 @@ from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Delivery, End, HeldCommand, Worker, claim, refusal
-from noetl.usecases.work.reports import ReportBatch, give_up
+from noetl.usecases.work.reports import ReportBatch, give_up, pass_slot
 from noetl.usecases.work.shares import LanePolicy, LoopItems
 
 
@@ -94,7 +94,7 @@ class _Lane:
                 if end is not None:
                     return end
             self._run(taken)
-            if self._has_failed() or self.iterations.suspended:
+            if self._has_failed() or self.iterations.suspended is not None:
                 return self.batch.commit_with(lambda tx, _: self._close(tx))
             if time.monotonic() >= ends:
                 return self.batch.commit_with(self._yield)
@@ -108,7 +108,7 @@ class _Lane:
             self.iterations.run(index)
             now = time.monotonic()
             self.pace = (self.pace + now - began) / 2 if self.pace < 1 else now - began
-            if self._has_failed() or self.iterations.suspended:
+            if self._has_failed() or self.iterations.suspended is not None:
                 return
             due = self.policy.commits_each or now - committed >= self.worker.rt.limits.commit_s
             if due and index != taken[-1]:
@@ -194,8 +194,9 @@ class _Lane:
     def _close(self, tx: Transaction) -> End:
         self._close_failed_loop(tx)
         tx.commands.close([self.command.command_id])
+        is_limited = pass_slot(tx, self.command, self.iterations.suspended)
         rows = tx.commands.open_of(self.command.execution_id)
-        if not any(row.run_id == self.command.run_id for row in rows):
+        if is_limited or not any(row.run_id == self.command.run_id for row in rows):
             self.batch.ask_for_turn(tx)
         return End.DONE
 

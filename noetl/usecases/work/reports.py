@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepFailed
+from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepDone, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
@@ -61,6 +61,25 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
         tx.commands.close([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
+
+
+def _free_slots(tx: Transaction, command: CommandRow, drafts: Sequence[Draft]) -> None:
+    """A run that ends has its slots no more."""
+    if "slots" in command.context and any(isinstance(draft.fact, StepDone | StepFailed) for draft in drafts):
+        tx.slots.free_run(command.execution_id, command.run_id)
+
+
+def pass_slot(tx: Transaction, command: CommandRow, suspended: int | None) -> bool:
+    """A lane that ends has its slot no more: the iteration that left its worker has it now, where
+    one did and has not ended since. Whether there was one."""
+    if "slots" not in command.context:
+        return False
+    execution_id, run_id, part = command.execution_id, command.run_id, command.part
+    if suspended is None or tx.events.recorded(execution_id, f"iteration:{run_id}/{suspended}"):
+        tx.slots.free_part(execution_id, run_id, part)
+    elif part != f"i{suspended}":
+        tx.slots.move(execution_id, run_id, part, f"i{suspended}")
+    return True
 
 
 def fail_step(command: CommandRow, error: ErrorInfo) -> Draft:
@@ -153,6 +172,7 @@ class ReportBatch:
                     # The lock makes the expected version match.
                     tx.events.append(command.execution_id, execution.head_version, self.drafts, rt.clock())
                 self.cache.into(tx)
+                _free_slots(tx, command, self.drafts)
                 found = then(tx, execution)
         if execution is None:
             raise LeaseLost(command.command_id)

@@ -207,14 +207,14 @@ def test_a_child_that_does_not_accept_its_payload_fails_its_task() -> None:
 
 
 def test_a_child_that_the_engine_cannot_decide_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    family, decide = Family(), deciding.decide
+    family, go_on = Family(), deciding.Course.go_on
 
-    def defective(plan: object, state: object, inputs: object) -> object:
-        if state.parent is not None and state.started:  # type: ignore[attr-defined]
+    def defective(course: deciding.Course, **known: object) -> None:
+        if course.state.parent is not None and course.state.started:
             raise RuntimeError("a defect")
-        return decide(plan, state, inputs)  # type: ignore[arg-type]
+        go_on(course, **known)
 
-    monkeypatch.setattr(deciding, "decide", defective)
+    monkeypatch.setattr(deciding.Course, "go_on", defective)
     run = family.start()
     assert family.status(run) == "failed"
     assert "a defect" in family.sim.report(run).error["message"]  # type: ignore[index]
@@ -223,15 +223,15 @@ def test_a_child_that_the_engine_cannot_decide_fails_its_task(monkeypatch: pytes
 def test_a_caller_that_the_engine_cannot_decide_leaves_no_child_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    family, decide = Family(child=STAYS), deciding.decide
+    family, go_on = Family(child=STAYS), deciding.Course.go_on
     run = family.start()
 
-    def defective(plan: object, state: object, inputs: object) -> object:
-        if state.parent is None:  # type: ignore[attr-defined]
+    def defective(course: deciding.Course, **known: object) -> None:
+        if course.state.parent is None:
             raise RuntimeError("a defect")
-        return decide(plan, state, inputs)  # type: ignore[arg-type]
+        go_on(course, **known)
 
-    monkeypatch.setattr(deciding, "decide", defective)
+    monkeypatch.setattr(deciding.Course, "go_on", defective)
     control.patch_ctx(family.sim.rt, run, {"any": 1})
     family.sim.settle()
     assert [family.status(one) for one in family.everybody(run)] == ["failed", "cancelled"]

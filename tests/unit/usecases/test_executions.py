@@ -299,11 +299,11 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
     run = sim.start()
     sim.deliver()
 
-    def defective(*_: object) -> None:
+    def defective(*_: object, **__: object) -> None:
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr("noetl.usecases.turn.deciding.decide", defective)
+        patch.setattr(deciding.Course, "go_on", defective)
         sim.settle()
     other = sim.start()
     sim.settle()
@@ -602,15 +602,15 @@ def test_arcs_that_lead_to_the_final_step_wait_for_everything_else() -> None:
 def test_an_execution_that_cannot_be_read_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     sim, said = Simulation(HELLO), list[str]()
     unreadable, other = sim.start(), sim.start()
-    turn = deciding._turn
+    opened = deciding._open
 
-    def broken(rt: Runtime, tx: Transaction, row: ExecutionRow, *rest: Any) -> deciding.Turn:
+    def broken(rt: Runtime, tx: Transaction, row: ExecutionRow, *rest: Any) -> Any:
         if row.execution_id == unreadable:
             raise NotFound("Its net is gone.")
-        return turn(rt, tx, row, *rest)
+        return opened(rt, tx, row, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "_turn", broken)
+        patch.setattr(deciding, "_open", broken)
         patch.setattr(advance.log, "exception", lambda text, *args, **_: said.append(text % args))
         sim.settle()
     assert (sim.report(unreadable).row.status, sim.report(other).row.status) == ("pending", "completed")

@@ -1,0 +1,138 @@
+"""What waits for slots, and what has them: runs, lanes of loops, the execution itself.
+
+The engine asks (`slot.requested`), and the transaction of the turn answers (`Inputs.slots`): it has
+the rows of all executions. While a request waits, nothing of what it is for begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from noetl.engine.state import Run, SlotHolder, State
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.limits import WHOLE, AskedSlot
+
+# --- folding --------------------------------------------------------------------------------------
+
+
+def slot_place(run_id: str, part: str) -> str:
+    """Names what asks for slots in its execution; without a run, the execution."""
+    return f"{run_id}/{part}" if run_id else part
+
+
+def fold_slots(
+    state: State,
+    fact: e.SlotRequested | e.SlotGranted | e.StepPauseRequested | e.StepPauseEnded,
+    draft: Draft,
+) -> State:
+    match fact:
+        case e.SlotRequested():
+            return _ask(state, fact, draft.run_id or "")
+        case e.SlotGranted():
+            return _grant(state, draft.run_id or "", fact.part)
+        case e.StepPauseRequested():
+            others = (name for name in state.paused_steps if name != draft.step)
+            return replace(state, paused_steps=(*others, draft.step or ""))
+        case e.StepPauseEnded():
+            left = tuple(name for name in state.paused_steps if name != draft.step)
+            return replace(state, paused_steps=left)
+        case _:
+            assert_never(fact)
+
+
+def _ask(state: State, fact: e.SlotRequested, run_id: str) -> State:
+    run = state.runs.get(run_id)
+    if run_id and (run is None or run.ended):
+        return state
+    holder = SlotHolder(run_id, fact.part, fact.slots, fact.priority, state.version, fact.generation)
+    if run is not None and fact.part == WHOLE:
+        state = replace(state, runs={**state.runs, run_id: replace(run, status="waiting")})
+    return replace(state, holders={**state.holders, slot_place(run_id, fact.part): holder})
+
+
+def _grant(state: State, run_id: str, part: str) -> State:
+    place = slot_place(run_id, part)
+    holder, run = state.holders.get(place), state.runs.get(run_id)
+    if holder is None:
+        return state
+    if run is not None and part == WHOLE and not run.commands and run.resume_at is None:
+        state = replace(state, runs={**state.runs, run_id: replace(run, status="running")})
+    return replace(state, holders={**state.holders, place: replace(holder, granted=True)})
+
+
+def drop_slots(state: State, run_id: str) -> State:
+    """The run has ended: it holds nothing, and waits for nothing."""
+    if not state.holders:
+        return state
+    left = {place: one for place, one in state.holders.items() if one.run_id != run_id}
+    return replace(state, holders=left)
+
+
+def forget_slots(state: State) -> State:
+    """Those of another execution are not its fork's: runs ask anew, and lanes are issued anew."""
+    left = {place: replace(one, granted=False) for place, one in state.holders.items() if one.part == WHOLE}
+    return replace(state, holders=left)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def find_waiting(state: State) -> list[SlotHolder]:
+    """The requests that are not granted, in the order in which they were made."""
+    return [one for one in state.holders.values() if not one.granted]
+
+
+def awaits_slots(state: State, run: Run) -> bool:
+    """Whether the run as a whole has asked and may not begin, or go on, yet."""
+    holder = state.holders.get(slot_place(run.id, WHOLE))
+    return holder is not None and not holder.granted
+
+
+def lacks_slots(state: State, run: Run) -> bool:
+    """Whether a run that needs them does not have them: it has not asked yet, or waits."""
+    holder = state.holders.get(slot_place(run.id, WHOLE))
+    return holder is None or not holder.granted
+
+
+def awaits_lanes(state: State, run: Run) -> int:
+    """How many lanes of the run have asked and wait."""
+    return sum(one.run_id == run.id and one.part != WHOLE for one in find_waiting(state))
+
+
+def is_step_paused(state: State, step: str) -> bool:
+    return step in state.paused_steps
+
+
+def describe_slots(state: State) -> list[str]:
+    """What is waited for, each in a clause: `a slot of 'reports' (limit 3)`."""
+    texts = (_describe(slot) for one in find_waiting(state) for slot in one.slots)
+    paused = (f"step {name!r} to be resumed" for name in state.paused_steps)
+    return list(dict.fromkeys([*texts, *paused]))
+
+
+def _describe(slot: AskedSlot) -> str:
+    if slot.per_s is not None:
+        return f"its turn at {slot.key!r} ({slot.limit} in {slot.per_s:g} s)"
+    return f"a slot of {slot.key!r} (limit {slot.limit})"
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+def request_slots(
+    state: State, run: Run | None, part: str, slots: Iterable[AskedSlot], priority: int, generation: int = 0
+) -> Draft:
+    """`slot.requested` for `part` of `run`, or for the execution."""
+    fact = e.SlotRequested(part, tuple(slots), priority, generation)
+    run_id, step = (None, None) if run is None else (run.id, run.step)
+    place = slot_place(run_id or "", part)
+    return Draft(fact, step=step, run_id=run_id, dedup_key=f"slots:{place}/{state.version}")
+
+
+def grant_slots(holder: SlotHolder, step: str | None) -> Draft:
+    """`slot.granted`: what was asked for begins."""
+    key = f"granted:{slot_place(holder.run_id, holder.part)}/{holder.since}"
+    return Draft(e.SlotGranted(holder.part), step=step, run_id=holder.run_id or None, dedup_key=key)
