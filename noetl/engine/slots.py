@@ -73,7 +73,11 @@ def drop_slots(state: State, run_id: str) -> State:
 
 def forget_slots(state: State) -> State:
     """Those of another execution are not its fork's: runs ask anew, and lanes are issued anew."""
-    left = {place: replace(one, granted=False) for place, one in state.holders.items() if one.part == WHOLE}
+    left = {
+        place: replace(one, granted=False, since=state.version)
+        for place, one in state.holders.items()
+        if one.part == WHOLE
+    }
     return replace(state, holders=left)
 
 
