@@ -22,6 +22,7 @@ from noetl.dispatch.deployer import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN, celery_task_id, format_arguments
 from noetl.dispatch.transports import CarefulAMQP
 from noetl.errors import ConfigError, Unavailable, UnknownPurpose
+from noetl.facts.limits import LAST_PLACE
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import find_purpose
 
@@ -29,6 +30,12 @@ log = logging.getLogger(__name__)
 
 #: The body of a loop's chord wakes the scheduler before anything else does.
 BODY_PRIORITY = 0
+
+
+def _counts_up(scheme: str) -> bool:
+    """Whether a larger number comes first with such a broker: with AMQP it does, and with those
+    that Celery emulates a queue for the smaller one."""
+    return scheme.removeprefix("py").startswith("amqp")
 
 
 class CeleryDispatcher:
@@ -39,6 +46,7 @@ class CeleryDispatcher:
         # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel
         # alone.
         self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
+        self._counts_up = _counts_up(urlsplit(str(app.conf.broker_url or "")).scheme)
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         """Raises Unavailable. What was sent before the failure stays sent: receiving twice is
@@ -95,10 +103,14 @@ class CeleryDispatcher:
         return self._app.signature(
             TURN,
             queue=SCHEDULER_QUEUE,
-            priority=BODY_PRIORITY,
+            priority=self._on_the_wire(BODY_PRIORITY),
             ignore_result=True,
             immutable=True,
         )
+
+    def _on_the_wire(self, place: int) -> int:
+        """The number of a message whose place in the line is from 0, which comes first, to 9."""
+        return LAST_PLACE - place if self._counts_up else place
 
     def _command(self, row: CommandRow) -> Signature:
         purpose = find_purpose(row)
@@ -106,7 +118,7 @@ class CeleryDispatcher:
             purpose.task,
             args=(row.command_id,),
             queue=row.queue,
-            priority=row.priority,
+            priority=self._on_the_wire(row.priority),
             task_id=celery_task_id(row.command_id),
             shadow=row.label,
             # What Flower shows of the arguments.
@@ -165,6 +177,9 @@ def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) 
         app.conf.update(broker_url="filesystem://", broker_transport_options=_files(Path(folder)))
     else:
         app.conf.update(broker_url=broker_url)
+    if _counts_up(scheme):
+        # Without it RabbitMQ does not look at priorities.
+        app.conf.update(task_queue_max_priority=LAST_PLACE)
     app.conf.update(result_backend=backend)
     _check_transport(app, scheme)
     app.set_default()

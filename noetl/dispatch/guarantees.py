@@ -87,7 +87,7 @@ GUARANTEES: Final = (
         "work goes on while the broker is away; its report goes to the database",
     ),
     _exactly("broker_transport_options", "priority", _PRIORITIES, "queue_order_strategy"),
-    _exactly("broker_transport_options", [0, 9], _PRIORITIES, "priority_steps"),
+    _exactly("broker_transport_options", list(range(10)), _PRIORITIES, "priority_steps"),
     _exactly(
         "result_backend_transport_options",
         True,

@@ -18,7 +18,7 @@ worker_disable_prefetch = True
 broker_transport_options = {
     "visibility_timeout": 7 * 24 * 3600,
     "queue_order_strategy": "priority",
-    "priority_steps": [0, 9],
+    "priority_steps": list(range(10)),
     "socket_timeout": 30,
     "socket_connect_timeout": 5,
 }

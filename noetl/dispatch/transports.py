@@ -11,6 +11,8 @@ read what `tests/integration/test_celery_internals.py` lists before it is allowe
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import os
 import stat
 import time
@@ -18,7 +20,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from queue import Empty
+from queue import Empty, Queue
 from typing import Any, Final
 
 import kombu
@@ -44,8 +46,43 @@ class Careful:
             refuse(queue, flaw, message)
 
 
+class Line(Queue[Any]):
+    """Messages of one queue: those whose place in line is smaller first, then the older ones."""
+
+    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the library's signature
+        self.queue: Any = []
+        self._numbers = itertools.count()
+
+    def _put(self, item: Any) -> None:
+        heapq.heappush(self.queue, (place_of(item), next(self._numbers), item))
+
+    def _get(self) -> Any:
+        return heapq.heappop(self.queue)[-1]
+
+
+def place_of(message: Any) -> int:
+    """The place in line that a message asks for: from 0, which comes first, to 9."""
+    properties = message.get("properties") if isinstance(message, Mapping) else None
+    given = properties.get("priority") if isinstance(properties, Mapping) else None
+    return min(max(given, 0), 9) if isinstance(given, int) else 0
+
+
+class MemoryChannel(memory.Channel):
+    """Queues in which messages have places."""
+
+    queues: dict[str, Queue[Any]]
+
+    def _new_queue(self, queue: str, **_: Any) -> None:
+        self._queue_for(queue)
+
+    def _queue_for(self, queue: str) -> Queue[Any]:
+        return self.queues.setdefault(queue, Line())
+
+
 class MemoryTransport(Careful, memory.Transport):
     """Queues inside of one process."""
+
+    Channel = MemoryChannel
 
 
 # --- Redis ---
@@ -153,7 +190,8 @@ class RedisTransport(Careful, redis.Transport):
 
 
 class FilesystemChannel(filesystem.Channel):
-    """Messages are files `<when>_<id>.<queue>.msg`, whole from the first moment on.
+    """Messages are files `<place>_<when>_<id>.<queue>.msg`, whole from the first moment on, and
+    taken in the order of their names.
 
     Reading one removes it. What cannot be read stays there under a name that ends in `.refused`.
     """
@@ -164,7 +202,8 @@ class FilesystemChannel(filesystem.Channel):
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         """Raises ChannelError."""
-        name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
+        when = round(time.monotonic() * 1000)
+        name = f"{place_of(payload)}_{when:015}_{uuid.uuid4()}.{queue}.msg"
         folder = Path(self.data_folder_out)
         try:
             # No queue's messages begin with a dot: no process reads half a message.

@@ -13,6 +13,8 @@ OnFull: TypeAlias = Literal["wait", "skip", "fail", "cancel_oldest"]
 PRIORITIES: Final = range(10)
 DEFAULT_PRIORITY: Final = 5
 LOOP_PRIORITY: Final = 0
+#: The place in line of the lowest priority, where the highest has place 0.
+LAST_PLACE: Final = 9
 
 #: Where the slot of a run as a whole belongs, or that of the execution; a lane's is its part.
 WHOLE: Final = "-"

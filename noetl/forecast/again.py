@@ -7,13 +7,13 @@ The engine decides it as it would in the retry itself, with nothing carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from noetl.engine.copies import UNKNOWN, match_iterations
 from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
-from noetl.engine.inputs import Inputs
+from noetl.engine.inputs import Inputs, SlotVerdict
 from noetl.engine.plan import Plan
 from noetl.engine.source import SourceLog, SourceRun
 from noetl.engine.state import Run, State, initial_state
@@ -29,6 +29,8 @@ from noetl.net.model import Transition
 Verdict: TypeAlias = Literal["reuse", "rerun", "new", "dropped"]
 #: The id under which a plan is made: none that is drawn.
 UNDRAWN: Final = "9223372036854775807"
+#: A plan takes every slot to be free.
+_GRANTED: Final = SlotVerdict("granted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def plan_retry(plan: Plan, request: e.Requested, inputs: Inputs, source: SourceL
     """What an execution that begins with `request` would take of `source`, and run. Raises nothing
     for what its templates do."""
     begun = evolve(initial_state(UNDRAWN), Draft(request))
-    decision = decide(plan, begun, inputs)
+    decision = decide(plan, begun, replace(inputs, slots=lambda _place, _since: _GRANTED))
     ahead = _Ahead(plan, inputs, source, decision.drafts, decision.after)
     failed = decision.after.error if decision.after.accepted is False else None
     return RetryPlan(tuple(ahead.runs()), failed, ahead.taken())

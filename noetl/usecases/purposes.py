@@ -46,8 +46,6 @@ class Purpose:
     #: Whether those of one loop that leave together are the header of a chord, and arrive there one
     #: by one.
     in_chord: bool = False
-    #: Commands with a larger number give way to others on the same queue.
-    priority: int = 0
     #: What Flower shows of it: `place` is `playbook:step`; `part`, `number` (of the part) and
     #: `iteration` are the row's.
     label: str = "{place}"
@@ -64,9 +62,6 @@ class Purpose:
         return self.label.format(place=place, part=part, number=part.removeprefix("l"), iteration=iteration)
 
 
-#: Lanes give way to everything else on the same queue.
-_LANE_PRIORITY: Final = 9
-
 _ENTRIES: Final = (
     Purpose("pipeline", "noetl.step", run_step, is_claimed=True, failure=fail_step),
     Purpose(
@@ -75,7 +70,6 @@ _ENTRIES: Final = (
         run_lane,
         is_claimed=True,
         in_chord=True,
-        priority=_LANE_PRIORITY,
         label="{place}[lane {number}]",
     ),
     Purpose(
@@ -83,7 +77,6 @@ _ENTRIES: Final = (
         "noetl.iteration",
         run_lane,
         is_claimed=True,
-        priority=_LANE_PRIORITY,
         label="{place}[{iteration}]",
         failure=fail_iteration,
     ),

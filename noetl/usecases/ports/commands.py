@@ -19,6 +19,7 @@ class CommandRow:
 
     `context` is what the worker needs to know (names, args; see `engine.names`). `attempt` counts
     the deliveries that were claimed and is the fencing token of the lease: a report must name it.
+    `priority` is its place in line, from 0, which comes first, to 9.
     `chord_id`, `chord_index`, `chord_size` place a lane in its loop's fan-in.
     """
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from noetl.engine.asking import priority_of
 from noetl.engine.children import depth_below
 from noetl.engine.decision import (
     Command,
@@ -24,6 +25,7 @@ from noetl.engine.waits import correlated_waits, waiting_for
 from noetl.facts.children import Parent
 from noetl.facts.events import Draft, IterationCancelled
 from noetl.facts.executions import Requested
+from noetl.facts.limits import LAST_PLACE
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
 from noetl.usecases.called import admit_call
@@ -267,7 +269,7 @@ def _work_row(
         label=purpose.label_of(plan.net.path, command.step, fact.part, command.iteration),
         iteration=command.iteration,
         generation=fact.generation,
-        priority=purpose.priority,
+        priority=LAST_PLACE - priority_of(plan, plan.step(command.step)) if purpose.is_claimed else 0,
         due_at=due,
         sent_at=now if due is None or due <= now else None,
     )
