@@ -141,7 +141,7 @@ def runtime(
     results = open_results(settings.results, scratch)
     key_source = keys(settings)
     tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
-    safe = Safe(store, key_source.vault, Sources(providers(settings), tokens))
+    safe = Safe(store, key_source.vault, Sources(providers(settings), tokens), server_url=settings.outer_url)
 
     def seal(reference: JsonMap) -> JsonMap:
         return key_source.vault().seal(reference)
@@ -179,6 +179,7 @@ def runtime(
         limits=_limits(settings),
         env=settings.environment(),
         seal=seal,
+        read_token=lambda token: key_source.vault().read_token(token),
         encrypt=lambda data: key_source.vault().encrypt(data),
         logs=LogWriter(store, results, now),
         file_digest=lambda execution_id, name: digest_of_file(services.files_in(execution_id), name),

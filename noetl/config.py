@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -75,6 +75,15 @@ def _folders(text: str) -> tuple[Path, ...]:
     return paths
 
 
+def _web_address(text: str) -> str:
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("it is no http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a password does not belong into it")
+    return text.strip().rstrip("/")
+
+
 def _prefix(text: str) -> str:
     if text.upper().startswith(PREFIX):
         raise ValueError(f"variables that begin with {PREFIX} are settings")
@@ -135,6 +144,12 @@ class Settings:
     env_allow: tuple[str, ...] = _env((), _names, "environment variables that templates may read")
     host: str = _env("127.0.0.1", str, "address the API listens on")
     port: int = _env(8642, _whole(0, 65535), "port the API listens on")
+    public_url: str = _env(
+        "",
+        _web_address,
+        "address under which services outside reach the API, like https://noetl.example.com; callbacks "
+        "go there; default: the API's own",
+    )
     flower_port: int = _env(5555, _whole(0, 65535), "port that Flower listens on")
     open: bool | None = _env(
         None,
@@ -260,6 +275,19 @@ class Settings:
     @property
     def results(self) -> str:
         return self.results_url or f"file://{self.home_dir / 'results'}"
+
+    @property
+    def outer_url(self) -> str:
+        """What the addresses begin with that services outside are handed, without a slash at the
+        end."""
+        if self.public_url:
+            return self.public_url
+        try:
+            is_everywhere = ip_address(self.host).is_unspecified
+        except ValueError:
+            is_everywhere = not self.host
+        host = "127.0.0.1" if is_everywhere else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def token_file(self) -> Path:

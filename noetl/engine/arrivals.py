@@ -119,7 +119,7 @@ def _find(names: _Names, key: str, one: Awaited, place: int) -> Iterator[Arrival
         elif one.approval is not None:
             yield from _find_answered(names.state, wait, key, one, place)
         elif one.callback:
-            yield from _find_called(names, key, one, place)
+            yield from _find_called(names.state, wait, key, one, place)
     except TemplateError as error:
         info = ErrorInfo("template", f"What task '{wait.task}' waits for: {error.message}")
         ended = [_end(wait, key, e.WaitFailed(wait.task, info))]
@@ -137,10 +137,9 @@ def _find_answered(state: State, wait: PendingWait, key: str, one: Awaited, plac
     yield Arrival((at, wait.version, place), [ended], frozenset({wait.run_id, key}), frozenset({key}))
 
 
-def _find_called(names: _Names, key: str, one: Awaited, place: int) -> Iterator[Arrival]:
+def _find_called(state: State, wait: PendingWait, key: str, one: Awaited, place: int) -> Iterator[Arrival]:
     """That somebody has called its address."""
-    wait = names.wait
-    call = find_call(names.plan, names.state, names.inputs, wait)
+    call = find_call(state, wait)
     if call is not None:
         at = datetime.fromisoformat(call.at)
         ended = [_matched(wait, key, one, {"payload": call.payload, "at": call.at})]

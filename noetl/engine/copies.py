@@ -7,12 +7,13 @@ the last to write, the first at a join and the winner of a wait are the same.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
+from noetl.engine.callbacks import find_calls, tasks_handing_over
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.reuse import find_changed_playbook
@@ -20,6 +21,7 @@ from noetl.engine.source import Copy, RunCopies, SourceLog, SourceRun
 from noetl.engine.state import LoopState, Run, State
 from noetl.engine.tokens import Enabled
 from noetl.facts import events as e
+from noetl.facts.callbacks import call_key
 from noetl.facts.events import Draft, Event
 from noetl.facts.fingerprint import fingerprint
 from noetl.facts.json import Json
@@ -195,7 +197,8 @@ def _copies(
     plan: Plan, state: State, inputs: Inputs, source: SourceLog, recorded: SourceRun, run: Run, reuse: Reuse
 ) -> Iterator[Copy]:
     step, tasks = plan.step(run.step), frozenset(reuse.tasks)
-    make = _Maker(source, recorded, run, tasks, whole=tasks >= plan.code(run.step).keys())
+    handing = tasks_handing_over(plan, step) if recorded.callbacks else {}
+    make = _Maker(source, recorded, run, tasks, tasks >= plan.code(run.step).keys(), handing)
     if run.loop is None:
         yield from make.of_pipeline(recorded.events)
         return
@@ -225,22 +228,26 @@ def _is_ordered(step: Transition, loop: LoopState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes the copies for one run. `whole`: all of its tasks are what they were."""
+    """Makes the copies for one run. `whole`: all of its tasks are what they were. `handing` are, by
+    a task that has an address, those that hand it over."""
 
     source: SourceLog
     recorded: SourceRun
     run: Run
     tasks: Collection[str]
     whole: bool
+    handing: Mapping[str, frozenset[str]]
 
     def of_pipeline(
         self, events: Sequence[Event], index: int | None = None, there: int | None = None
     ) -> Iterator[Copy]:
         """Those of the run, or of its iteration `there`, which is number `index` here."""
         kept = list(self._standing(events))
-        for event in kept:
+        ended = bool(kept) and isinstance(kept[-1].fact, _RUN_ENDS)
+        calls = () if ended else find_calls(self.recorded, there, self.handing, events, kept)
+        for event in sorted((*kept, *calls), key=attrgetter("version")):
             yield self.copy(event, index)
-        if kept and isinstance(kept[-1].fact, _RUN_ENDS):
+        if ended:
             return
         if (unknown := self._find_unknown(events)) is not None:
             yield self._keep_key(unknown, events, index, there)
@@ -263,6 +270,8 @@ class _Maker:
                 return f"end:{self.run.id}"
             case e.IterationDone() | e.IterationFailed():
                 return f"iteration:{self.run.id}/{index}"
+            case e.CallbackReceived() as fact:
+                return call_key(self.run.id, index, fact.task)
             case _:
                 return f"copy:{self.run.id}/{event.version}"
 

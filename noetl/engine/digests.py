@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from noetl.expressions import value_at
 from noetl.facts.fingerprint import digest, fingerprint
 from noetl.facts.json import Json, JsonMap
+from noetl.net.callbacks import tasks_with_address
 from noetl.net.codec import meaning
 from noetl.net.model import Net, Task, Transition
 
@@ -79,6 +80,8 @@ def read_names(
             case (head, *_) if head in _OWN or (head in _INPUTS and len(chain) == 1):
                 pass
             case (head, *_) if step.loop is not None and head in ("iter", step.loop.iterator):
+                pass
+            case ("callback", *_) if tasks_with_address(step):
                 pass
             case ("keychain", *rest):
                 yield ".".join(chain[:2]), _entry(net, rest)

@@ -44,6 +44,8 @@ class SourceRun:
     events: Sequence[Event] = ()
     iterations: Mapping[int, Sequence[Event]] = field(default_factory=dict)
     claims: Sequence[Event] = ()
+    #: The first calls of the addresses of its tasks.
+    callbacks: Sequence[Event] = ()
 
     @property
     def stands(self) -> bool:
@@ -240,6 +242,7 @@ class _Collected:
         self._events: list[Event] = []
         self._iterations: dict[int, list[Event]] = {}
         self._claims: list[Event] = []
+        self._callbacks: list[Event] = []
         self._ended: Event | None = None
         self._routed: Event | None = None
         self._loop: e.LoopStarted | None = None
@@ -258,6 +261,8 @@ class _Collected:
             case e.ApprovalAnswered():
                 # It was given from outside.
                 pass
+            case e.CallbackReceived():
+                self._callbacks.append(event)
             case e.CtxPatched(cause=cause) if cause != "task":
                 # Of its boundary, which is evaluated anew.
                 pass
@@ -281,4 +286,5 @@ class _Collected:
             events=tuple(self._events),
             iterations=self._iterations,
             claims=tuple(self._claims),
+            callbacks=tuple(self._callbacks),
         )

@@ -1,10 +1,10 @@
 """References to secrets: what stands for a secret everywhere but inside of a tool call.
 
-A *secret reference* is `{kind: secret_ref, execution, keychain | input + hash | provider + name,
-version?, field?, seal}`. Only who has the installation's keys can make its `seal`, so that data
-from outside cannot ask for a secret by looking like a reference; `field` is not under the seal:
-with a reference one may reach deeper. In mixed text a *marker* stands for it: a word of letters
-that need no escaping in JSON, addresses and headers.
+A *secret reference* is `{kind: secret_ref, execution, keychain | input + hash | callback + run +
+iteration | provider + name, version?, field?, seal}`. Only who has the installation's keys can make
+its `seal`, so that data from outside cannot ask for a secret by looking like a reference; `field`
+is not under the seal: with a reference one may reach deeper. In mixed text a *marker* stands for
+it: a word of letters that need no escaping in JSON, addresses and headers.
 """
 
 from __future__ import annotations
@@ -67,13 +67,15 @@ def deeper(reference: JsonMap, part: str) -> dict[str, Json]:
 
 
 def describe_secret(reference: JsonMap) -> str:
-    """How messages name a secret: `keychain.db.password`, `workload.token`, or `secret 'db'
-    (vault)`."""
+    """How messages name a secret: `keychain.db.password`, `workload.token`, `callback.answer.url`,
+    or `secret 'db' (vault)`."""
     field = f".{reference['field']}" if reference.get("field") else ""
     if "input" in reference:
         return f"workload.{reference['input']}{field}"
     if "keychain" in reference:
         return f"keychain.{reference['keychain']}{field}"
+    if "callback" in reference:
+        return f"callback.{reference['callback']}{field}"
     return f"secret '{reference.get('name')}'{field} ({reference.get('provider')})"
 
 
@@ -98,27 +100,29 @@ def is_sealed_by(reference: JsonMap, key: bytes) -> bool:
     )
 
 
-class Keychain(Mapping[str, JsonMap]):
-    """What templates see as `keychain`: the name of an entry → its reference, sealed when it is
-    asked for."""
+class SealedNames(Mapping[str, JsonMap]):
+    """What templates see as `word`: a name → the reference to what it stands for, sealed when it is
+    asked for. `base` is what the references have in common, `unknown` begins the sentence about a
+    name that there is not."""
 
-    __slots__ = ("_entries", "_execution", "_seal")
+    __slots__ = ("_base", "_entries", "_seal", "_unknown", "_word")
 
-    def __init__(self, entries: tuple[JsonMap, ...], execution_id: str, seal: Seal) -> None:
-        self._entries = tuple(str(entry["name"]) for entry in entries if "name" in entry)
-        self._execution = execution_id
+    def __init__(self, word: str, entries: tuple[str, ...], base: JsonMap, seal: Seal, unknown: str) -> None:
+        self._word = word
+        self._entries = entries
+        self._base = base
         self._seal = seal
+        self._unknown = unknown
 
     def __getitem__(self, name: str) -> JsonMap:
-        """Raises TemplateError for a name that the playbook's keychain does not have, and where
-        nothing can be sealed."""
+        """Raises TemplateError for a name that there is not, and where nothing can be sealed."""
         if name not in self._entries:
             hint = did_you_mean(str(name), self._entries)
-            raise TemplateError(f"The keychain of this playbook has no entry {str(name)[:80]!r}.{hint}")
+            raise TemplateError(f"{self._unknown} {str(name)[:80]!r}.{hint}")
         try:
-            return self._seal({"kind": SECRET_REF, "execution": self._execution, "keychain": name})
+            return self._seal({"kind": SECRET_REF, **self._base, self._word: name})
         except ConfigError as error:
-            raise TemplateError(f"keychain.{name} cannot be used: {error}") from error
+            raise TemplateError(f"{self._word}.{name} cannot be used: {error}") from error
 
     def get(self, name: str, default: Any = None) -> Any:
         """Raises nothing for an unknown name, so that this mapping can be read like any other."""
@@ -132,6 +136,17 @@ class Keychain(Mapping[str, JsonMap]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class Keychain(SealedNames):
+    """What templates see as `keychain`: the name of an entry → its reference."""
+
+    __slots__ = ()
+
+    def __init__(self, entries: tuple[JsonMap, ...], execution_id: str, seal: Seal) -> None:
+        names = tuple(str(entry["name"]) for entry in entries if "name" in entry)
+        unknown = "The keychain of this playbook has no entry"
+        super().__init__("keychain", names, {"execution": execution_id}, seal, unknown)
 
 
 def marker(reference: JsonMap, form: Form = "text") -> str:

@@ -16,6 +16,7 @@ from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import holds_reference, load_value, open_references
+from noetl.facts.secret import SealedNames
 from noetl.facts.warnings import Warned
 from noetl.net.deferred import without_guards
 from noetl.net.model import Repeat, Task
@@ -316,7 +317,9 @@ class TaskCaller:
             # To code, results are what templates see: values, not references to them.
             # Secrets get to code only as inputs.
             return {
-                name: open_references(value_of(names[name]), load) for name in names if name != "keychain"
+                name: open_references(value_of(names[name]), load)
+                for name in names
+                if not isinstance(names[name], SealedNames)
             }
 
         return context

@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from noetl.errors import ToolError, Unavailable
+from noetl.facts.callbacks import read_token
 from noetl.facts.children import ChildCall
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
@@ -39,6 +40,8 @@ from noetl.usecases.work.leases import End, Leases, Worker
 #: Executions of one simulation that are asked what they wait for.
 _MOST = 10_000
 
+#: Seals what simulated tools are handed.
+_KEY: Final = b"simulated"
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -202,7 +205,8 @@ class Simulation:
             limits=limits or RuntimeLimits(slice_s=3600.0),
             quoting=CommandLine,
             # Nobody opens what simulated tools are handed: they see references.
-            seal=lambda reference: seal_reference(reference, b"simulated"),
+            seal=lambda reference: seal_reference(reference, _KEY),
+            read_token=lambda token: read_token(token, [_KEY]),
             encrypt=lambda data: json.dumps(dict(data)).encode(),
         )
         self.leases = StillLeases(self.rt)

@@ -169,4 +169,6 @@ def _copy(event: Event, state: State, begin: e.Requested | None) -> Draft:
     if isinstance(fact, e.TaskCheckpointed) and event.draft.run_id in state.runs:
         # What a call began elsewhere belongs to the other execution alone.
         fact = replace(fact, checkpoint=None)
-    return replace(event.draft, fact=fact, origin=event.event_id)
+    # The addresses of the other one are not its own, whose first calls are still to come.
+    key = None if isinstance(fact, e.CallbackReceived) else event.draft.dedup_key
+    return replace(event.draft, fact=fact, dedup_key=key, origin=event.event_id)

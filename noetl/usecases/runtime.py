@@ -16,6 +16,7 @@ from noetl.engine.source import RunCopies, SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
+from noetl.facts.callbacks import CallbackPlace
 from noetl.facts.callers import Caller
 from noetl.facts.events import Draft, Fact
 from noetl.facts.json import Json, JsonMap
@@ -112,6 +113,10 @@ def sees_no_file(_execution_id: str, _name: str) -> None:
     """Of a process that runs no tools."""
 
 
+def knows_no_address(_token: str) -> None:
+    """Of a process without keys."""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """The composition that `noetl.bootstrap` makes; use cases take it as their first argument.
@@ -136,6 +141,9 @@ class Runtime:
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they differ from data that only looks like one.
     seal: Seal = omit_seal
+    #: The task that the token of an address stands for; None where no key of this installation made
+    #: the token. Raises ConfigError where there is no key.
+    read_token: Callable[[str], CallbackPlace | None] = knows_no_address
     #: Encrypts the fields of a credential. Raises ConfigError where there is no key.
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from noetl.errors import ConfigError, ToolError
+from noetl.facts.callbacks import PATH, CallbackPlace, place_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.secret import describe_secret
@@ -73,11 +74,13 @@ class Asking(Protocol):
 
 
 class Vault(Protocol):
-    """Opens what is encrypted, and knows its own seals."""
+    """Opens what is encrypted, knows its own seals, and makes the tokens of addresses."""
 
     def decrypt(self, token: bytes, /) -> Mapping[str, Json]: ...
 
     def has_sealed(self, reference: JsonMap, /) -> bool: ...
+
+    def make_token(self, place: CallbackPlace, /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ class Sources:
 
 
 class Safe:
-    """Opens secrets for one process. Thread-safe."""
+    """Opens secrets for one process, and the addresses of tasks, which begin with `server_url`.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -114,11 +118,14 @@ class Safe:
         vault: Callable[[], Vault],
         sources: Sources,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        server_url: str = "",
     ) -> None:
         self._store = store
         self._vault = vault
         self._sources = sources
         self._clock = clock
+        self._server_url = server_url
         self._scopes: Cache[str, SecretScope] = Cache(1024)
         self._kept: Cache[tuple[str, str, str | None], tuple[float, Secret]] = Cache(256)
 
@@ -148,7 +155,10 @@ class Safe:
             )
             raise ToolError("auth", message, type="UnsealedSecret")
         scope = self._find_scope(str(reference.get("execution", "")))
-        whole = self._open_whole(reference, scope, versions)
+        if "callback" in reference:
+            whole = Secret({"url": self._address(reference)})
+        else:
+            whole = self._open_whole(reference, scope, versions)
         wanted = reference.get("field")
         if wanted is None:
             return whole
@@ -161,6 +171,10 @@ class Safe:
             )
             raise ToolError("auth", message, type="EmptySecret")
         return Secret(value, whole.version)
+
+    def _address(self, reference: JsonMap) -> str:
+        token = self._vault().make_token(place_of(reference))
+        return f"{self._server_url}{PATH}{token}"
 
     def find(self, provider: str, name: str, version: str | None, execution_id: str) -> Secret:
         """The secret that a provider has under a name. Raises ToolError."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from noetl.dsl.checks import (
     caching,
+    callbacks,
     code,
     code_names,
     flow,
@@ -71,6 +72,7 @@ OF_NETS: Final[Sequence[Check]] = (
     templates.check_syntax,
     templates.check_guards,
     templates.check_names,
+    callbacks.check_addresses,
     values.check_circles,
     values.check_plain_secrets,
     scopes.check_handlers,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from noetl import expressions
+from noetl.dsl.checks.callbacks import reads_addresses
 from noetl.dsl.checks.members import Fault, Members, is_envelope, unseen
 from noetl.dsl.checks.reading import (
     Chain,
@@ -17,9 +18,9 @@ from noetl.dsl.checks.reading import (
 )
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.context import KEYCHAIN, RETRY, TemplateUse
-from noetl.dsl.document.texts import is_template
+from noetl.dsl.document.texts import is_template, texts_in
 from noetl.dsl.problems import Code, Finding, Path, quote_value
-from noetl.facts.json import Json
+from noetl.net.callbacks import CALLBACK, tasks_with_address
 from noetl.net.inputs import fill_keys
 from noetl.net.model import Net, Transition, find_assigned_names
 
@@ -42,6 +43,7 @@ _ELSEWHERE: Mapping[str, str] = {
     **{name: f"{name} is a filter: write x | {name}" for name in ("abs", "float", "int", "round")},
     "len": "write x | length",
     "sorted": "write x | sort",
+    CALLBACK: "tasks read it, of a step in which one waits for a call of its address",
     "str": "write x | string",
 }
 #: What a workload value may name besides the other workload values.
@@ -75,7 +77,7 @@ def check_syntax(subject: Subject) -> Iterator[Finding]:
 
 
 def _faults(use: TemplateUse) -> Sequence[expressions.TemplateFault]:
-    if not any(True for _ in _texts(use.template, (), guard=use.guard)):
+    if not any(True for _ in texts_in(use.template, (), guard=use.guard)):
         return ()
     return expressions.check(use.template, guard=use.guard)
 
@@ -110,25 +112,12 @@ def check_names(subject: Subject) -> Iterator[Finding]:
     yield from check_built_in_names(subject.net, names.read, names.early)
 
 
-def _texts(template: Json, path: Path, *, guard: bool) -> Iterator[tuple[Path, str]]:
-    """Every text that is rendered, and where it stands."""
-    match template:
-        case str():
-            if guard or is_template(template):
-                yield path, template
-        case list():
-            for index, item in enumerate(template):
-                yield from _texts(item, (*path, index), guard=False)
-        case dict():
-            for key, item in template.items():
-                yield from _texts(item, (*path, key), guard=False)
-
-
 class _Names:
     """The names that a playbook gives values, held against those that its templates read."""
 
     def __init__(self, subject: Subject, net: Net) -> None:
         self._subject = subject
+        self._net = net
         self._scopes = _scopes(net)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = NameReader(subject, net)
@@ -142,7 +131,7 @@ class _Names:
     def check(self, use: TemplateUse) -> Iterator[Finding]:
         """What is wrong with the names in one template."""
         yield from self._check_collection(use)
-        for path, text in _texts(use.template, use.path, guard=use.guard):
+        for path, text in texts_in(use.template, use.path, guard=use.guard):
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
@@ -152,8 +141,9 @@ class _Names:
             yield from self._check_secrets(spot, chains)
             optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
-            if scope is not None and use.also:
-                scope = replace(scope, all=scope.all | use.also, named=scope.named | use.also)
+            also = use.also | ({CALLBACK} if self._reads_addresses(use) else frozenset())
+            if scope is not None and also:
+                scope = replace(scope, all=scope.all | also, named=scope.named | also)
             if scope is not None:
                 asked = {chain[0] for chain in optional}
                 yield from self._check_read(
@@ -162,6 +152,10 @@ class _Names:
             for chain in sorted(chains - optional)[:_MAX_NAMES]:
                 for fault in self._member_faults(use.step, path, chain, scope):
                     yield spot.finding(*fault, chain)
+
+    def _reads_addresses(self, use: TemplateUse) -> bool:
+        step = self._net.steps.get(use.step or "")
+        return step is not None and reads_addresses(use.path) and bool(tasks_with_address(step))
 
     def _check_collection(self, use: TemplateUse) -> Iterator[Finding]:
         """`in: workload.rows` is one item, a text."""

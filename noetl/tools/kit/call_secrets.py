@@ -99,7 +99,10 @@ class CallSecrets:
             self.versions[base_name(reference)] = found.version
         value = self._open_inner(describe_secret(reference), found.value)
         if str(reference.get("field") or "").rpartition(".")[2] not in PUBLIC:
-            self.hide(texts_of(value))
+            texts = list(texts_of(value))
+            # Of an address its token is the secret, however it is reached.
+            tokens = [text.rpartition("/")[2] for text in texts] if "callback" in reference else []
+            self.hide([*texts, *tokens])
         return value
 
     def _open_inner(self, name: str, value: Json) -> Json:

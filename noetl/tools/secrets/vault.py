@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.atomic import create_private
 from noetl.errors import BadRequest, ConfigError
+from noetl.facts.callbacks import CallbackPlace, make_token, read_token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_sealed_by, seal_reference
 
@@ -55,6 +56,10 @@ class FernetVault:
             hmac.digest(text.encode(), b"noetl: references to secrets", "sha256") for text in texts
         ]
 
+        self._addresses = [
+            hmac.digest(text.encode(), b"noetl: addresses of tasks", "sha256") for text in texts
+        ]
+
     def __repr__(self) -> str:
         return f"Vault({len(self._seals)} keys)"
 
@@ -89,6 +94,14 @@ class FernetVault:
     def has_sealed(self, reference: JsonMap) -> bool:
         """Whether one of the keys made the seal of `reference`."""
         return any(is_sealed_by(reference, key) for key in self._seals)
+
+    def make_token(self, place: CallbackPlace) -> str:
+        """The token of the address of a task, made with the first key."""
+        return make_token(place, self._addresses[0])
+
+    def read_token(self, token: str) -> CallbackPlace | None:
+        """The place that the token stands for; None where none of the keys made it."""
+        return read_token(token, self._addresses)
 
 
 def _fernet(text: str, number: int) -> Fernet:

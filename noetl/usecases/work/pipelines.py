@@ -13,12 +13,14 @@ from noetl.engine.names import StepNames, loop_mode
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.expressions.scope import bare_names, layer_names, of_step
+from noetl.facts.callbacks import Callbacks
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log
 from noetl.facts.reference import load_value
 from noetl.facts.secret import Keychain
 from noetl.facts.waits import Wait
+from noetl.net.callbacks import CALLBACK, tasks_with_address
 from noetl.pipeline.model import CachePort, Names, PipelinePorts, PipelineSpec, Suspend, ToolPort, Where
 from noetl.usecases.large_values import keep_outcome
 from noetl.usecases.ports import CommandRow, Transaction
@@ -47,9 +49,20 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
             "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
             "env": rt.env,
             "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
+            **_addresses(rt, plan, command, iteration),
         },
         iter=iteration or around or caller,
     )
+
+
+def _addresses(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None) -> JsonMap:
+    """`callback`, where tasks of the step have an address; elsewhere other things may be called
+    so."""
+    tasks = tasks_with_address(plan.step(command.step))
+    if not tasks:
+        return {}
+    index = None if iteration is None else iteration["index"]
+    return {CALLBACK: Callbacks(tasks, command.execution_id, command.run_id, index, rt.seal)}
 
 
 def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
