@@ -53,6 +53,7 @@ ACCESS: Final[Mapping[str, Example]] = {
     ),
     "DELETE /api/tokens/{token_id}": in_json({**_TOKEN_VIEW, "revoked_at": END}),
     "GET /api/whoami": in_json(_WHOAMI),
+    "POST /api/callbacks/{token}": in_json({"accepted": True, "at": AT}, {"paid": True}),
     "GET /api/audit": Example(
         answered={JSON: {"entries": [_ENTRY], "next": None}, LINES: json.dumps(_ENTRY) + "\n"}
     ),

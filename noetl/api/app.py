@@ -13,6 +13,7 @@ from noetl.api import (
     again,
     audit,
     cache,
+    callbacks,
     catalog,
     credentials,
     document,
@@ -55,7 +56,7 @@ _GROUPS: Final = (
         specimens.api,
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
-    *(signals.api, signals.correlated_api),
+    *(signals.api, signals.correlated_api, callbacks.api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api),
 )
 

@@ -4,7 +4,8 @@ which its answer and all that is logged of it name.
 On loopback nobody needs a token: what keeps strangers out is the interface. So a page in the user's
 browser must not be able to use that interface for its own ends: not by a form or a blind `fetch`
 (content type, `Origin`), not by a name that it made resolve to 127.0.0.1 (`Host`). Elsewhere a
-token says who asks (`identity`), and a table what that one may do (`permissions`).
+token says who asks (`identity`), and a table what that one may do (`permissions`). Calls of the
+addresses of tasks come from anywhere: whoever has such an address may call it (`called`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from flask import Flask, Response, g, request
 
+from noetl.api.called import is_body_of_call, is_call
 from noetl.api.context import application, serve, services
 from noetl.api.identity import identify
 from noetl.api.loopback import is_loopback as is_loopback
@@ -37,6 +39,7 @@ CATALOG: Final = "/api/catalog"
 LINES: Final = "application/x-ndjson"
 IMPORT: Final = "/api/executions/import"
 _WANTED: Final[Mapping[str, str]] = {CATALOG: "application/json or application/yaml", IMPORT: LINES}
+_WANTED_OF_CALLS: Final = "application/json, a form (application/x-www-form-urlencoded) or text/plain"
 _MORE_TYPES: Final[Mapping[str, Collection[str]]] = {CATALOG: YAML_TYPES, IMPORT: (LINES,)}
 #: What pages of the origins that the settings name may read, and what they may send; browsers
 #: remember the latter for ten minutes.
@@ -77,7 +80,7 @@ def register(app: Flask) -> None:
 
 def _host() -> Response | None:
     """On loopback only names of loopback are ours (DNS rebinding)."""
-    if not is_loopback(application().settings.host) or is_loopback(_host_name(request.host)):
+    if is_call() or not is_loopback(application().settings.host) or is_loopback(_host_name(request.host)):
         return None
     detail = (
         f"The host {request.host[:200]!r} is not a name of this server, which listens on loopback only; "
@@ -89,7 +92,7 @@ def _host() -> Response | None:
 def _origin() -> Response | None:
     """Pages of other origins change nothing, unless the settings name them."""
     origin = request.headers.get("Origin")
-    if request.method in SAFE or origin is None or _is_own(origin) or _is_allowed(origin):
+    if request.method in SAFE or origin is None or is_call() or _is_own(origin) or _is_allowed(origin):
         return None
     detail = f"Pages of {origin[:200]} may not change anything here; NOETL_CORS_ORIGINS names those that may."
     return problem(403, "foreign-origin", detail)
@@ -132,12 +135,12 @@ def _content_type() -> Response | None:
     if _is_readable(request.mimetype) and charset in ("utf-8", "utf8"):
         return None
     given = request.headers.get("Content-Type", "no content type")[:200]
-    wanted = _WANTED.get(request.path, "application/json")
+    wanted = _WANTED_OF_CALLS if is_call() else _WANTED.get(request.path, "application/json")
     return problem(415, "unsupported-media-type", f"The body must be {wanted} in UTF-8, not {given!r}.")
 
 
 def _is_readable(mimetype: str) -> bool:
-    if mimetype in _MORE_TYPES.get(request.path, ()):
+    if mimetype in _MORE_TYPES.get(request.path, ()) or (is_call() and is_body_of_call(mimetype)):
         return True
     return mimetype == "application/json" or (
         mimetype.startswith("application/") and mimetype.endswith("+json")

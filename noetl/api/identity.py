@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from flask import request
 
+from noetl.api.called import CALLBACK, is_call
 from noetl.api.context import ApiContext
 from noetl.api.loopback import is_loopback
 from noetl.errors import Unauthenticated, Unavailable
@@ -52,6 +53,9 @@ def needs_token(settings: Settings, environ: WSGIEnvironment) -> bool:
 def identify(here: ApiContext) -> Principal:
     """Who makes the current request. Raises Unauthenticated where it should have said so, or what
     it said is not so; Unavailable where that cannot be found out."""
+    if is_call():
+        # What a service sends along for others is not for us.
+        return CALLBACK
     _refuse_in_url()
     text = _read_token()
     if text is not None:

@@ -101,6 +101,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "specimens.fixture": _READ,
     "specimens.import_": _ADMIN,
     "signals.send": Rule("execution", "run"),
+    "callbacks.call": Rule("nobody"),
     "correlated.send_about": Rule("whole", "run"),
     "variables.variables": _READ,
     "variables.variable": _READ,

@@ -22,6 +22,7 @@ from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.wrappers import Response as AnyResponse
 
 from noetl import errors
+from noetl.api.called import hide_token
 from noetl.facts.json import Json
 from noetl.facts.nearest import nearest
 
@@ -78,7 +79,7 @@ def _body(status: int, kind: str, detail: str, extras: Mapping[str, Json] | None
 
 def mask(text: str) -> str:
     """The text without the secrets of tokens: it may repeat what somebody sent to a wrong place."""
-    return _TOKEN.sub(r"\1…", text)
+    return hide_token(_TOKEN.sub(r"\1…", text))
 
 
 def as_json(error: errors.NoetlError) -> dict[str, Json]:

@@ -1,4 +1,5 @@
-"""How many requests a token may make: counted in each server process by itself."""
+"""How many requests a token may make, and how many calls addresses may get: counted in each server
+process by itself."""
 
 from __future__ import annotations
 
@@ -32,7 +33,14 @@ class TokenRates:
                 f"Token {principal.token_id} may make {principal.rate} requests; wait {seconds} s.", seconds
             )
 
-    def _wait_s(self, text: str, token_id: str) -> int:
+    def count_one(self, rate: str, key: str, what: str) -> None:
+        """Counts one call of `what` under `key`. Raises TooManyRequests where that is one too
+        many."""
+        seconds = self._wait_s(rate, key)
+        if seconds:
+            raise TooManyRequests(f"There were too many calls of {what}; wait {seconds} s.", seconds)
+
+    def _wait_s(self, text: str, key: str) -> int:
         """Counts one request; 0, or after how many seconds it may be made."""
         from limits import RateLimitItemPerSecond  # see `_limiter`
 
@@ -41,9 +49,9 @@ class TokenRates:
         window = max(1, math.ceil(rate.per_s))
         item = RateLimitItemPerSecond(max(1, int(rate.limit * window / rate.per_s)), window)
         limiter = self._limiter()
-        if limiter.hit(item, token_id):
+        if limiter.hit(item, key):
             return 0
-        again_at = limiter.get_window_stats(item, token_id).reset_time
+        again_at = limiter.get_window_stats(item, key).reset_time
         return max(1, math.ceil(again_at - time.time()))
 
     def _limiter(self) -> SlidingWindowCounterRateLimiter:

@@ -16,7 +16,7 @@ from gunicorn import util
 from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
-from noetl.api.problems import MEDIA_TYPE
+from noetl.api.problems import MEDIA_TYPE, mask
 
 if TYPE_CHECKING:
     import socket
@@ -47,9 +47,10 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             super().handle_error(req, client, addr, exc)
             return
         status, kind = _ANSWERS.get(name, (HTTPStatus.BAD_REQUEST, "bad-request"))
-        self.log.warning("A request of %s cannot be read: %s", addr[0] if addr else "a socket", exc)
+        reason = mask(str(exc))
+        self.log.warning("A request of %s cannot be read: %s", addr[0] if addr else "a socket", reason)
         try:
-            util.write_nonblock(client, _answer(status, kind, str(exc)))
+            util.write_nonblock(client, _answer(status, kind, reason))
         except OSError:
             self.log.debug("The client has gone before it was answered")
 

@@ -63,7 +63,7 @@ def parse(raw: bytes) -> Json:
         raise BadRequest(
             f"The body is not JSON: {error.msg}, line {error.lineno} column {error.colno}."
         ) from error
-    _check_text(value)
+    check_text(value)
     return value
 
 
@@ -87,8 +87,8 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _check_text(value: Json) -> None:
-    """No NUL and no lone surrogate, neither in keys nor in values: no database keeps them."""
+def check_text(value: Json) -> None:
+    """Raises BadRequest for NUL and lone surrogates in keys and values: no database keeps them."""
     todo = [value]
     while todo:
         match todo.pop():

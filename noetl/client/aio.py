@@ -90,6 +90,7 @@ class AsyncClient:
     cancel = perform(operations.cancel)
     signal = perform(operations.signal)
     signal_about = perform(operations.signal_about)
+    call_back = perform(operations.call_back)
     pause = perform(operations.pause)
     resume = perform(operations.resume)
     events = follow(stream.events)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from noetl.client.core import (
     TIMEOUT_S,
@@ -320,6 +320,16 @@ def signal_about(
     does it is kept for the first that will."""
     body = {"correlate": correlate, **_signal(payload, id or uuid.uuid4().hex, expires, everyone=everyone)}
     answer: JsonMap = yield from ask(Request("POST", f"/api/signals/{quote(name, safe='')}", body=body))
+    return answer
+
+
+def call_back(address: str, payload: Json = None) -> Operation[JsonMap]:
+    """Calls the address of a task, `callback.<task>.url`, as a service does that was handed it:
+    `{accepted, at}`. Of several calls the first one counts. Raises NotFound for what is no address,
+    Conflict where nothing waits for the call any more."""
+    token = urlsplit(address).path.rpartition("/")[2]
+    path = f"/api/callbacks/{quote(token, safe='')}"
+    answer: JsonMap = yield from ask(Request("POST", path, body=payload, anonymous=True))
     return answer
 
 
