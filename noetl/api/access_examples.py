@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from noetl.api.called import FORM
 from noetl.api.example import AT, END, ID, JSON, LINES, Example, in_json
 from noetl.facts.json import JsonMap
 
@@ -53,7 +54,10 @@ ACCESS: Final[Mapping[str, Example]] = {
     ),
     "DELETE /api/tokens/{token_id}": in_json({**_TOKEN_VIEW, "revoked_at": END}),
     "GET /api/whoami": in_json(_WHOAMI),
-    "POST /api/callbacks/{token}": in_json({"accepted": True, "at": AT}, {"paid": True}),
+    "POST /api/callbacks/{token}": Example(
+        sent={JSON: {"paid": True}, FORM: "paid=true&amount=7", "text/plain": "paid"},
+        answered={JSON: {"accepted": True, "at": AT}},
+    ),
     "GET /api/audit": Example(
         answered={JSON: {"entries": [_ENTRY], "next": None}, LINES: json.dumps(_ENTRY) + "\n"}
     ),

@@ -40,7 +40,7 @@ class Callbacks(SealedNames):
 
 
 @dataclass(frozen=True, slots=True)
-class CallbackPlace:
+class TaskAddress:
     """The task that an address belongs to: of a run, or of an iteration of its loop."""
 
     execution_id: str
@@ -59,10 +59,10 @@ def call_key(run_id: str, iteration: int | None, task: str) -> str:
     return f"callback:{run_id}/{_NONE if iteration is None else iteration}/{task}"
 
 
-def place_of(reference: JsonMap) -> CallbackPlace:
+def place_of(reference: JsonMap) -> TaskAddress:
     """The place that a sealed reference names."""
     iteration = reference["iteration"]
-    return CallbackPlace(
+    return TaskAddress(
         str(reference["execution"]),
         str(reference["run"]),
         None if iteration is None else int(iteration),
@@ -70,7 +70,7 @@ def place_of(reference: JsonMap) -> CallbackPlace:
     )
 
 
-def make_token(place: CallbackPlace, key: bytes) -> str:
+def make_token(place: TaskAddress, key: bytes) -> str:
     """The token of the address of `place`."""
     iteration = _NONE if place.iteration is None else str(place.iteration)
     parts = (place.execution_id, place.run_id, iteration, place.task)
@@ -78,7 +78,7 @@ def make_token(place: CallbackPlace, key: bytes) -> str:
     return f"{text}.{_sign(text, key)}"
 
 
-def read_token(token: str, keys: Iterable[bytes]) -> CallbackPlace | None:
+def read_token(token: str, keys: Iterable[bytes]) -> TaskAddress | None:
     """The place that `token` stands for, where one of the `keys` made it; None elsewhere. All keys
     are tried, each in the same time whatever the token is."""
     text, _, signature = token.partition(".")
@@ -88,13 +88,13 @@ def read_token(token: str, keys: Iterable[bytes]) -> CallbackPlace | None:
     return _read_place(signed) if any(is_good) else None
 
 
-def _read_place(text: str) -> CallbackPlace:
+def _read_place(text: str) -> TaskAddress:
     """Of a text that we have signed."""
     padded = text + "=" * (-len(text) % 4)
     parts = base64.urlsafe_b64decode(padded).decode("ascii").split("/")
     assert len(parts) == _PARTS, "it is one that we made"
     execution_id, run_id, iteration, task = map(unquote, parts)
-    return CallbackPlace(execution_id, run_id, None if iteration == _NONE else int(iteration), task)
+    return TaskAddress(execution_id, run_id, None if iteration == _NONE else int(iteration), task)
 
 
 def _sign(text: str, key: bytes) -> str:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from noetl.engine.callbacks import tasks_handing_over
 from noetl.errors import Conflict, NotFound, Unavailable
-from noetl.facts.callbacks import CallbackPlace
+from noetl.facts.callbacks import TaskAddress
 from noetl.facts.events import CallbackReceived, Event, StepScheduled, TaskDone, TaskKeyKept
 from noetl.facts.json import Json
 from noetl.facts.reference import Retention
@@ -41,7 +41,7 @@ class AcceptedCall:
     existing: bool = False
 
 
-def receive_call(rt: Runtime, place: CallbackPlace, payload: Json) -> AcceptedCall:
+def receive_call(rt: Runtime, place: TaskAddress, payload: Json) -> AcceptedCall:
     """Records the first call of the address of `place`; whether its task waits yet does not matter.
 
     Raises NotFound where there is no such execution; Conflict where nothing waits for the call any
@@ -60,9 +60,7 @@ def receive_call(rt: Runtime, place: CallbackPlace, payload: Json) -> AcceptedCa
     raise Conflict(f"Execution {place.execution_id} was run again too often to look for its task.")
 
 
-def _receive(
-    rt: Runtime, tx: Transaction, place: CallbackPlace, payload: Json
-) -> AcceptedCall | CallbackPlace:
+def _receive(rt: Runtime, tx: Transaction, place: TaskAddress, payload: Json) -> AcceptedCall | TaskAddress:
     """The call, or the place in the retry that it is meant for by now."""
     row = tx.executions.lock(place.execution_id)
     if row is None:
@@ -82,17 +80,17 @@ def _receive(
     return AcceptedCall(row.execution_id, now.isoformat())
 
 
-def _step_of(place: CallbackPlace) -> str:
+def _step_of(place: TaskAddress) -> str:
     return place.run_id.rpartition("#")[0]
 
 
-def _first_call(tx: Transaction, place: CallbackPlace) -> CallbackReceived:
+def _first_call(tx: Transaction, place: TaskAddress) -> CallbackReceived:
     events = tx.events.of_run(place.execution_id, place.run_id, place.iteration)
     calls = (one.fact for one in events if one.draft.dedup_key == place.key)
     return next(fact for fact in calls if isinstance(fact, CallbackReceived))
 
 
-def _check_open(tx: Transaction, place: CallbackPlace) -> None:
+def _check_open(tx: Transaction, place: TaskAddress) -> None:
     """Raises Conflict where the run, or the iteration, has ended."""
     ends = [f"end:{place.run_id}", f"cancelled:{place.run_id}"]
     if place.iteration is not None:
@@ -107,7 +105,7 @@ def _check_open(tx: Transaction, place: CallbackPlace) -> None:
 # --- of an execution that has ended ---------------------------------------------------------------
 
 
-def _find_heir(rt: Runtime, tx: Transaction, row: ExecutionRow, place: CallbackPlace) -> CallbackPlace:
+def _find_heir(rt: Runtime, tx: Transaction, row: ExecutionRow, place: TaskAddress) -> TaskAddress:
     """Where the call belongs in the execution that runs this one again. Raises Conflict,
     Unavailable."""
     retry = _find_retry(tx, row)
@@ -142,7 +140,7 @@ def _find_retry(tx: Transaction, row: ExecutionRow) -> ExecutionRow | None:
 
 
 def _find_handovers(
-    rt: Runtime, tx: Transaction, row: ExecutionRow, place: CallbackPlace
+    rt: Runtime, tx: Transaction, row: ExecutionRow, place: TaskAddress
 ) -> Mapping[str, Event]:
     """The ends of the tasks that handed the address over, by their ids."""
     plan = rt.plan(tx, row.digest)
@@ -160,7 +158,7 @@ class _RetryLog:
     """What the log of a retry tells of the run of `place`, which is one of the execution that it
     runs again."""
 
-    place: CallbackPlace
+    place: TaskAddress
     events: Sequence[Event]
 
     def places(self, handovers: Mapping[str, Event]) -> Iterator[_Part]:

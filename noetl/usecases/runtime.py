@@ -16,7 +16,7 @@ from noetl.engine.source import RunCopies, SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
-from noetl.facts.callbacks import CallbackPlace
+from noetl.facts.callbacks import TaskAddress
 from noetl.facts.callers import Caller
 from noetl.facts.events import Draft, Fact
 from noetl.facts.json import Json, JsonMap
@@ -143,7 +143,7 @@ class Runtime:
     seal: Seal = omit_seal
     #: The task that the token of an address stands for; None where no key of this installation made
     #: the token. Raises ConfigError where there is no key.
-    read_token: Callable[[str], CallbackPlace | None] = knows_no_address
+    read_token: Callable[[str], TaskAddress | None] = knows_no_address
     #: Encrypts the fields of a credential. Raises ConfigError where there is no key.
     encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from noetl.errors import ConfigError, ToolError
-from noetl.facts.callbacks import PATH, CallbackPlace, place_of
+from noetl.facts.callbacks import PATH, TaskAddress, place_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.secret import describe_secret
@@ -80,7 +80,7 @@ class Vault(Protocol):
 
     def has_sealed(self, reference: JsonMap, /) -> bool: ...
 
-    def make_token(self, place: CallbackPlace, /) -> str: ...
+    def make_token(self, place: TaskAddress, /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.atomic import create_private
 from noetl.errors import BadRequest, ConfigError
-from noetl.facts.callbacks import CallbackPlace, make_token, read_token
+from noetl.facts.callbacks import TaskAddress, make_token, read_token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_sealed_by, seal_reference
 
@@ -95,11 +95,11 @@ class FernetVault:
         """Whether one of the keys made the seal of `reference`."""
         return any(is_sealed_by(reference, key) for key in self._seals)
 
-    def make_token(self, place: CallbackPlace) -> str:
+    def make_token(self, place: TaskAddress) -> str:
         """The token of the address of a task, made with the first key."""
         return make_token(place, self._addresses[0])
 
-    def read_token(self, token: str) -> CallbackPlace | None:
+    def read_token(self, token: str) -> TaskAddress | None:
         """The place that the token stands for; None where none of the keys made it."""
         return read_token(token, self._addresses)
 

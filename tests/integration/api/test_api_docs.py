@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from noetl.facts.callbacks import TaskAddress, make_token
 from noetl.testing import Simulation
 
 
@@ -106,7 +107,7 @@ def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -
     """The execution that a request is sent to: one that waits, if it may go on doing so."""
     if path.endswith("/retry"):
         return ended(client, sim)
-    if path.endswith("/signals/{name}"):
+    if path.endswith(("/signals/{name}", "/callbacks/{token}")):
         return str(client.post("/api/executions", json={"playbook": WAITING}).get_json()["execution_id"])
     if not path.endswith("/migrate"):
         return execution_id
@@ -129,8 +130,13 @@ def test_what_the_document_says_may_be_sent_is_accepted(
             with subtests.test(f"{method} {path} {media_type}"):
                 chosen = choose(client, sim, path, execution_id)
                 operation_id = begun(client, sim) if "{operation_id}" in path else ""
+                token = make_token(TaskAddress(chosen, "start#1", None, "answer"), b"simulated")
                 url = path.format(
-                    execution_id=chosen, operation_id=operation_id, name="approved", path="examples/double"
+                    execution_id=chosen,
+                    operation_id=operation_id,
+                    name="approved",
+                    path="examples/double",
+                    token=token,
                 )
                 example = content["example"]
                 if path == "/api/operations":

@@ -10,7 +10,7 @@ from families import Family
 from playbooks import lone, playbook
 
 from noetl.errors import Conflict, LimitExceeded, NotFound, ToolError, Unavailable
-from noetl.facts.callbacks import CallbackPlace, place_of
+from noetl.facts.callbacks import TaskAddress, place_of
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_secret
 from noetl.pipeline.model import Call
@@ -35,7 +35,7 @@ class Service:
 
     early: Json = None
     fails: int = 0
-    places: list[CallbackPlace] = field(default_factory=list)
+    places: list[TaskAddress] = field(default_factory=list)
     sim: Simulation | None = None
 
     def __call__(self, call: Call) -> Json:
@@ -66,7 +66,7 @@ def begun(text: str = POSTS, **more: Any) -> tuple[Simulation, Service, str]:
     return sim, service, run
 
 
-def called(sim: Simulation, place: CallbackPlace, payload: Json = None) -> AcceptedCall:
+def called(sim: Simulation, place: TaskAddress, payload: Json = None) -> AcceptedCall:
     found = receive_call(sim.rt, place, payload)
     sim.settle()
     return found
@@ -87,7 +87,7 @@ def calls_in(sim: Simulation, run: str) -> int:
 
 def test_the_task_before_hands_the_address_over_and_the_call_is_what_the_task_yields() -> None:
     sim, service, run = begun()
-    assert service.places == [CallbackPlace(run, "start#1", None, "answer")]
+    assert service.places == [TaskAddress(run, "start#1", None, "answer")]
     assert sim.report(run).row.status == "waiting"
     called(sim, service.places[0], {"paid": True})
     assert result(sim, run) == {"payload": {"paid": True}, "at": "2026-01-01T00:00:00+00:00"}
@@ -165,7 +165,7 @@ def test_the_address_of_a_caller_may_be_handed_on_to_what_it_calls() -> None:
         tools={"http": service},
     )
     run = family.start()
-    assert service.places == [CallbackPlace(run, "start#1", None, "answer")]
+    assert service.places == [TaskAddress(run, "start#1", None, "answer")]
     receive_call(family.sim.rt, service.places[0], 6)
     family.sim.settle()
     assert family.result(run)["payload"] == 6
@@ -177,7 +177,7 @@ def test_the_address_of_a_caller_may_be_handed_on_to_what_it_calls() -> None:
 def test_what_nothing_waits_for_is_refused() -> None:
     sim, service, run = begun()
     with pytest.raises(NotFound, match="Nothing has this address"):
-        called(sim, CallbackPlace("99", "start#1", None, "answer"))
+        called(sim, TaskAddress("99", "start#1", None, "answer"))
     control.cancel(sim.rt, run)
     sim.settle()
     with pytest.raises(Conflict, match=rf"Execution {run} has ended \(cancelled\); nothing in it waits"):
@@ -204,7 +204,7 @@ def test_a_step_or_an_iteration_that_has_ended_is_called_no_more(iteration: int 
     sim.settle()
     control.cancel_step(sim.rt, run, "asks", iteration)
     sim.settle()
-    with pytest.raises(Conflict, match="Step 'asks' of execution .* has ended"):
+    with pytest.raises(Conflict, match=r"Step 'asks' of execution .* has ended"):
         called(sim, service.places[-1])
     assert sim.report(run).row.status == "waiting"
 
@@ -341,7 +341,7 @@ def test_where_nobody_knows_whether_the_other_task_was_heard_the_first_address_s
             raise ToolError("timeout", "no answer in time")
         return {}
 
-    places: list[CallbackPlace] = []
+    places: list[TaskAddress] = []
     sim = Simulation(lone(POSTS), {"http": lost})
     run = sim.start()
     sim.settle()
@@ -402,7 +402,7 @@ def test_a_fork_has_addresses_of_its_own_and_hears_no_call_of_the_other() -> Non
     made = fork(sim.rt, ForkRequest(run, at=at)).execution_id
     sim.settle()
     assert calls_in(sim, made) == 1
-    own = CallbackPlace(made, "start#1", None, "answer")
+    own = TaskAddress(made, "start#1", None, "answer")
     assert not called(sim, own, "mine").existing
     control.resume(sim.rt, made)
     sim.settle()
