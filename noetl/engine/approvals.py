@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from noetl.engine.state import Answer, PendingWait, State, Timer
 from noetl.facts import events as e
@@ -50,6 +51,35 @@ def find_answers(state: State, wait: PendingWait, one: Awaited) -> Iterator[Answ
         if is_meant and answer.principal not in seen:
             seen.add(answer.principal)
             yield answer
+
+
+def open_approvals(state: State) -> Iterator[tuple[PendingWait, Awaited]]:
+    """Those that are waited for and not decided, in the order in which they were asked for."""
+    for wait in state.waits.values():
+        for one in wait.left:
+            if one.approval is not None and find_verdict(state, wait, one) is None:
+                yield wait, one
+
+
+def count_open(state: State) -> int:
+    """How many of them there are."""
+    return sum(1 for _ in open_approvals(state)) if state.waits else 0
+
+
+def find_end(state: State, wait: PendingWait, one: Awaited) -> str | None:
+    """The last instant (UTC, ISO 8601) at which it can be answered, where there is one."""
+    place = (wait.run_id, wait.iteration)
+    return min(
+        (
+            timer.due_at
+            for timer in state.timers.values()
+            if (timer.run_id, timer.iteration) == place
+            and timer.due_at is not None
+            and (timer.purpose == "timeout" or (timer.purpose, timer.awaited) == ("expiry", one.name))
+        ),
+        key=datetime.fromisoformat,
+        default=None,
+    )
 
 
 def describe_approval(state: State, wait: PendingWait, one: Awaited) -> JsonMap:

@@ -11,6 +11,8 @@ from noetl.net.tasks import Template
 
 #: What such a guard is asked about: the signal that has come.
 SIGNAL: Final = "signal"
+#: Keys under which only data stands, whatever its own keys are called.
+DATA: Final = frozenset({"show", "match", "form"})
 
 
 def find_guards(template: Template, keys: Collection[str]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
@@ -20,7 +22,7 @@ def find_guards(template: Template, keys: Collection[str]) -> Iterator[tuple[tup
             for key, value in template.items():
                 if key in keys and isinstance(value, str):
                     yield (key,), value
-                else:
+                elif key not in DATA:
                     yield from (((key, *path), text) for path, text in find_guards(value, keys))
         case list() | tuple():
             for index, value in enumerate(template):
@@ -33,11 +35,14 @@ def without_guards(template: Template, keys: Collection[str]) -> Template:
     """`template` with null in the place of such texts."""
     match template:
         case Mapping():
-            return {
-                key: None if key in keys and isinstance(value, str) else without_guards(value, keys)
-                for key, value in template.items()
-            }
+            return {key: _bare(key, value, keys) for key, value in template.items()}
         case list() | tuple():
             return [without_guards(value, keys) for value in template]
         case _:
             return template
+
+
+def _bare(key: str, value: Template, keys: Collection[str]) -> Template:
+    if key in DATA:
+        return value
+    return None if key in keys and isinstance(value, str) else without_guards(value, keys)

@@ -70,7 +70,9 @@ class KindInfo:
     is quoted, unless the task says `spec.quote: false`. `defaults` is the kind's default `spec`.
     `python_keys` hold python source (checked for syntax), `source_files` name files of it.
     Texts under a key in `deferred`, wherever it stands in the configuration, are guards that are
-    asked later than the call, which is handed `{when, names}`.
+    asked later than the call, which is handed `{when, names}`. `declares` are the places of the
+    configuration, dotted, `*` for any key, where inputs are declared as a playbook does it; the
+    call is handed `{inputs, defaults}` (`noetl.net.forms`) in their place.
     `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to
     the tool as references to results (`noetl.facts.reference`), unopened, wherever one stands in
     them; `*` stands for the task's args. `sections` are what outcomes have besides `status`,
@@ -97,6 +99,7 @@ class KindInfo:
     source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     deferred: tuple[str, ...] = ()
+    declares: tuple[str, ...] = ()
     suspends: bool = False
     abandons: bool = False
     by_reference: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from noetl.expressions import names_used
 from noetl.expressions.scope import value_of
 from noetl.facts.json import Json, JsonMap
-from noetl.net.deferred import SIGNAL
+from noetl.net.deferred import DATA, SIGNAL
 from noetl.net.model import Template
 from noetl.pipeline.names import TemplateScope
 
@@ -28,9 +28,7 @@ def with_guards(template: Template, rendered: Json, keys: Collection[str], sight
     match template:
         case Mapping() if isinstance(rendered, Mapping):
             return {
-                key: close_over(value, sight)
-                if key in keys and isinstance(value, str)
-                else with_guards(value, rendered.get(key), keys, sight)
+                key: _with_guard(key, value, rendered.get(key), keys, sight)
                 for key, value in template.items()
             }
         case list() | tuple() if isinstance(rendered, list):
@@ -38,6 +36,15 @@ def with_guards(template: Template, rendered: Json, keys: Collection[str], sight
             return [with_guards(one, value, keys, sight) for one, value in pairs]
         case _:
             return rendered
+
+
+def _with_guard(
+    key: str, value: Template, rendered: Json, keys: Collection[str], sight: TemplateScope
+) -> Any:
+    if key in DATA:
+        return rendered
+    is_guard = key in keys and isinstance(value, str)
+    return close_over(value, sight) if is_guard else with_guards(value, rendered, keys, sight)
 
 
 def close_over(guard: str, sight: TemplateScope) -> JsonMap:

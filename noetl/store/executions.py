@@ -84,6 +84,7 @@ _retries = (
     )
     .order_by(_c.execution_id)
 )
+_asking = select(*COLUMNS).where(_c.approvals > 0).order_by(_c.execution_id)
 #: Rows that a filter looks at with one statement, at least.
 PAGE: Final = 500
 _insert = insert(execution)
@@ -109,6 +110,7 @@ _turn = (
         ),
         warnings_count=func.coalesce(bindparam("warnings", type_=_c.warnings_count.type), _c.warnings_count),
         waiting_for=bindparam("waits", type_=_c.waiting_for.type),
+        approvals=func.coalesce(bindparam("asking", type_=_c.approvals.type), _c.approvals),
     )
 )
 _filters: Final = {
@@ -189,6 +191,19 @@ class SqlExecutions(SqlTable):
             given["before"] = codec.number(page[-1].execution_id)
             asked = {**asked, "before": given["before"]}
 
+    def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
+        return list(islice(self._find_asking(among, after, max(limit, PAGE)), limit))
+
+    def _find_asking(self, among: Condition | None, after: str | None, size: int) -> Iterator[ExecutionRow]:
+        asking, first = _asking.limit(size), -1 if after is None else codec.number(after)
+        asking = asking if among is None else asking.where(narrow(among))
+        while True:
+            page = [row(one) for one in self._session.read_once(asking.where(_c.execution_id >= first))]
+            yield from (one for one in page if among is None or holds(among, one))
+            if len(page) < size:
+                return
+            first = codec.number(page[-1].execution_id) + 1
+
     def retries_of(self, execution_ids: Sequence[str]) -> Mapping[str, ExecutionRow]:
         found: dict[str, ExecutionRow] = {}
         for ids in lines(execution_ids):
@@ -225,6 +240,7 @@ class SqlExecutions(SqlTable):
         errors_passed_over: int | None = None,
         warnings_count: int | None = None,
         waiting_for: str | None = None,
+        approvals: int | None = None,
     ) -> None:
         """`ended_at`, `error` and counts that are None leave what is there."""
         values = {
@@ -239,6 +255,7 @@ class SqlExecutions(SqlTable):
             "passed": errors_passed_over,
             "warnings": warnings_count,
             "waits": waiting_for,
+            "asking": approvals,
         }
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
         self._session.notify(execution_id)

@@ -42,7 +42,7 @@ NAMES = {
 metadata = MetaData(naming_convention=NAMES)
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0015"
+HEAD: Final = "0016"
 
 
 class IsoInstant(TypeDecorator[datetime]):
@@ -115,6 +115,8 @@ execution = Table(
     Column("waiting_for", Text),
     #: How many iterations were cancelled one by one: workers at its loops look which.
     Column("cancelled_parts", Integer, nullable=False, server_default=text("0")),
+    #: How many approvals are open.
+    Column("approvals", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
@@ -123,6 +125,7 @@ execution = Table(
     partial("ix_execution_source_id", "source_id", "execution_id", where="source_id IS NOT NULL"),
     partial("ix_execution_key", "key", "execution_id", where="key IS NOT NULL"),
     partial("ix_execution_operation_id", "operation_id", "execution_id", where="operation_id IS NOT NULL"),
+    partial("ix_execution_asking", "execution_id", where="approvals > 0"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 

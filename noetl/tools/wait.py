@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.errors import ToolError
-from noetl.facts.approvals import SoughtApproval
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
@@ -18,6 +17,7 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
+from noetl.tools.wait_approval import ApprovalConfig
 
 #: Longest name of a signal, and of one of several things that are waited for.
 LONGEST_NAME: Final = 128
@@ -42,28 +42,6 @@ class SignalConfig(BaseModel):
     )
     correlate: str | int | None = Field(
         default=None, description="The value that a signal to whoever waits for it names."
-    )
-
-
-class ApprovalConfig(BaseModel):
-    """Whose approval is asked for, and of what."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    by: str | list[str] | None = Field(
-        default=None,
-        description="Who is asked: names, and groups as `group:ops`; without it whoever may approve.",
-    )
-    count: int | str = Field(default=1, description="How many people have to approve.")
-    message: str = Field(default="", description="What they are asked.")
-    show: Any = Field(default=None, description="What they see before they answer: any value.")
-    form: dict[str, Any] | list[Any] | None = Field(
-        default=None, description="What they fill in, declared like `inputs`."
-    )
-    four_eyes: bool | str = Field(default=False, description="Who started the execution cannot approve it.")
-    expires: int | float | str | None = Field(default=None, description="How long it can be answered: `2d`.")
-    remind: int | float | str | None = Field(
-        default=None, description="How often it is brought up again until then: `4h`."
     )
 
 
@@ -216,6 +194,7 @@ class WaitForIt(Tool):
         spellings={"duration": Spelling("timer"), "seconds": Spelling("timer")},
         required=(_KEYS,),
         deferred=("when", "condition"),
+        declares=("approval.form", "any.*.approval.form", "all.*.approval.form"),
         suspends=True,
         hands_on=True,
         credentials=(),
@@ -242,28 +221,11 @@ def _awaited(name: str, branch: Branch) -> Awaited:
             until=None if branch.until is None else _instant(branch.until),
             signal=None if branch.signal is None else _sought(branch.signal),
             condition=None if branch.condition is None else _guard(branch.condition),
-            approval=None if branch.approval is None else _approval(branch.approval),
+            approval=None if branch.approval is None else branch.approval.sought(),
             callback=branch.callback is not None,
         )
     except ValueError as error:
         raise ToolError("client_error", f"What {name!r} waits for cannot be read: {error}") from error
-
-
-def _approval(asked: ApprovalConfig) -> SoughtApproval:
-    by = [asked.by] if isinstance(asked.by, str) else asked.by or []
-    count = int(asked.count)
-    if not 1 <= count <= MOST:
-        raise ValueError(f"`count` is {count}; from 1 to {MOST} people can approve.")
-    return SoughtApproval(
-        tuple(dict.fromkeys(by)),
-        count,
-        asked.message,
-        asked.show,
-        asked.form if isinstance(asked.form, Mapping) else {},
-        asked.four_eyes in (True, "true"),
-        None if asked.expires is None else seconds(asked.expires),
-        None if asked.remind is None else seconds(asked.remind),
-    )
 
 
 def _instant(text: str) -> str:

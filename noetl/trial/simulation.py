@@ -25,6 +25,7 @@ from noetl.results import open_results
 from noetl.store import open_store
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.declaration import configure
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.tools.wait import WaitConfig, WaitForIt
 from noetl.trial.stand_ins import ask_function
@@ -131,7 +132,9 @@ def default_tools() -> dict[str, Scripted]:
         return CallPlaybook(Services()).run(call, PlaybookConfig.model_validate(call.config))
 
     def wait(call: Call) -> Wait:
-        return WaitForIt(Services()).run(call, WaitConfig.model_validate(call.config))
+        config = configure(WaitForIt.declaration, call.config)
+        assert isinstance(config, WaitConfig), "it declares that"
+        return WaitForIt(Services()).run(call, config)
 
     return {
         "python": python,

@@ -66,6 +66,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "created": _column("instant", "created_at", "when it was asked for"),
     "ended": _column("instant", "ended_at", "when it ended"),
     "waiting": _column("text", "waiting_for", "what its tasks wait for, in a line"),
+    "approvals": _column("number", "approvals", "how many approvals of it are open"),
     "principal": _column("text", "principal", "who asked for it"),
     "parent": _column("id", "parent_id", "the execution that called it"),
     "source": _column("id", "source_id", "the execution that it runs again, is a fork of, or took over"),

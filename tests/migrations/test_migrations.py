@@ -55,6 +55,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0014 (What executions wait for, signals that nobody waits for, and how many iterations "
         "were cancelled.) is pending.",
         "Revision 0015 (Who has a slot of what, who waits for one, and what is paused.) is pending.",
+        "Revision 0016 (How many approvals of an execution are open.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD

@@ -159,7 +159,7 @@ _USERINFO: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^/\s:@]{0,200}:([^/\
 _SCHEME: Final = re.compile(r"\w+\s+")
 # What people write where no secret is to be seen.
 _PLACEHOLDER: Final = re.compile(
-    r"\W*|.{0,3}|[\Wx]+|<.*>|\[.*\]|\$.*|%.*%|@.*|your\W.*|your_.*|my[\W_].*|(change|replace|fill)[\W_]?.*|none|null|true|false|"
+    r"\W*|.{0,3}|[\Wx]+|<.*>|\[.*\]|\$.*|%.*%|@.*|your\W.*|your_.*|my[\W_].*|(change|replace|fill)[\W_]?.*|none|null|true|false|string|integer|number|boolean|"
     r"(an?[\W_])?(example|placeholder|dummy|fake|redacted|hidden|masked|todo|secret|password|passwd|token|key)",
     re.IGNORECASE,
 )

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from noetl.dsl.compile.context import Context
 from noetl.dsl.document.inputs import SECRET_WORD, TYPE_WORDS, InputDeclaration
+from noetl.dsl.document.texts import holds_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.json import Json
 from noetl.facts.secret import is_secret_name
+from noetl.net.forms import form_to_json
 from noetl.net.input_values import find_value_faults, in_order, settle
 from noetl.net.inputs import ORDERED, SIZED, TYPES, Input, InputType
 from noetl.net.model import Template
@@ -19,6 +21,7 @@ from noetl.net.secret_inputs import find_open_secrets
 
 #: What belongs to an input itself, not to what is in it.
 _OF_INPUTS: Final = ("default", "order")
+_NO_SECRETS: Final = "ask for the name of a credential instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,49 @@ def compile_inputs(context: Context) -> tuple[tuple[Input, ...], dict[str, Templ
     without a default null."""
     workload = context.document.workload or {}
     found = list(_find_declared(context, context.document.inputs, ("inputs",)))
-    made = [(one.said.order or 0, _compile_input(context, one, workload)) for one in found]
+    made = [_compile_input(context, one, workload, None) for one in found]
+    for one, compiled in zip(found, made, strict=True):
+        _warn_of_plain_text(context, one, compiled, "write secret: true")
     defaults = {one.name: one.said.default for one in found if one.name not in workload}
-    inputs = tuple(one for _, one in sorted(made, key=lambda pair: pair[0]))
-    return inputs, {**defaults, **workload}
+    return _in_order(found, made), {**defaults, **workload}
+
+
+def compile_form(
+    context: Context, forms: Any, path: Path, step: str | None
+) -> tuple[tuple[Input, ...], dict[str, Template]]:
+    """What people fill in, declared at `path` of a task of the step, and the defaults that there
+    are. What they say stands in the log, and so is no secret."""
+    found = list(_find_declared(context, forms, path))
+    made = [_compile_input(context, one, {}, step) for one in found]
+    for one, compiled in zip(found, made, strict=True):
+        if holds_template(form_to_json([compiled], {})["inputs"]):
+            message = f"the declaration of {quote_value(one.name)} in a form holds a template"
+            context.report.add(Code.VALUE, one.path, message, "only `default` can be one", at_key=True)
+        if _holds_secret(compiled):
+            message = f"what people fill in stands in the log, and {quote_value(one.name)} is a secret"
+            context.report.add(Code.INPUT, one.path, message, _NO_SECRETS, at_key=True)
+        else:
+            _warn_of_plain_text(context, one, compiled, _NO_SECRETS)
+    return _in_order(found, made), {
+        one.name: one.said.default for one in found if one.said.default is not None
+    }
+
+
+def _in_order(found: list[_Declared], made: list[Input]) -> tuple[Input, ...]:
+    pairs = zip(found, made, strict=True)
+    return tuple(one for _, one in sorted(pairs, key=lambda pair: pair[0].said.order or 0))
+
+
+def _holds_secret(one: Input) -> bool:
+    return one.secret or any(map(_holds_secret, (*one.properties, *([one.items] if one.items else []))))
+
+
+def _warn_of_plain_text(context: Context, one: _Declared, made: Input, hint: str) -> None:
+    if made.defaulted or made.secret or made.type not in ("string", "any"):
+        return
+    if is_secret_name(one.name):
+        message = f"what is given for `{one.name}` stands in the log as plain text"
+        context.report.add(Code.IN_PLAIN_TEXT, one.path, message, hint, at_key=True)
 
 
 def _find_declared(context: Context, forms: Any, path: Path) -> Iterator[_Declared]:
@@ -80,12 +122,14 @@ def _as_declaration(form: Any) -> InputDeclaration:
     return InputDeclaration(type=form) if isinstance(form, str) else form
 
 
-def _compile_input(context: Context, one: _Declared, workload: dict[str, Template]) -> Input:
+def _compile_input(
+    context: Context, one: _Declared, workload: dict[str, Template], step: str | None
+) -> Input:
     made = _compile_declaration(context, one)
     at = ("workload", one.name) if one.name in workload else (*one.path, "default")
     default = workload.get(one.name, one.said.default)
     if one.has("default"):
-        context.use((*one.path, "default"), one.said.default, None)
+        context.use((*one.path, "default"), one.said.default, step)
     if one.has("default") and one.name in workload:
         line = context.line(("workload", one.name))
         message = f"input {quote_value(one.name)} has two defaults: one here, one in workload (line {line})"
@@ -95,9 +139,6 @@ def _compile_input(context: Context, one: _Declared, workload: dict[str, Templat
         if made.required:
             message = f"`required` has no effect: input {quote_value(one.name)} has a default"
             context.report.add(Code.IGNORED, (*one.path, "required"), message, "leave it out")
-    elif not made.secret and made.type in ("string", "any") and is_secret_name(one.name):
-        message = f"what is given for `{one.name}` stands in the log as plain text"
-        context.report.add(Code.IN_PLAIN_TEXT, one.path, message, "write secret: true", at_key=True)
     return replace(made, defaulted=default is not None, required=made.required and default is None)
 
 

@@ -18,6 +18,7 @@ from noetl.dsl.compile.entries import (
     tool_inputs,
     workbook_entry,
 )
+from noetl.dsl.compile.forms import compile_forms
 from noetl.dsl.compile.loops import task_loop
 from noetl.dsl.compile.policies import policy
 from noetl.dsl.compile.repeat import add_repeats
@@ -73,12 +74,13 @@ def _task(
     if kind is None or not context.may_share(shared, entry.path):
         return None
     configured, given = _config(context, entry, kind, site), _args(context, entry, site)
+    configured, bare = compile_forms(context, kind, configured, site.step)
     config = {key: value for key, (value, _) in configured.items()}
     paths = {key: path for key, (_, path) in configured.items()}
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
     verbatim = verbatim_keys(kind, config, spec)
-    for key, (value, path) in configured.items():
+    for key, (value, path) in bare.items():
         if key not in verbatim:
             _use_config(context, kind, key, value, path, site.step)
     if "timeout" not in config:

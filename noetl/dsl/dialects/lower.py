@@ -12,6 +12,7 @@ from noetl.dsl.dialects.classic import rewrite as classic
 from noetl.dsl.dialects.rules import rewrite as rules
 from noetl.dsl.document import Document
 from noetl.dsl.document.base import Parts, parts_of
+from noetl.dsl.document.forms import parts_of_forms
 from noetl.dsl.document.validation import to_document
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
@@ -28,7 +29,7 @@ def lower(
     """The canonical form of `document`, whose data (without its faulty parts) is `data`, and the
     data of that. From here on the report's source is that form; problems still point at the text.
     Of `kinds` those are asked that the document names."""
-    parts = parts_of(document)
+    parts = _all_parts(document, data, kinds)
     spelled = partial(keys.rewrite, kinds)
     passes: tuple[Pass, ...] = (
         *(rules.rewrite, keys.rewrite_older, forms.rewrite_frames, spelled, forms.rewrite),
@@ -45,8 +46,14 @@ def lower(
         if read_as is None:
             return None
         document, data = read_as
-        parts = parts_of(document)
+        parts = _all_parts(document, data, kinds)
     return document, data
+
+
+def _all_parts(document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo]) -> Parts:
+    """Those of the document, and the declarations of forms in the configuration of tools."""
+    parts = parts_of(document)
+    return (*parts, *parts_of_forms(kinds, parts, data))
 
 
 def expand(document: Document, data: dict[str, Json], report: ProblemReport) -> Document | None:

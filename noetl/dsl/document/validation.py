@@ -3,7 +3,7 @@ the rest is still read, so that everything is reported at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from noetl.dsl.read.report import DottedNames, ProblemReport
 from noetl.facts.json import Json
 
 Read = TypeVar("Read", bound=DocumentPart)
+Made = TypeVar("Made")
 
 _WORDS: Mapping[str, str] = {
     "string_type": "text",
@@ -59,13 +60,21 @@ def read_as(
     model: type[Read], data: dict[str, Json], report: ProblemReport
 ) -> tuple[Read, dict[str, Json]] | None:
     """`data` as that part, as `to_document` has it."""
+    return read_with(model.model_validate, data, report.names, report.keep)
+
+
+def read_with(
+    validate: Callable[[Any], Made], data: Any, names: DottedNames, keep: Callable[[Finding], None]
+) -> tuple[Made, Any] | None:
+    """What `validate` makes of `data` without its faulty parts, which are handed to `keep`, and the
+    data that it was made of; None where nothing could be made."""
     for _ in range(_MAX_ROUNDS):
         try:
-            return model.model_validate(data), data
+            return validate(data), data
         except ValidationError as error:
             faults = by_place(error.errors(include_url=False, include_context=True), data)
         for path, fault in faults.items():
-            report.keep(fault_of(path, fault, value_at(data, path), report.names))
+            keep(fault_of(path, fault, value_at(data, path), names))
         for path in sorted(faults, key=lambda p: (len(p), str(p)), reverse=True):
             data = _without(data, path)
     return None

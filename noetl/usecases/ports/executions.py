@@ -66,6 +66,8 @@ class ExecutionRow:
     waiting_for: str | None = None
     #: How many of its iterations were cancelled one by one.
     cancelled_parts: int = 0
+    #: How many approvals of it are open, as of the last turn.
+    approvals: int = 0
 
     @property
     def waits_for_retry(self) -> bool:
@@ -112,6 +114,10 @@ class Executions(Protocol):
         again or are forks of, `key` their business key, `where` what is true of them, `before` an
         id to page on from (exclusive)."""
 
+    def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
+        """Those with open approvals for which the condition holds, the oldest first; `after` is an
+        id to page on from (inclusive: some of its approvals may be left)."""
+
     def retries_of(self, execution_ids: Sequence[str]) -> Mapping[str, ExecutionRow]:
         """Of each of these that is run again, was, or goes on elsewhere (`migration`), the newest
         execution that does so and was not cancelled."""
@@ -138,6 +144,7 @@ class Executions(Protocol):
         errors_passed_over: int | None = None,
         warnings_count: int | None = None,
         waiting_for: str | None = None,
+        approvals: int | None = None,
     ) -> None:
         """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they
         are. Needs the lock."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from noetl.engine.approvals import count_open
 from noetl.engine.asking import priority_of
 from noetl.engine.children import depth_below
 from noetl.engine.decision import (
@@ -149,6 +150,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
         errors_passed_over=after.errors_passed_over,
         warnings_count=after.notices.count,
         waiting_for=waiting_for(after),
+        approvals=count_open(after),
     )
 
 
