@@ -211,7 +211,8 @@ class NextAttemptView(WireModel):
 class AwaitedView(WireModel):
     name: str
     text: str = Field(description="what it is, in a few words")
-    due_at: str | None = Field(description="of a time: when it comes")
+    due_at: str | None = Field(description="of a time: when it comes; of an approval when it expires")
+    approval: JsonObject | None = Field(None, description="of an approval: what is asked, and the answers")
 
 
 class WaitView(WireModel):

@@ -11,6 +11,7 @@ from flask_openapi3.openapi import OpenAPI
 from noetl import __version__
 from noetl.api import (
     again,
+    approvals,
     audit,
     cache,
     callbacks,
@@ -56,7 +57,7 @@ _GROUPS: Final = (
         specimens.api,
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
-    *(signals.api, signals.correlated_api, callbacks.api),
+    *(signals.api, signals.correlated_api, callbacks.api, approvals.api, approvals.inbox_api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api),
 )
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from noetl.api.access_examples import ACCESS
+from noetl.api.approval_examples import APPROVALS
 from noetl.api.example import AT as _AT
 from noetl.api.example import END as _END
 from noetl.api.example import ID as _ID
@@ -463,6 +464,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "DELETE /api/credentials/{name}": Example(),
     **ACCESS,
+    **APPROVALS,
     "GET /api/cache": _json(
         {
             "cached": [

@@ -9,7 +9,7 @@ from typing import Concatenate, Final, ParamSpec
 
 import requests
 
-from noetl.client import access, core, fleets, operations, specimens, stream
+from noetl.client import access, approving, core, fleets, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -106,6 +106,10 @@ class Client:
     signal = perform(operations.signal)
     signal_about = perform(operations.signal_about)
     call_back = perform(operations.call_back)
+    approvals = perform(approving.approvals)
+    approvals_of = perform(approving.approvals_of)
+    approve = perform(approving.approve)
+    reject = perform(approving.reject)
     pause = perform(operations.pause)
     resume = perform(operations.resume)
     events = follow(stream.events)

@@ -96,6 +96,17 @@ workflow:
 """
 
 
+#: What asks for the approval that examples give.
+APPROVING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: approving, path: examples/approving}
+workflow:
+  - step: sign
+    tool: {kind: wait, approval: {form: {amount: number}}}
+"""
+
+
 def begun(client: FlaskClient, sim: Simulation) -> str:
     """An operation that has not ended: only such a one is cancelled."""
     ended(client, sim)
@@ -109,6 +120,10 @@ def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -
         return ended(client, sim)
     if path.endswith(("/signals/{name}", "/callbacks/{token}")):
         return str(client.post("/api/executions", json={"playbook": WAITING}).get_json()["execution_id"])
+    if path.endswith("/approvals"):
+        asked = client.post("/api/executions", json={"playbook": APPROVING})
+        sim.settle()
+        return str(asked.get_json()["execution_id"])
     if not path.endswith("/migrate"):
         return execution_id
     other = sim.start({"wait_for_go": True})
