@@ -14,17 +14,20 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from flask import Flask
+from flask import Flask, request
 
 from noetl import bootstrap
 from noetl.api.app import create_app
+from noetl.api.context import services
 from noetl.api.guards import HEADER, id_of
+from noetl.api.identity import needs_token
 from noetl.api.issuers import open_issuer
 from noetl.api.limits import BodyDeadline, RequestLimit
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
 from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.local_access import keep_first_token, open_warning
+from noetl.ui.approvals import Visitor
 from noetl.ui.pages import blueprint
 from noetl.usecases.runtime import Runtime
 
@@ -45,10 +48,17 @@ def create(settings: Settings | None = None) -> Flask:
     here = settings or Settings.from_env()
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
-    served.register_blueprint(blueprint(rt, here.flower_port, is_open=here.open is True))
+    pages = blueprint(rt, here.flower_port, is_open=here.open is True, visitor=find_visitor)
+    served.register_blueprint(pages)
     bounded = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)
     served.wsgi_app = FirstStart(bounded, rt, here)  # type: ignore[method-assign]
     return served
+
+
+def find_visitor() -> Visitor:
+    """Who makes the current request to a page."""
+    here = services()
+    return Visitor(here.rt, here.principal, needs_token(here.settings, request.environ))
 
 
 class FirstStart:

@@ -22,7 +22,7 @@ from flask import Flask, Response, g, request
 
 from noetl.api.called import is_body_of_call, is_call
 from noetl.api.context import application, serve, services
-from noetl.api.identity import identify
+from noetl.api.identity import FORM, identify
 from noetl.api.loopback import is_loopback as is_loopback
 from noetl.api.permissions import check_route
 from noetl.api.problems import mask, problem
@@ -34,6 +34,8 @@ log = logging.getLogger("noetl.access")
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
 YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+#: What the form of a page is sent as, and nothing else here.
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
 CATALOG: Final = "/api/catalog"
 #: Lines of JSON, which no HTML form sends either.
 LINES: Final = "application/x-ndjson"
@@ -92,9 +94,24 @@ def _host() -> Response | None:
 def _origin() -> Response | None:
     """Pages of other origins change nothing, unless the settings name them."""
     origin = request.headers.get("Origin")
+    if request.endpoint == FORM:
+        return _of_page(origin)
     if request.method in SAFE or origin is None or is_call() or _is_own(origin) or _is_allowed(origin):
         return None
     detail = f"Pages of {origin[:200]} may not change anything here; NOETL_CORS_ORIGINS names those that may."
+    return problem(403, "foreign-origin", detail)
+
+
+def _of_page(origin: str | None) -> Response | None:
+    """Forms are sent by pages of this server alone, whatever the settings allow to scripts. All
+    browsers say where a form comes from."""
+    is_ours = request.headers.get("Sec-Fetch-Site") == "same-origin" if origin is None else _is_own(origin)
+    if is_ours:
+        return None
+    detail = (
+        "Only the page of an execution sends its form; programs answer with POST "
+        "/api/executions/{id}/approvals."
+    )
     return problem(403, "foreign-origin", detail)
 
 
@@ -135,11 +152,20 @@ def _content_type() -> Response | None:
     if _is_readable(request.mimetype) and charset in ("utf-8", "utf8"):
         return None
     given = request.headers.get("Content-Type", "no content type")[:200]
-    wanted = _WANTED_OF_CALLS if is_call() else _WANTED.get(request.path, "application/json")
+    wanted = _find_wanted()
     return problem(415, "unsupported-media-type", f"The body must be {wanted} in UTF-8, not {given!r}.")
 
 
+def _find_wanted() -> str:
+    """The type of a body that the request may have, in words."""
+    if is_call():
+        return _WANTED_OF_CALLS
+    return FORM_TYPE if request.endpoint == FORM else _WANTED.get(request.path, "application/json")
+
+
 def _is_readable(mimetype: str) -> bool:
+    if request.endpoint == FORM:
+        return mimetype == FORM_TYPE
     if mimetype in _MORE_TYPES.get(request.path, ()) or (is_call() and is_body_of_call(mimetype)):
         return True
     return mimetype == "application/json" or (
@@ -169,9 +195,8 @@ def _is_allowed(origin: str) -> bool:
 
 
 def _headers(response: Response) -> Response:
-    response.headers.update(
-        {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
-    )
+    response.headers.update({"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY"})
+    response.headers.setdefault("Referrer-Policy", "no-referrer")
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
     _cors(response, application().settings)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 #: The endpoint that whoever watches this server asks.
 HEALTH: Final = "system.health"
+#: The endpoint that a form of a page is sent to. Its token comes in a field: a password that the
+#: browser remembers would be sent along with what other pages make it send.
+FORM: Final = "pages.answer"
+TOKEN_FIELD: Final = "token"  # noqa: S105 - the name of a field
 #: Headers of proxies.
 _FORWARDING: Final = frozenset(
     {
@@ -64,6 +68,8 @@ def identify(here: ApiContext) -> Principal:
         return ANYBODY
     if request.endpoint == HEALTH or request.method == "OPTIONS":
         return NOBODY
+    if request.endpoint == FORM:
+        raise Unauthenticated("This server wants to know who answers: put your token into the form.")
     raise Unauthenticated(f"This server wants to know who asks: {_WHERE}; `noetl token create` makes one.")
 
 
@@ -92,6 +98,8 @@ def _read_token() -> str | None:
     """The token that the request has; None where it has none. Raises Unauthenticated where the
     header says something else."""
     header = request.headers.get("Authorization")
+    if request.endpoint == FORM:
+        return request.form.get(TOKEN_FIELD, "").strip() or None
     if header is None:
         return None
     scheme, _, given = header.strip().partition(" ")

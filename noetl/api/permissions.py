@@ -71,6 +71,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "docs.file": Rule("anybody"),
     "pages.index": Rule("given", "read"),
     "pages.execution": Rule("page", "read"),
+    "pages.answer": Rule("page", "approve"),
     "tokens.list_tokens": _ADMIN,
     "tokens.create": _ADMIN,
     "tokens.revoke": _ADMIN,

@@ -120,7 +120,7 @@ def _noetl(error: errors.NoetlError) -> Response:
 def _challenge(answer: Response) -> None:
     """Says how to authenticate. Of programs no password is asked."""
     answer.headers.add("WWW-Authenticate", 'Bearer realm="noetl"')
-    if request.blueprint in _PAGES:
+    if request.blueprint in _PAGES and request.method == "GET":
         answer.headers.add("WWW-Authenticate", 'Basic realm="noetl: a token as the password"')
 
 

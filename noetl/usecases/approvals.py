@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
+from typing import Final
 
 from noetl.engine.approvals import find_answers
 from noetl.engine.waits import waiting_for
@@ -29,9 +30,11 @@ from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
 
+#: Characters of a reason.
+LONGEST_REASON: Final = 1000
 #: Children that are looked at for the approval that was meant, and approvals that a sentence names.
-_CHILDREN = 50
-_FEW = 5
+_CHILDREN: Final = 50
+_FEW: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ def answer(
 
 def _check(rt: Runtime, request: ApprovalRequest) -> None:
     rt.check_payload(request.values, "form")
-    rt.check_payload(request.reason, "reason")
+    if len(request.reason) > LONGEST_REASON:
+        raise BadRequest(f"A reason has up to {LONGEST_REASON} characters, not {len(request.reason)}.")
     if request.answer == "reject" and request.values:
         raise BadRequest("A rejection has no values; say why with `reason`.")
     if holds_reference(request.values) or holds_secret(request.values):

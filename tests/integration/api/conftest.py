@@ -18,6 +18,7 @@ from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.ui.pages import blueprint
 from noetl.usecases import tokens
+from noetl.wsgi import find_visitor
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -104,7 +105,7 @@ class Asking(Protocol):
 def closed(make: Callable[..., Flask], sim: Simulation) -> Flask:
     """An application, with its pages, in which every request needs a token."""
     app = make(open=False)
-    app.register_blueprint(blueprint(sim.rt, 5555))
+    app.register_blueprint(blueprint(sim.rt, 5555, visitor=find_visitor))
     return app
 
 
