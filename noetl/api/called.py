@@ -17,7 +17,7 @@ CALLBACK: Final = Principal("callback", ())
 FORM: Final = "application/x-www-form-urlencoded"
 TEXT: Final = "text/"
 #: A path with a token in it, however it was written.
-_PATH: Final = re.compile(r"(?i)(/callbacks(?:/|%2f)+)[^\s?#\"']+")
+_PATH: Final = re.compile(r"(?i)(/callbacks(?:/|%2f)+)[\w.~%-]+")
 
 
 def is_call() -> bool:
