@@ -115,6 +115,14 @@ def _sources(net: Net, step: str, reached: frozenset[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source for source in arcs if source in reached))
 
 
+def _behind_end(step: Transition, arc: ArcForecast) -> ArcForecast:
+    """An arc of a step that ends the execution: it is asked after a failure alone, or where
+    admission passed the step by."""
+    passes = step.admit is not None and step.admit.on_deny == "pass"
+    known = None if arc.on_failure or passes else False
+    return replace(arc, taken=known if arc.taken is not False else False)
+
+
 def _foresee_key(template: str, early: KnownNames) -> Rendered:
     found = render_all({"key": template}, early)["key"]
     gaps = () if found.error else find_gaps(template, early.names[0])
@@ -153,6 +161,8 @@ class _Ahead:
         if step.name == self._net.final_step:
             # It runs when nothing else is left, and nothing follows it.
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
+        if step.terminate is not None:
+            arcs = tuple(_behind_end(step, arc) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
         # The pipeline answers for its tasks, what they assign, and the item of its loop.
         own = DURING | {task.name for task in step.tasks}

@@ -160,8 +160,8 @@ def _arc(arc: ArcForecast) -> JsonMap:
         "on_failure": arc.on_failure,
         "input": _values(arc.args),
         "also": arc.also,
-        "times": arc.times.value,
         "set": _values(arc.sets),
+        "times": arc.times.value,
     }
 
 

@@ -98,6 +98,17 @@ def _find_shadows(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
             always = arc
 
 
+def find_arcs_behind_ends(net: Net) -> tuple[Arc, ...]:
+    """Arcs of steps that end the execution, which are for a success only. Behind a step that
+    admission passes by they are taken."""
+    ends = (
+        step
+        for step in net.transitions
+        if step.terminate is not None and not (step.admit is not None and step.admit.on_deny == "pass")
+    )
+    return tuple(arc for step in ends for arc in step.arcs if not arc.boundary)
+
+
 @dataclass(frozen=True, slots=True)
 class UnfilledJoin:
     """A join that waits for ever. `steps` are where the tokens that fail it would come from, all of

@@ -21,6 +21,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
+    "Milestones": (parts.MilestoneSpec,),
     "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
     "Pagination": (parts.Pagination,),
     "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
@@ -40,6 +41,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Loop": (parts.Loop, parts.LoopSpec),
     "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
+    "Arcs that wait": (parts.ArcWait, parts.ArcSignal),
     "Join": (parts.JoinSpec,),
 }
 

@@ -53,11 +53,11 @@ def _differs(one: StepAccount, log: Sequence[Event], *, ended: bool) -> Iterator
     if one.standing in ("waiting", "running") and (ended or not one.waits):
         yield f"{one.standing}, for {one.waits}"
     put = Counter(
-        token.arc
+        arc
         for event in log
         if isinstance(event.fact, e.NextEvaluated)
-        for token in event.fact.tokens
-        if token.step == one.step
+        # However many tokens it put down.
+        for arc in {token.arc for token in event.fact.tokens if token.step == one.step}
     )
     taken = {way.arc: way.taken for way in one.ways if way.source is not None and way.taken}
     if taken != put:

@@ -12,7 +12,13 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.problems import Code, Finding, quote_value
 from noetl.errors import TemplateError
 from noetl.facts.event_names import DONE, FAILED, LOOP_DONE, BoundaryName
-from noetl.net.checks import endless_cycles, endless_steps, find_shadowed_arcs, unfillable_joins
+from noetl.net.checks import (
+    endless_cycles,
+    endless_steps,
+    find_arcs_behind_ends,
+    find_shadowed_arcs,
+    unfillable_joins,
+)
 from noetl.net.model import Arc, Net
 from noetl.net.soundness import Move, Unsound, Unsoundness, decide
 
@@ -82,6 +88,7 @@ def _explained(net: Net, unfillable: set[str]) -> set[str]:
     """The steps that other checks name."""
     shadowed = {arc.id for arc, _ in find_shadowed_arcs(net, always)}
     shadowed |= {arc.id for arc in net.arcs.values() if always(arc.when) is False}
+    shadowed |= {arc.id for arc in find_arcs_behind_ends(net)}
     counted = (
         step.name
         for step in net.transitions

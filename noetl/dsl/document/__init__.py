@@ -6,7 +6,7 @@ one wrong value never hides the other faults. Unknown keys are kept (`model_extr
 
 from __future__ import annotations
 
-from noetl.dsl.document.arcs import Arc, Destination, Router
+from noetl.dsl.document.arcs import Arc, ArcSignal, ArcWait, Destination, Router
 from noetl.dsl.document.base import (
     DocumentPart,
     Names,
@@ -78,6 +78,8 @@ __all__ = [
     "AdmitRule",
     "Allow",
     "Arc",
+    "ArcSignal",
+    "ArcWait",
     "Assert",
     "BusinessKey",
     "CacheSpec",

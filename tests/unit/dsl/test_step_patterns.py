@@ -124,6 +124,14 @@ def test_the_final_step_ends_nothing(body: Compile) -> None:
     assert [one.code for one in found.errors] == [Code.MISPLACED]
 
 
+def test_arcs_that_are_never_taken_because_the_execution_ends_are_told_of(body: Compile) -> None:
+    arcs = "next: [a, {step: b, when: '{{ error is defined }}'}, {set: {ctx.x: 1}}]"
+    found = body(_workflow(f"terminate: completed, {arcs}"))
+    assert [(one.code, one.column) for one in found.warnings] == [(Code.IGNORED, 66), (Code.IGNORED, 112)]
+    skipped = "spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}], on_deny: pass}}}"
+    assert not body(_workflow(f"terminate: completed, {skipped}, next: [a, b]")).problems
+
+
 # --- arcs that wait ---
 
 
