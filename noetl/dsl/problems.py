@@ -122,6 +122,8 @@ MEANING: Mapping[Code, str] = {
     Code.MISSPELT_KEY: "a key that is likely misspelt, and would have no effect",
     Code.NO_CLOCK: "a template of a task asks for the time",
     Code.INPUT: "an input that contradicts itself: two defaults, bounds that no value keeps",
+    Code.REGION: "a region that shares steps with another one, or is inside of itself",
+    Code.HANDLER: "a step that is run when something ends, and belongs to the flow as well",
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",

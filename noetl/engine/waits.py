@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from noetl.engine.approvals import describe_approval, drop_answers, fold_answer
-from noetl.engine.arrivals import find_arrivals
 from noetl.engine.callbacks import drop_callbacks, fold_callback
 from noetl.engine.inputs import Inputs
+from noetl.engine.occurrences import find_occurrences
 from noetl.engine.plan import Plan
 from noetl.engine.slots import describe_slots
 from noetl.engine.state import PendingWait, Run, Signal, State, Timer
@@ -201,7 +201,7 @@ def tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         return missing
     drafts: list[Draft] = []
     over: set[str | int] = set()
-    for come in sorted(find_arrivals(plan, state, inputs), key=lambda one: one.order):
+    for come in sorted(find_occurrences(plan, state, inputs), key=lambda one: one.order):
         if over.isdisjoint(come.needs):
             drafts += come.drafts
             over |= come.ends

@@ -22,6 +22,8 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
     "Milestones": (parts.MilestoneSpec,),
+    "Compensation": (parts.CompensateSpec,),
+    "Regions": (parts.RegionSpec,),
     "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
     "Pagination": (parts.Pagination,),
     "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),

@@ -34,6 +34,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
+from noetl.dsl.document.regions import CompensateSpec, RegionSpec
 from noetl.dsl.document.root import (
     BusinessKey,
     Cursor,
@@ -87,6 +88,7 @@ __all__ = [
     "ClaimSpec",
     "Classic",
     "Collect",
+    "CompensateSpec",
     "ConcurrencySpec",
     "Cursor",
     "Defaults",
@@ -118,6 +120,7 @@ __all__ = [
     "Policy",
     "PolicyRule",
     "RateSpec",
+    "RegionSpec",
     "Repeat",
     "Requires",
     "ResultSpec",

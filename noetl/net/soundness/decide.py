@@ -35,6 +35,9 @@ def decide(
         return NotDecided(shape.why, 0)
     if net.entry not in shape.nodes:
         return Sound(0)
+    left_by = next((region for region in net.regions if region.on_cancel is not None), None)
+    if left_by is not None:
+        return NotDecided(f"region {left_by.name!r} may be cancelled, and left by another way", 0)
     if not reduced:
         return _decide_whole(net, holds, shape, bounds)
     smaller = reduce(shape)

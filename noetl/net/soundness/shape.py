@@ -131,10 +131,11 @@ def _find_too_wide(net: Net, step: Transition, ways: Sequence[RunEnd]) -> TooWid
 
 
 def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
-    """The guard-free net of `net`, without its final step, which runs when all has ended."""
+    """The guard-free net of `net`, without its final step, which runs when all has ended, and without
+    handlers, which no token reaches."""
     nodes: dict[str, Node] = {}
     for step in net.transitions:
-        if step.name == net.final_step:
+        if step.name == net.final_step or step.name in net.handlers:
             continue
         ways = list(islice(_ways(net, step, holds), MOST_WAYS + 1))
         if (wide := _find_too_wide(net, step, ways)) is not None:

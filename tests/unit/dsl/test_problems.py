@@ -128,6 +128,19 @@ SAMPLES = [
         "at the step",
     ),
     (
+        Code.REGION,
+        f"regions: {{r: {{steps: [a, b]}}, s: {{steps: [b, c]}}}}\nworkflow:\n- {{step: a, {_TOOL}}}\n"
+        f"- {{step: b, {_TOOL}}}\n- {{step: c, {_TOOL}}}",
+        4,
+        "inside of the other",
+    ),
+    (
+        Code.HANDLER,
+        f"workflow:\n- {{step: a, compensate: b, {_TOOL}, next: b}}\n- {{step: b, {_TOOL}}}",
+        6,
+        "no arc leads to",
+    ),
+    (
         Code.INPUT,
         f"inputs: {{n: {{type: integer, default: 1}}}}\nworkload: {{n: 2}}\nworkflow: [{{step: a, {_TOOL}}}]",
         4,
@@ -454,7 +467,7 @@ NUMBERS = {
     "ALIAS": 107, "DUPLICATE_KEY": 108, "KEY_TYPE": 109, "TAG": 110, "NUMBER": 111, "ROOT": 112, "MERGE": 113,
     "FILE": 114, "YAML_1_1": 150, "TYPE": 201, "MISSING": 202, "VALUE": 203, "NAME": 204, "DUPLICATE_NAME": 205,
     "TOO_MANY_STEPS": 206, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211, "MISSPELT_KEY": 212, "NO_CLOCK": 213,
-    "INPUT": 216,
+    "INPUT": 216, "REGION": 217, "HANDLER": 218,
     "UNKNOWN_KEY": 250, "IGNORED": 251, "HEADER": 252, "IN_PLAIN_TEXT": 253, "DEPRECATED": 254,
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,

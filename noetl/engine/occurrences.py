@@ -29,7 +29,7 @@ from noetl.net.deferred import SIGNAL
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class Occurrence:
     """Something that has come, and what follows. `order` is when, and which of several at that
     instant comes first. It counts where none of what it `needs` (a run, a wait, a signal by its
     version) is over, and ends some of that."""
@@ -40,7 +40,7 @@ class Arrival:
     ends: frozenset[str | int]
 
 
-def find_arrivals(plan: Plan, state: State, inputs: Inputs) -> Iterator[Arrival]:
+def find_occurrences(plan: Plan, state: State, inputs: Inputs) -> Iterator[Occurrence]:
     """All that has come by now, in no order."""
     for timer in due_timers(state, inputs.now):
         yield _fired(state, timer)
@@ -53,28 +53,28 @@ def find_arrivals(plan: Plan, state: State, inputs: Inputs) -> Iterator[Arrival]
             fact, own = e.SignalExpired(signal.fact.signal, signal.version), frozenset({signal.version})
             draft = Draft(fact, dedup_key=f"expired:{signal.version}")
             at = datetime.fromisoformat(signal.fact.expires_at or "")
-            yield Arrival((at, signal.version, 0), [draft], own, own)
+            yield Occurrence((at, signal.version, 0), [draft], own, own)
 
 
-def _fired(state: State, timer: Timer) -> Arrival:
+def _fired(state: State, timer: Timer) -> Occurrence:
     key = place_key(timer.run_id, timer.iteration)
     at = datetime.fromisoformat(timer.due_at or "")
     fired = fire_timer(timer, step_of(state, timer))
     match timer.purpose:
         case "region":
-            return Arrival((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
+            return Occurrence((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
         case "deadline":
             run, own = state.runs[timer.run_id], frozenset({timer.run_id})
-            return Arrival((at, 0, 0), [fired, time_out(run, timer)], own, own)
+            return Occurrence((at, 0, 0), [fired, time_out(run, timer)], own, own)
         case "timeout" | "expiry":
             wait = state.waits[key]
             over = _time_out(wait) if timer.purpose == "timeout" else expire(wait, timer)
             # What comes at the same instant is in time.
             order = (at, wait.version, len(wait.left))
             ended = [fired, _end(wait, key, over)]
-            return Arrival(order, ended, frozenset({timer.run_id, key}), frozenset({key}))
+            return Occurrence(order, ended, frozenset({timer.run_id, key}), frozenset({key}))
         case "reminder":
-            return Arrival(
+            return Occurrence(
                 (at, state.waits[key].version, 0), [fired], frozenset({timer.run_id, key}), frozenset()
             )
         case "wait":
@@ -82,7 +82,7 @@ def _fired(state: State, timer: Timer) -> Arrival:
             place, one = next((at, one) for at, one in enumerate(wait.left) if one.name == timer.awaited)
             ended = [fired, _matched(wait, key, one, {"at": timer.due_at})]
             needs = frozenset({timer.run_id, key})
-            return Arrival((at, wait.version, place), ended, needs, frozenset({key}))
+            return Occurrence((at, wait.version, place), ended, needs, frozenset({key}))
         case _:
             assert_never(timer.purpose)
 
@@ -104,14 +104,14 @@ class _Names:
         return truth(guard.when, layer_names(own, around), load=self.inputs.load)
 
 
-def _find(names: _Names, key: str, one: Awaited, place: int) -> Iterator[Arrival]:
+def _find(names: _Names, key: str, one: Awaited, place: int) -> Iterator[Occurrence]:
     """That it has come; a guard that cannot be asked ends the wait. Times come by their timers."""
     wait, now = names.wait, names.inputs.now
     needs = frozenset({wait.run_id, key})
     try:
         if one.condition is not None and names.holds(one.condition):
             ended = [_matched(wait, key, one, {})]
-            yield Arrival((now, wait.version, place), ended, needs, frozenset({key}))
+            yield Occurrence((now, wait.version, place), ended, needs, frozenset({key}))
         elif one.signal is not None:
             for signal in names.state.signals:
                 if _fits(names, one.signal, signal):
@@ -123,10 +123,12 @@ def _find(names: _Names, key: str, one: Awaited, place: int) -> Iterator[Arrival
     except TemplateError as error:
         info = ErrorInfo("template", f"What task '{wait.task}' waits for: {error.message}")
         ended = [_end(wait, key, e.WaitFailed(wait.task, info))]
-        yield Arrival((now, wait.version, place), ended, needs, frozenset({key}))
+        yield Occurrence((now, wait.version, place), ended, needs, frozenset({key}))
 
 
-def _find_answered(state: State, wait: PendingWait, key: str, one: Awaited, place: int) -> Iterator[Arrival]:
+def _find_answered(
+    state: State, wait: PendingWait, key: str, one: Awaited, place: int
+) -> Iterator[Occurrence]:
     """That enough people have approved, or one has rejected it."""
     verdict = find_verdict(state, wait, one)
     if verdict is None:
@@ -134,23 +136,23 @@ def _find_answered(state: State, wait: PendingWait, key: str, one: Awaited, plac
     come = verdict.come
     ended = _end(wait, key, come) if isinstance(come, e.WaitFailed) else _matched(wait, key, one, come)
     at = datetime.fromisoformat(verdict.at)
-    yield Arrival((at, wait.version, place), [ended], frozenset({wait.run_id, key}), frozenset({key}))
+    yield Occurrence((at, wait.version, place), [ended], frozenset({wait.run_id, key}), frozenset({key}))
 
 
-def _find_called(state: State, wait: PendingWait, key: str, one: Awaited, place: int) -> Iterator[Arrival]:
+def _find_called(state: State, wait: PendingWait, key: str, one: Awaited, place: int) -> Iterator[Occurrence]:
     """That somebody has called its address."""
     call = find_call(state, wait)
     if call is not None:
         at = datetime.fromisoformat(call.at)
         ended = [_matched(wait, key, one, {"payload": call.payload, "at": call.at})]
-        yield Arrival((at, wait.version, place), ended, frozenset({wait.run_id, key}), frozenset({key}))
+        yield Occurrence((at, wait.version, place), ended, frozenset({wait.run_id, key}), frozenset({key}))
 
 
-def _taken(wait: PendingWait, key: str, one: Awaited, signal: Signal, place: int) -> Arrival:
+def _taken(wait: PendingWait, key: str, one: Awaited, signal: Signal, place: int) -> Occurrence:
     at = datetime.fromisoformat(signal.fact.at)
     drafts = [_matched(wait, key, one, _shown(signal), signal.version)]
     ends: set[str | int] = {key} if signal.fact.everyone else {key, signal.version}
-    return Arrival(
+    return Occurrence(
         (at, wait.version, place),
         drafts,
         frozenset({wait.run_id, key, signal.version}),
