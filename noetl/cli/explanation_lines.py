@@ -148,6 +148,8 @@ def _is_telling(task: TaskAccount) -> bool:
 
 def _run(run: RunAccount) -> Iterator[Line]:
     yield from (Line(_cause(way)) for way in run.because)
+    if run.handled:
+        yield Line(f"it {run.handled}")
     yield from _rules(run.admission)
     yield from _reuse(run)
     if run.reason:

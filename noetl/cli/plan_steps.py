@@ -121,7 +121,7 @@ _DENIED: Final = {
 def steps(forecast: Forecast) -> Iterator[Line]:
     for number, step in enumerate(forecast.steps, 1):
         roles = {forecast.final_step: "last, once", forecast.entry: "entry"}
-        said = [step.name, roles.get(step.name), f"queue {step.queue}" if step.queue else ""]
+        said = [step.name, roles.get(step.name, step.role), f"queue {step.queue}" if step.queue else ""]
         yield Line(f"{number:>3}  {' · '.join(filter(None, said))}", "title")
         yield from (Line(_DEEP + line.text, line.mood) for line in _step(step))
 

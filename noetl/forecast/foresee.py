@@ -27,7 +27,7 @@ from noetl.forecast.worlds import (
 from noetl.net.checks import cycles, descendants, dominators
 from noetl.net.graphs import Dominators, postorder
 from noetl.net.input_values import read_values
-from noetl.net.model import ENTRY, FINAL_INPUTS, Net, Transition, find_assigned_names
+from noetl.net.model import ENTRY, Net, Transition, find_assigned_names
 from noetl.net.secret_inputs import replace_secrets
 
 #: An input whose value is known only then.
@@ -93,11 +93,16 @@ def _take(net: Net, given: PlanInput) -> PlanInput:
 
 def _in_reading_order(net: Net) -> tuple[str, ...]:
     """The steps that a path leads to from the entry: each behind those that lead to it, cycles
-    apart, and one branch before the next. The final step is the last."""
+    apart, and one branch before the next. Handlers follow, and the final step is the last."""
     # The last branch is left first, and so stands behind the others.
     graph = {step.name: [arc.step for arc in reversed(step.ways)] for step in net.transitions}
-    order = [step for step in reversed(postorder(graph, net.entry)) if step != net.final_step]
+    seen = set(filter(None, [net.final_step]))
+    order = [step for begin in net.beginnings for step in reversed(_unseen(graph, begin, seen))]
     return (*order, net.final_step) if net.final_step else tuple(order)
+
+
+def _unseen(graph: Mapping[str, list[str]], begin: str, seen: set[str]) -> list[str]:
+    return [] if begin in seen else postorder(graph, begin, seen)
 
 
 def _drop_idle_arcs(net: Net, steps: Mapping[str, StepForecast]) -> Net:
@@ -186,13 +191,15 @@ class _Ahead:
             arcs=arcs,
             line=step.line,
             ends=StepEnds(step.terminate, step.completes, step.milestone),
+            role=self._net.role_of(step.name),
         )
 
     def _args_of_tokens(self, step: Transition) -> dict[str, Rendered]:
         """The args of the step's tokens. Where they may come from several arcs only their names are
         known."""
-        if step.name == self._net.final_step:
-            return dict.fromkeys(FINAL_INPUTS, _UNKNOWN)
+        given = self._net.given_by_engine(step.name)
+        if given:
+            return dict.fromkeys(sorted(given), _UNKNOWN)
         places = self._net.incoming[step.name]
         names = dict.fromkeys(key for place in places if place != ENTRY for key in self._net.arcs[place].args)
         only = self._arcs.get(places[0]) if len(places) == 1 else None

@@ -151,6 +151,8 @@ class StepForecast:
     arcs: tuple[ArcForecast, ...]
     line: int = 0
     ends: StepEnds = StepEnds()
+    #: What it is run for, where no arc leads to it; empty for others.
+    role: str = ""
 
     @property
     def joins(self) -> bool:

@@ -165,7 +165,8 @@ class RunAccount:
     ones are shown, and `policies_more` says how many follow; of `children`, the executions that it
     called, the last ones, and `child_count` are all of them. `admission` are the rules that were
     asked, the one that matched last. `reuse` says what it takes of the execution that is run again,
-    in one sentence; empty where none is."""
+    in one sentence; empty where none is. `handled` says what it ran for where no
+    token fired it: `undid start#1`."""
 
     run: str
     version: int
@@ -177,6 +178,7 @@ class RunAccount:
     duration_ms: float | None = None
     worker: str | None = None
     reuse: str = ""
+    handled: str = ""
     reason: str = ""
     error: JsonMap | None = None
     tasks: tuple[TaskAccount, ...] = ()

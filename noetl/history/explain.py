@@ -175,6 +175,8 @@ def _why_ran(here: Evidence, one: StepAccount) -> str:
     last = one.runs[-1]
     if one.step == here.plan.net.final_step and not last.because:
         begin = "It ran last, behind everything else"
+    elif last.handled:
+        begin = f"It {last.handled}"
     else:
         begin = f"It ran {_behind(last.because)}" + _admitted(last.admission)
     how = {"failed": " and failed", "cancelled": " and was cancelled", "skipped": " and was skipped"}
@@ -205,8 +207,9 @@ def _why_not(here: Evidence, one: StepAccount) -> str:
     if state.accepted is False and state.error is not None:
         return f"{begin}: the request was refused: {_sentence(state.error.message)}."
     if not one.ways:
-        final = one.step == here.plan.net.final_step
-        return f"{begin}: {'the final step follows everything else' if final else 'no arc leads to it'}."
+        final, role = one.step == here.plan.net.final_step, here.plan.net.role_of(one.step)
+        why = "the final step follows everything else" if final else role and f"it {role}"
+        return f"{begin}: {why or 'no arc leads to it'}."
     if len(one.ways) > 1:
         return f"{begin}: none of its {len(one.ways)} ways in was taken{_furthest(one.stopped_at)}."
     return f"{begin}: {_clause(one.ways[0])}{_furthest(one.stopped_at)}."

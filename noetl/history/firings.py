@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.state import Run
 from noetl.facts import events as e
@@ -52,6 +52,7 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         duration_ms=_between(scheduled.recorded_at, end),
         worker=next((one.fact.worker for one in events if isinstance(one.fact, e.StepStarted)), None),
         reuse=_reuse(here, fact.reuse, events),
+        handled=_handled(fact.handling),
         reason=reason,
         error=show_error(error) if error else None,
         tasks=_tasks(events),
@@ -62,6 +63,23 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         child_count=len(children),
         next=_next(here, routed),
     )
+
+
+def _handled(handling: e.Handling | None) -> str:
+    """What the run was for, where no token fired it."""
+    if handling is None:
+        return ""
+    iteration = "" if handling.iteration is None else f"iteration {handling.iteration} of "
+    of_region = f"region {handling.region!r}" if handling.region else "the execution"
+    match handling.purpose:
+        case "compensate":
+            return f"undid {iteration}{handling.run_id}"
+        case "finally":
+            return f"ran behind the end of {handling.run_id or of_region}"
+        case "on_cancel":
+            return f"ran because {of_region} was cancelled"
+        case _:
+            assert_never(handling.purpose)
 
 
 def _asked(here: Evidence, step: str, tokens: tuple[str, ...]) -> tuple[Asked, ...]:

@@ -51,7 +51,7 @@ def _of_tokens(here: Evidence, step: Transition, waiting: list[Waiting]) -> Wait
 
 def _halt(here: Evidence) -> WaitAccount | None:
     state = here.state
-    if state.cancelling:
+    if state.cancelling and state.closing is None:
         return WaitAccount("halt", "the execution is being cancelled: nothing new starts")
     if state.stopping:
         failed = state.failures[-1].step if state.failures else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from noetl.net.model import Arc, Net, Repeat, Transition
 
@@ -22,6 +22,8 @@ def mermaid(net: Net) -> str:
         guard = _arc_label(arc)
         label = f'|"{_mermaid_text(guard)}"|' if guard else ""
         lines.append(f"    {nodes[arc.source]} {'-.->' if arc.boundary else '-->'}{label} {nodes[arc.step]}")
+    for step, word, handler in _handlers(net):
+        lines.append(f'    {nodes[step]} -.->|"{word}"| {nodes[handler]}')
     return "\n".join(lines) + "\n"
 
 
@@ -39,7 +41,18 @@ def dot(net: Net) -> str:
         attributes += ["style=dashed"] if arc.boundary else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
         lines.append(f"    {nodes[arc.source]} -> {nodes[arc.step]}{suffix};")
+    for step, word, handler in _handlers(net):
+        lines.append(f'    {nodes[step]} -> {nodes[handler]} [label="{word}", style=dotted];')
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _handlers(net: Net) -> Iterator[tuple[str, str, str]]:
+    """Steps with what is run when they have ended, and its word."""
+    for step in net.transitions:
+        if step.compensate is not None:
+            yield step.name, "undone by", step.compensate.step
+        if step.cleanup is not None:
+            yield step.name, "finally", step.cleanup
 
 
 def _nodes(net: Net) -> dict[str, str]:

@@ -320,6 +320,20 @@ class Net:
         behind = [one.cleanup for one in self.transitions] + [one.cleanup for one in self.regions]
         return frozenset([*undoing, *filter(None, [*behind, self.on_cancel])])
 
+    def role_of(self, step: str) -> str:
+        """What a handler is there for, in words; empty for other steps."""
+        for one in self.transitions:
+            if one.compensate is not None and one.compensate.step == step:
+                return f"undoes step {one.name!r}"
+            if one.cleanup == step:
+                return f"is the `finally` of step {one.name!r}"
+        for region in self.regions:
+            if region.cleanup == step:
+                return f"is the `finally` of region {region.name!r}"
+            if region.on_cancel == step:
+                return f"is where the flow leaves region {region.name!r} that was cancelled"
+        return "is the `on_cancel` of the execution" if step == self.on_cancel else ""
+
     def given_by_engine(self, step: str) -> frozenset[str]:
         """The names of the inputs that a step has because of what it is run for."""
         found = set(FINAL_INPUTS) if step == self.final_step else set[str]()

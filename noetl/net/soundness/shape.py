@@ -131,8 +131,8 @@ def _find_too_wide(net: Net, step: Transition, ways: Sequence[RunEnd]) -> TooWid
 
 
 def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
-    """The guard-free net of `net`, without its final step, which runs when all has ended, and without
-    handlers, which no token reaches."""
+    """The guard-free net of `net`, without its final step, which runs when all has ended, and
+    without handlers, which no token reaches."""
     nodes: dict[str, Node] = {}
     for step in net.transitions:
         if step.name == net.final_step or step.name in net.handlers:
