@@ -77,6 +77,8 @@ def _folders(text: str) -> tuple[Path, ...]:
 
 def _web_address(text: str) -> str:
     parts = urlsplit(text.strip())
+    if not text.strip():
+        return ""
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("it is no http or https address")
     if parts.username is not None or parts.password is not None:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
+from noetl.facts.callbacks import TaskAddress
 from noetl.tools.secrets import sources as secret_sources
 from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.usecases import catalog, credentials, inspect
@@ -382,3 +384,51 @@ def test_a_repeated_request_keeps_its_secrets_as_references_and_sends_them_each_
     assert [one["headers"]["authorization"] for one in server.seen] == ["Bearer crown-jewels"] * 3
     events = [event.draft for event in inspect.events(rt, report["execution_id"])]
     assert "crown-jewels" not in repr(events)
+
+
+# --- addresses of tasks ---------------------------------------------------------------------------
+
+ASKS = """
+workflow:
+  - step: start
+    tool:
+      - post: {kind: python, input: {u: "{{ callback.answer.url }}", all: "{{ callback.answer }}"}, code: "CODE"}
+      - answer: {kind: wait, any: {called: {callback: {}}, late: {timer: 0}}}
+"""
+
+
+def test_the_address_of_a_task_is_that_of_the_server_as_the_outside_reaches_it(
+    settings: Settings, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    code = f"open('{seen}', 'w').write(u + ' ' + all['url']); result = u"
+    outer = dataclasses.replace(settings, home=tmp_path, public_url="https://noetl.example.com/x")
+    with bootstrap.local(outer) as rt:
+        report = finished(rt, "asks", ASKS.replace("CODE", code))
+        address, whole = seen.read_text().split()
+        assert address == whole
+        assert address.startswith("https://noetl.example.com/x/api/callbacks/")
+        found = rt.read_token(address.rpartition("/")[2])
+        assert found == TaskAddress(report["execution_id"], "start#1", None, "answer")
+        texts = repr(inspect.events(rt, report["execution_id"]))
+        assert address.rpartition("/")[2] not in texts
+        assert "'***'" in texts
+
+
+def test_a_reference_to_an_address_that_nobody_sealed_is_not_opened(rt: Runtime) -> None:
+    forged = {
+        "kind": "secret_ref",
+        "execution": "1",
+        "callback": "answer",
+        "run": "start#1",
+        "iteration": None,
+        "seal": "x" * 22,
+        "field": "url",
+    }
+    body = """
+workload: {given: null}
+workflow: [{step: start, tool: {kind: python, input: {u: "{{ workload.given }}"}, code: "result = u"}}]
+"""
+    report = finished(rt, "forges", body, {"given": forged})
+    assert report["status"] == "failed"
+    assert "callback.answer.url is not opened" in report["error"]["message"]

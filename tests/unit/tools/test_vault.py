@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, ToolError
+from noetl.facts.callbacks import TaskAddress
 from noetl.tools.secrets.vault import FernetVault, generate_key, load_or_create_key
 from noetl.tools.sql.dsn import postgres_dsn
 
@@ -125,3 +126,24 @@ def test_a_dsn_that_cannot_be_used_is_refused_without_quoting_it(data: dict[str,
 
     assert caught.value.kind == "auth"
     assert "hunter22" not in str(caught.value)
+
+
+def test_the_first_key_makes_the_tokens_of_addresses_and_an_older_one_still_reads_them() -> None:
+    old, new = generate_key(), generate_key()
+    address = TaskAddress("1", "start#1", 0, "answer")
+    token = FernetVault(old).make_token(address)
+    both = FernetVault(f"{new}, {old}")
+
+    assert both.read_token(token) == address
+    assert both.make_token(address) != token
+    assert FernetVault(new).read_token(both.make_token(address)) == address
+    assert FernetVault(new).read_token(token) is None
+
+
+def test_a_seal_of_a_reference_is_no_token_of_an_address() -> None:
+    """Each is made with a key of its own."""
+    vault = FernetVault(generate_key())
+    seal = str(vault.seal({"kind": "secret_ref", "execution": "1", "keychain": "k"})["seal"])
+    token = vault.make_token(TaskAddress("1", "start#1", None, "k"))
+
+    assert vault.read_token(f"{token.partition('.')[0]}.{seal}") is None

@@ -1,0 +1,34 @@
+"""Settings of the environment that are more than a number."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.config import Settings
+from noetl.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "http://127.0.0.1:8642"),
+        ({"NOETL_PUBLIC_URL": ""}, "http://127.0.0.1:8642"),
+        ({"NOETL_PORT": "9000"}, "http://127.0.0.1:9000"),
+        ({"NOETL_HOST": "0.0.0.0"}, "http://127.0.0.1:8642"),
+        ({"NOETL_HOST": "::"}, "http://127.0.0.1:8642"),
+        ({"NOETL_HOST": "::1"}, "http://[::1]:8642"),
+        ({"NOETL_HOST": "noetl.lan"}, "http://noetl.lan:8642"),
+        ({"NOETL_PUBLIC_URL": "https://noetl.example.com"}, "https://noetl.example.com"),
+        ({"NOETL_PUBLIC_URL": " http://x:1/flows/ ", "NOETL_PORT": "9000"}, "http://x:1/flows"),
+    ],
+)
+def test_services_outside_are_told_where_the_api_is(given: dict[str, str], expected: str) -> None:
+    assert Settings.from_env(given).outer_url == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["noetl.example.com", "ftp://x", "https://", "https://u:p@x", "https://x?a=1", "https://x#a"]
+)
+def test_what_is_no_address_of_a_server_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="NOETL_PUBLIC_URL="):
+        Settings.from_env({"NOETL_PUBLIC_URL": text})
