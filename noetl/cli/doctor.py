@@ -14,6 +14,7 @@ import click
 
 from noetl import __version__, bootstrap
 from noetl.cli.access import describe_tokens
+from noetl.cli.callbacks import describe_callbacks
 from noetl.cli.console import as_json_option, json_out
 from noetl.cli.stack_settings import find_redis
 from noetl.config import PREFIX, Settings
@@ -239,6 +240,10 @@ def _tokens(settings: Settings) -> DoctorFinding:
     return DoctorFinding("tokens", *describe_tokens(settings))
 
 
+def _callbacks(settings: Settings) -> DoctorFinding:
+    return DoctorFinding("callbacks", *describe_callbacks(settings))
+
+
 CHECKS: tuple[Callable[[Settings], DoctorFinding], ...] = (
     _python,
     _package,
@@ -251,6 +256,7 @@ CHECKS: tuple[Callable[[Settings], DoctorFinding], ...] = (
     _messages,
     _tools,
     _tokens,
+    _callbacks,
     _sandbox,
     _files,
 )

@@ -22,7 +22,7 @@ from noetl.dispatch.null import NullDispatcher
 from noetl.errors import ConfigError, Unauthenticated
 from noetl.local_access import find_good_token, keep_first_token, local_caller, read_token
 from noetl.store.migrate import upgrade
-from noetl.usecases import tokens
+from noetl.usecases import catalog, tokens
 from noetl.usecases.runtime import Runtime
 from tests import httpd
 
@@ -462,6 +462,34 @@ def tokens_line(cli: Cli) -> dict[str, Any]:
         one for one in json.loads(cli("doctor", "--json").out) if one["name"] == "tokens"
     )
     return found
+
+
+ASKS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: asks, path: tests/asks}
+workflow:
+  - step: start
+    tool:
+      - post: {kind: noop, input: {to: "{{ callback.answer.url }}"}}
+      - answer: {kind: wait, callback: {}}
+"""
+
+
+def test_doctor_says_where_services_call_back(cli: Cli, rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def line() -> dict[str, Any]:
+        found = json.loads(cli("doctor", "--json").out)
+        return next(one for one in found if one["name"] == "callbacks")  # type: ignore[no-any-return]
+
+    assert line()["detail"] == "services are handed addresses below http://127.0.0.1:8642"
+    monkeypatch.setenv("NOETL_HOST", "0.0.0.0")
+    assert line()["ok"], "no playbook needs it"
+    catalog.register(rt, ASKS)
+    found = line()
+    assert (found["ok"], "tests/asks waits for a call" in found["detail"]) == (False, True)
+    assert "NOETL_PUBLIC_URL" in found["advice"]
+    monkeypatch.setenv("NOETL_PUBLIC_URL", "https://noetl.example.com")
+    assert line()["ok"]
 
 
 def test_doctor_says_how_it_is_with_tokens(
