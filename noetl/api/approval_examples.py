@@ -14,6 +14,7 @@ _OPEN: Final[JsonMap] = {
     "key": "order-7",
     "id": "sign#1/-/1/approval",
     "step": "sign",
+    "run_id": "sign#1",
     "iteration": None,
     "task": "sign",
     "name": "approval",

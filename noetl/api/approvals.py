@@ -63,6 +63,7 @@ class ApprovalView(WireModel):
     key: str | None = Field(description="the business key of the execution")
     id: str = Field(description="what names it in its execution, whatever is asked before or later")
     step: str
+    run_id: str = Field(description="of the step: `step#k`")
     iteration: int | None
     task: str
     name: str

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from noetl.cli.address import execution_argument, execution_option
+from noetl.cli.approvals import approval_lines, approve, reject
 from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -39,7 +40,7 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-_STEERING = (cancel, signal, pause, resume, patch, retry, fork, migrate)
+_STEERING = (cancel, signal, approve, reject, pause, resume, patch, retry, fork, migrate)
 for command in (logs, failures, *_STEERING, explain_command, diff, replay, export, import_, fixture):
     execution.add_command(command)
 
@@ -186,6 +187,8 @@ def show(execution_id: str, as_json: bool) -> None:
     )
     for wait in report.waits:
         click.echo(_wait_line(wait))
+        for line in approval_lines(execution_id, wait):
+            click.echo(line)
     _show_errors(report, file)
     for warning in report.warnings:
         click.echo(describe_warning(warning, file))

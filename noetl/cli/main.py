@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("noetl.cli.check:schema", "Print the JSON Schema of playbooks."),
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
+    "approvals": ("noetl.cli.approvals:approvals", "List what people are asked to approve."),
     "signal": ("noetl.cli.execution_signal:signal_about", "Tell whoever waits for it something."),
     "operation": ("noetl.cli.operation:operation", "Follow what is done to many executions at once."),
     "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),

@@ -6,6 +6,7 @@ Both are written to standard error; standard output belongs to the result.
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from dataclasses import dataclass, field
 from typing import TextIO, assert_never
@@ -40,6 +41,8 @@ class StepProgress:
     failed: dict[int, ErrorInfo] = field(default_factory=dict)
     #: Results of its tasks that were recorded before, over all its runs.
     reused: int = 0
+    #: Whether an iteration has asked for an approval.
+    asks: bool = False
 
 
 class StepsProgress:
@@ -76,8 +79,8 @@ class StepsProgress:
             case e.TaskDone(meta=meta):
                 line.reused += event.draft.origin is not None or REUSED in meta
                 return None  # reported by the end of the step
-            case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
-                text = _note_move(line, event.fact)
+            case e.StepSuspended() | e.StepResumed() | e.ChildRequested() | e.IterationSuspended():
+                text = _note_move(line, event.fact) + _note_approval(line, event)
             case _:
                 text = _note_end(line, event.fact)
         return f"{step}: {text}" if text else None
@@ -118,8 +121,12 @@ def _of_item(error: ErrorInfo) -> str:
     return f" with item {error.item_text}" if error.item_text else ""
 
 
-def _note_move(line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> str:
+def _note_move(
+    line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested | e.IterationSuspended
+) -> str:
     match fact:
+        case e.IterationSuspended():
+            return ""  # its loop goes on
         case e.StepSuspended(child=e.ChildCall(path=path)):
             line.status, line.note = "waiting", f"waits for playbook {path}"
             return ""  # reported when the child is there
@@ -136,6 +143,21 @@ def _note_move(line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.Chi
             return _note_call(line, fact)
         case _:
             assert_never(fact)
+
+
+def _note_approval(line: StepProgress, event: Event) -> str:
+    """How to answer what is asked; of a loop, which may ask for thousands, at the first one."""
+    wait, run, step = getattr(event.fact, "wait", None), event.execution_id, event.draft.step or ""
+    if wait is None or not any(one.approval is not None for one in wait.awaited):
+        return ""
+    if event.draft.iteration is None:
+        command = f"noetl execution approve {run} {shlex.quote(step)}"
+        line.note += f": {command}"
+        return f": {command}"
+    if line.asks:
+        return ""
+    line.asks = True
+    return f"waits for {_one_line(wait.describe())}: noetl approvals {run}"
 
 
 def _note_call(line: StepProgress, fact: e.ChildRequested) -> str:

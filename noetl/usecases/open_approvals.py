@@ -74,6 +74,7 @@ class OpenApproval:
             "key": self.row.key,
             "id": self.id,
             "step": self.wait.step,
+            "run_id": self.wait.run_id,
             "iteration": self.wait.iteration,
             "task": self.wait.task,
             "name": self.awaited.name,

@@ -13,9 +13,10 @@ from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
 from noetl.ui.pages import blueprint
-from noetl.usecases import tokens
+from noetl.usecases import catalog, tokens
 from noetl.usecases.access import ANYBODY
 from noetl.usecases.open_approvals import open_in
+from noetl.usecases.start import StartRequest, start
 from noetl.wsgi import find_visitor
 
 HOST = "http://localhost"
@@ -284,12 +285,15 @@ def test_an_answer_to_what_was_decided_meanwhile_is_refused(
     assert (late.status_code, "has ended (completed)" in late.text) == (409, True)
 
 
-def test_many_are_shown_in_part(make: Callable[..., Flask]) -> None:
+def test_many_are_shown_in_part(make: Callable[..., Flask], sim: Simulation) -> None:
     loop = 'loop: {in: "{{ range(60) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 60}}'
-    sim = Simulation(SIGNS.replace("  - step: start\n", f"  - step: start\n    {loop}\n"))
+    many = SIGNS.replace("  - step: start\n", f"  - step: start\n    {loop}\n").replace(
+        "tests/signs", "tests/many"
+    )
+    catalog.register(sim.rt, many, "many.yaml")
     app = make()
     app.register_blueprint(blueprint(sim.rt, 5555, visitor=find_visitor))
-    run = sim.start()
+    run = start(sim.rt, StartRequest("tests/many")).execution_id
     sim.settle()
     text = look(app.test_client(), run).text
     assert text.count("<form ") == 50
