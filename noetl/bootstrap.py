@@ -198,6 +198,7 @@ def _limits(settings: Settings) -> RuntimeLimits:
         results_keep_s=settings.results_keep_s,
         max_in_flight=settings.loop_max_in_flight,
         max_items=settings.loop_max_items,
+        queue_limits=dict(settings.queue_limits),
         report_wake=settings.report_wake,
     )
 

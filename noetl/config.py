@@ -113,6 +113,16 @@ def _variables(text: str) -> tuple[str, ...]:
     return names
 
 
+def _queue_limits(text: str) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for entry in _names(text):
+        queue, _, number = entry.partition("=")
+        if not queue.strip() or not number.strip().isdecimal() or not int(number.strip()[:9]) > 0:
+            raise ValueError(f"{entry!r} is not like http=20: a queue and a whole number from 1")
+        found[queue.strip()] = int(number.strip()[:9])
+    return tuple(found.items())
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
@@ -211,6 +221,9 @@ class Settings:
     inline_bytes: int = _env(65536, _whole(0), "results above this size are kept outside of the log")
     loop_max_in_flight: int = _env(16, _whole(1), "iterations of a parallel loop at once, by default")
     loop_max_items: int = _env(100_000, _whole(1), "items that a loop may have")
+    queue_limits: tuple[tuple[str, int], ...] = _env(
+        (), _queue_limits, "how much of a queue runs at once, over all workers: `quantum=2,http=20`"
+    )
     lease_s: float = _env(30.0, _seconds(0.01), "a claim without a heartbeat is good for this long")
     heartbeat_s: float = _env(3.0, _seconds(0.01), "interval of the workers' heartbeats")
     resend_s: float = _env(60.0, _seconds(0.01), "an unclaimed command is sent again after this long")

@@ -25,6 +25,7 @@ from noetl.api import (
     problems,
     results,
     signals,
+    slots,
     specimens,
     starts,
     streams,
@@ -58,6 +59,7 @@ _GROUPS: Final = (
     ),
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     *(signals.api, signals.correlated_api, callbacks.api, approvals.api, approvals.inbox_api),
+    *(slots.api, slots.queues_api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api),
 )
 

@@ -182,6 +182,12 @@ class ReasonBody(Body):
     reason: Reason = ""
 
 
+class PauseBody(ReasonBody):
+    """What is paused, or resumed: the execution, or a step of it."""
+
+    step: str | None = Field(None, max_length=256)
+
+
 class CancelBody(ReasonBody):
     """What is cancelled: the execution, or a step of it (`step`, or one run, `step#k`), or one
     iteration of that, or a region."""

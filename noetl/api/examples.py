@@ -54,6 +54,28 @@ _ACCEPTED: Final = {
 }
 _RESULT: Final = {"execution_id": _ID, "status": "completed", "result": {"double": 42}, "error": None}
 _STANDS: Final = {"execution_id": _ID, "status": "running", "version": 8}
+_PAUSED: Final = {"kind": "key", "name": "reports", "since": _AT, "principal": "ops", "reason": "too slow"}
+_KEY_VIEW: Final = {
+    "key": "reports",
+    "limit": 3,
+    "per_s": None,
+    "paused": _PAUSED,
+    "held": 1,
+    "waiting": 0,
+    "holders": [
+        {
+            "execution_id": _ID,
+            "path": _PATH,
+            "run_id": "load#1",
+            "part": "-",
+            "priority": 5,
+            "since": _AT,
+            "shares_with": None,
+            "until": None,
+        }
+    ],
+    "waiters": [],
+}
 _SUMMARY: Final = {
     "execution_id": _ID,
     "parent_id": None,
@@ -485,6 +507,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "DELETE /api/cache": _json({"removed": 1}),
+    "GET /api/limits": _json({"limits": [_KEY_VIEW], "paused": [_PAUSED]}),
+    "POST /api/limits/{key}/pause": _json({"name": "reports", "paused": True}, {"reason": "too slow"}),
+    "POST /api/limits/{key}/resume": _json({"name": "reports", "paused": False}),
+    "POST /api/queues/{queue}/pause": _json({"name": "http", "paused": True}, {"reason": "it is down"}),
+    "POST /api/queues/{queue}/resume": _json({"name": "http", "paused": False}),
     "GET /api/results/{name}": _json([{"n": 1}, {"n": 2}]),
     "POST /api/workflows/run": _json(_ACCEPTED, {"workflow": _PATH, "input": {"n": 21}}),
     "GET /api/workflows/status/{execution_id}": _json(_SUMMARY),

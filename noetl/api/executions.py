@@ -17,7 +17,7 @@ from noetl.api.answers import (
     VariableValues,
     fields_of,
 )
-from noetl.api.bodies import CancelBody, PatchBody, ReasonBody, ValueBody
+from noetl.api.bodies import CancelBody, PatchBody, PauseBody, ValueBody
 from noetl.api.context import group, services
 from noetl.api.requests import (
     ExecutionPath,
@@ -34,7 +34,7 @@ from noetl.facts.json import Json
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
-from noetl.usecases import control, inspect, waiting
+from noetl.usecases import control, inspect, pausing, waiting
 from noetl.usecases.ports import ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
@@ -193,19 +193,25 @@ def cancel(path: ExecutionPath, body: CancelBody) -> tuple[dict[str, Json], int]
 
 
 @api.post("/<execution_id>/pause", responses={202: ExecutionStanding})
-def pause(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
-    """Pause an execution
+def pause(path: ExecutionPath, body: PauseBody) -> tuple[dict[str, Json], int]:
+    """Pause an execution, or a step of it
 
     Nothing new starts until it is resumed; running work ends.
     """
-    control.pause(services().rt, path.execution_id, body.reason)
+    if body.step is None:
+        control.pause(services().rt, path.execution_id, body.reason)
+    else:
+        pausing.pause_step(services().rt, path.execution_id, body.step, body.reason)
     return _standing(path.execution_id), 202
 
 
 @api.post("/<execution_id>/resume", responses={202: ExecutionStanding})
-def resume(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
-    """Resume an execution that was paused"""
-    control.resume(services().rt, path.execution_id, body.reason)
+def resume(path: ExecutionPath, body: PauseBody) -> tuple[dict[str, Json], int]:
+    """Resume an execution that was paused, or a step of it"""
+    if body.step is None:
+        control.resume(services().rt, path.execution_id, body.reason)
+    else:
+        pausing.resume_step(services().rt, path.execution_id, body.step, body.reason)
     return _standing(path.execution_id), 202
 
 

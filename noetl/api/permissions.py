@@ -57,6 +57,7 @@ _SAID: Final[Mapping[Decider, str]] = {
 _READ: Final = Rule("execution", "read")
 _STEER: Final = Rule("execution", "operate")
 _ADMIN: Final = Rule("whole", "admin")
+_PARTS: Final = Rule("whole", "operate")
 _START: Final = Rule("given", "run")
 _OPERATION: Final = Rule("operation", "operate")
 
@@ -123,6 +124,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "operations.resume": _OPERATION,
     "results.result": Rule("result", "read"),
     "cache.cached": Rule("given", "read"),
+    "limits.list_limits": Rule("given", "read"),
+    "limits.pause": _PARTS,
+    "limits.resume": _PARTS,
+    "queues.pause_queue": _PARTS,
+    "queues.resume_queue": _PARTS,
     "cache.clear": _ADMIN,
     "credentials.save": Rule("given", "admin"),
     "credentials.list_credentials": Rule("given", "admin"),

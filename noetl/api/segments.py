@@ -14,8 +14,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-#: What the routes begin with that have addresses of executions in them.
-_BELOW: Final = ("/api/executions/", "/api/vars/", "/api/workflows/")
+#: What the routes begin with that have addresses of executions in them, keys of slots, or queues.
+_BELOW: Final = ("/api/executions/", "/api/vars/", "/api/workflows/", "/api/limits/", "/api/queues/")
 _SLASH: Final = "%2F"
 _PERCENT: Final = "%25"
 

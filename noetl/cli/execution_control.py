@@ -14,7 +14,7 @@ from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import Conflict
 from noetl.facts.json import Json
-from noetl.usecases import control, history, inspect, waiting
+from noetl.usecases import control, history, inspect, pausing, waiting
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 
@@ -84,23 +84,33 @@ def _cancel_part(
 @click.command(epilog="Example: noetl execution pause 1234567890123")
 @execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
-def pause(execution_id: str, reason: str) -> None:
+@click.option("--step", metavar="STEP", help="Pause this step alone; the rest goes on.")
+def pause(execution_id: str, reason: str, step: str | None) -> None:
     """Start nothing new until `resume`."""
     with open_runtime() as rt:
-        control.pause(rt, execution_id, reason)
-        report(rt, execution_id, "pause requested")
+        if step is None:
+            control.pause(rt, execution_id, reason)
+        else:
+            pausing.pause_step(rt, execution_id, step, reason)
+        report(rt, execution_id, "pause requested" if step is None else f"step {step} is paused")
 
 
 @click.command(epilog="Example: noetl execution resume 1234567890123")
 @execution_argument()
 @click.option("--reason", default="", help="Kept in the log.")
+@click.option("--step", metavar="STEP", help="Go on with this step, which was paused alone.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.pass_context
-def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> None:
+def resume(ctx: click.Context, execution_id: str, reason: str, step: str | None, quiet: bool) -> None:
     """Go on after `pause`, or with a `noetl run` whose process has gone.
 
     What ran in a process of its own goes on in this one, behind the last task that is in the log.
     """
+    if step is not None:
+        with open_runtime() as rt:
+            pausing.resume_step(rt, execution_id, step, reason)
+            report(rt, execution_id, f"step {step} is resumed")
+        return
     with open_runtime() as rt:
         row = inspect.execution(rt, execution_id)
         is_at_work = _is_at_work(row)

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),
     "export": ("noetl.cli.sql:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
+    "limits": ("noetl.cli.limits:limits", "Show who has slots and who waits; pause keys and queues."),
     "cache": ("noetl.cli.cache:cache", "Look at results that stand in for equal calls."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "token": ("noetl.cli.token:token", "Give people and programs tokens."),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TextIO, assert_never
 
 from noetl.engine.notices import PassedErrors, describe
+from noetl.engine.slots import describe_slot
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.outcome import REUSED, ErrorInfo
@@ -79,7 +80,14 @@ class StepsProgress:
             case e.TaskDone(meta=meta):
                 line.reused += event.draft.origin is not None or REUSED in meta
                 return None  # reported by the end of the step
-            case e.StepSuspended() | e.StepResumed() | e.ChildRequested() | e.IterationSuspended():
+            case (
+                e.StepSuspended()
+                | e.StepResumed()
+                | e.ChildRequested()
+                | e.IterationSuspended()
+                | e.SlotRequested()
+                | e.SlotGranted()
+            ):
                 text = _note_move(line, event.fact) + _note_approval(line, event)
             case _:
                 text = _note_end(line, event.fact)
@@ -121,12 +129,34 @@ def _of_item(error: ErrorInfo) -> str:
     return f" with item {error.item_text}" if error.item_text else ""
 
 
+def _note_slot(line: StepProgress, fact: e.SlotRequested | e.SlotGranted) -> str:
+    match fact:
+        case e.SlotRequested(part="-"):
+            line.status, line.note = "waiting", f"for {' and '.join(map(describe_slot, fact.slots))}"
+        case e.SlotGranted(part="-"):
+            line.status, line.note = "running", ""
+        case e.SlotRequested() | e.SlotGranted():
+            # Lanes: the loop itself runs.
+            pass
+        case _:
+            assert_never(fact)
+    return ""
+
+
 def _note_move(
-    line: StepProgress, fact: e.StepSuspended | e.StepResumed | e.ChildRequested | e.IterationSuspended
+    line: StepProgress,
+    fact: e.StepSuspended
+    | e.StepResumed
+    | e.ChildRequested
+    | e.IterationSuspended
+    | e.SlotRequested
+    | e.SlotGranted,
 ) -> str:
     match fact:
         case e.IterationSuspended():
             return ""  # its loop goes on
+        case e.SlotRequested() | e.SlotGranted():
+            return _note_slot(line, fact)
         case e.StepSuspended(child=e.ChildCall(path=path)):
             line.status, line.note = "waiting", f"waits for playbook {path}"
             return ""  # reported when the child is there

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec
 
 import httpx
 
-from noetl.client import access, approving, core, fleets, operations, specimens, stream
+from noetl.client import access, approving, core, fleets, limits, operations, specimens, stream
 from noetl.client.core import NO_REPLY, TRIES, Operation, Reply, Request, T
 from noetl.client.stream import E, Stream
 
@@ -108,6 +108,11 @@ class AsyncClient:
     import_execution = perform(specimens.import_execution)
     cached = perform(operations.cached)
     clear_cache = perform(operations.clear_cache)
+    pause_key = perform(limits.pause_key)
+    resume_key = perform(limits.resume_key)
+    pause_queue = perform(limits.pause_queue)
+    resume_queue = perform(limits.resume_queue)
+    limits = perform(limits.limits)
     whoami = perform(access.whoami)
     create_token = perform(access.create_token)
     list_tokens = perform(access.list_tokens)

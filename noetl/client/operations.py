@@ -338,20 +338,19 @@ def _signal(payload: Json, signal_id: str, expires: str | float | None, *, every
     return {"payload": payload, **make_body(id=signal_id, expires=expires, deliver=deliver)}
 
 
-def pause(execution_id: str, reason: str = "") -> Operation[str]:
-    """Lets nothing new start; returns the status."""
-    return _control(execution_id, "pause", reason)
+def pause(execution_id: str, reason: str = "", step: str | None = None) -> Operation[str]:
+    """Lets nothing new of the execution, or of the step, start; returns the status."""
+    return _control(execution_id, "pause", reason, step)
 
 
-def resume(execution_id: str, reason: str = "") -> Operation[str]:
-    """Lets a paused execution go on; returns the status."""
-    return _control(execution_id, "resume", reason)
+def resume(execution_id: str, reason: str = "", step: str | None = None) -> Operation[str]:
+    """Lets a paused execution, or step, go on; returns the status."""
+    return _control(execution_id, "resume", reason, step)
 
 
-def _control(execution_id: str, verb: str, reason: str) -> Operation[str]:
-    said = yield from ask(
-        Request("POST", path_of(execution_id, f"/{verb}"), body={"reason": reason}, again=False)
-    )
+def _control(execution_id: str, verb: str, reason: str, step: str | None) -> Operation[str]:
+    body = {"reason": reason, **make_body(step=step)}
+    said = yield from ask(Request("POST", path_of(execution_id, f"/{verb}"), body=body, again=False))
     return str(said["status"])
 
 

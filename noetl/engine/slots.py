@@ -72,13 +72,14 @@ def drop_slots(state: State, run_id: str) -> State:
 
 
 def forget_slots(state: State) -> State:
-    """Those of another execution are not its fork's: runs ask anew, and lanes are issued anew."""
+    """Those of another execution are not its fork's: runs ask anew, and lanes are issued anew. Nor
+    are its steps paused that were paused there."""
     left = {
         place: replace(one, granted=False, since=state.version)
         for place, one in state.holders.items()
         if one.part == WHOLE
     }
-    return replace(state, holders=left)
+    return replace(state, holders=left, paused_steps=())
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -112,12 +113,13 @@ def is_step_paused(state: State, step: str) -> bool:
 
 def describe_slots(state: State) -> list[str]:
     """What is waited for, each in a clause: `a slot of 'reports' (limit 3)`."""
-    texts = (_describe(slot) for one in find_waiting(state) for slot in one.slots)
+    texts = (describe_slot(slot) for one in find_waiting(state) for slot in one.slots)
     paused = (f"step {name!r} to be resumed" for name in state.paused_steps)
     return list(dict.fromkeys([*texts, *paused]))
 
 
-def _describe(slot: AskedSlot) -> str:
+def describe_slot(slot: AskedSlot) -> str:
+    """What it is, in a clause."""
     if slot.per_s is not None:
         return f"its turn at {slot.key!r} ({slot.limit} in {slot.per_s:g} s)"
     return f"a slot of {slot.key!r} (limit {slot.limit})"

@@ -105,6 +105,7 @@ _standings = (
 )
 _close = update(command).where(_their_ids).values(state="closed", owner=None, lease_until=None)
 _sent = update(command).where(_their_ids).values(sent_at=bindparam("now", type_=_c.sent_at.type))
+_unsend = update(command).where(_c.queue == bindparam("its_queue"), _c.state == OPEN).values(sent_at=None)
 _open_of = (
     select(*_brief)
     .where(_c.execution_id == bindparam("execution"), _c.state != CLOSED)
@@ -221,6 +222,9 @@ class SqlCommands(SqlTable):
     def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         for ids in lines(command_ids):
             self._session.later(_sent, {"ids": ids, "now": now})
+
+    def unsend(self, queue: str) -> None:
+        self._session.later(_unsend, {"its_queue": queue})
 
     def open_of(self, execution_id: str) -> list[CommandRow]:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))

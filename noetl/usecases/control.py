@@ -69,7 +69,7 @@ def cancel_step(
     playbook does not have, and Conflict where it does not run.
     """
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
+        row = lock_running(tx, execution_id)
         state = moment.look(tx, row).state()
         runs = _find_runs(rt.plan(tx, row.digest), state, step, iteration)
         fact = StepCancelRequested(reason or "somebody asked for it")
@@ -136,7 +136,7 @@ def _has_open(run: Run, iteration: int) -> bool:
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Nothing new starts until `resume`; running work ends. Pausing twice is fine."""
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
+        row = lock_running(tx, execution_id)
         if not row.halt:
             _append(rt, tx, row, rt.ask_for(PauseRequested(reason, rt.clock().isoformat())))
             tx.executions.set_halt(execution_id, "pause")
@@ -146,7 +146,7 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
 def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Goes on after `pause`. Raises Conflict where the execution was not paused."""
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
+        row = lock_running(tx, execution_id)
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
         _append(rt, tx, row, rt.ask_for(Resumed(reason, rt.clock().isoformat())))
@@ -201,7 +201,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     """
     check_patch(rt, patch)
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
+        row = lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
         draft = hold_draft(rt, rt.ask_for(CtxPatched(patch, "client")), Retention(execution_id))
         events = tx.events.append(execution_id, expected, [draft], rt.clock())
@@ -220,7 +220,8 @@ def check_patch(rt: Runtime, patch: JsonMap) -> None:
     rt.check_payload(patch, "patch")
 
 
-def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
+def lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
+    """The row of an execution that has not ended, locked. Raises NotFound, Conflict."""
     row = _lock_open(tx, execution_id)
     if row.status in ENDED:
         raise Conflict(f"Execution {execution_id} has ended ({row.status}), and waits to be retried.")

@@ -15,7 +15,7 @@ from noetl.engine.slots import find_waiting, is_step_paused, slot_place
 from noetl.engine.state import SlotHolder, State
 from noetl.facts.events import Parent, Requested
 from noetl.facts.limits import WHOLE, AskedSlot, SlotRow, holder_id
-from noetl.usecases.ports import Transaction
+from noetl.usecases.ports import Transaction, paused_step
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake
 
@@ -209,3 +209,9 @@ def free_cancelled(tx: Transaction, before: State, run_id: str, index: int) -> N
     loop = run.loop if run is not None else None
     if loop is not None and before.holders and (index in loop.suspended or index in loop.calling):
         tx.slots.free_part(before.execution_id, run_id, f"i{index}")
+
+
+def forget_paused(tx: Transaction, execution_id: str, steps: Sequence[str]) -> None:
+    """The execution has ended, and with it the pauses of its steps."""
+    for step in steps:
+        tx.slots.resume("step", paused_step(execution_id, step))

@@ -98,6 +98,9 @@ class Commands(Protocol):
     def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         """None: they did not leave after all."""
 
+    def unsend(self, queue: str) -> None:
+        """Of the queue all that waits is to be sent again."""
+
     def open_of(self, execution_id: str) -> list[CommandRow]:
         """All commands of the execution that are not closed, without their contexts."""
 

@@ -44,7 +44,7 @@ from noetl.usecases.ports import (
 from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.retry import PlannedRetry, begin
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.slots import find_asking, free_cancelled, free_ended
+from noetl.usecases.slots import find_asking, forget_paused, free_cancelled, free_ended
 from noetl.usecases.start import create_execution
 
 
@@ -106,6 +106,8 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
         for draft in cancelled:
             free_cancelled(tx, turn.before, draft.run_id or "", draft.iteration or 0)
     free_ended(tx, turn.states, decision.after)
+    if decision.ends:
+        forget_paused(tx, row.execution_id, decision.after.paused_steps)
     for child in decision.children:
         create_child(rt, tx, decision.after, child, now)
     if turn.retry is not None and decision.retry_id is not None:

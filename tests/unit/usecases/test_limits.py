@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import PlaybookInvalid, ToolError
+from noetl.errors import BadRequest, Conflict, NotFound, PlaybookInvalid, ToolError
 from noetl.facts.limits import SlotRow
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.trial.simulation import Message
-from noetl.usecases import catalog, control, fork, retry, signals
+from noetl.usecases import catalog, control, fork, limits, pausing, retry, signals
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.start import start
 from noetl.usecases.start_request import StartRequest
@@ -618,3 +618,128 @@ def test_a_lost_wake_is_made_up_for_by_the_sweeper(monkeypatch: pytest.MonkeyPat
     sim.pass_time(1)
     sim.settle()
     assert status(sim, second) == "completed"
+
+
+# --- pause of parts -------------------------------------------------------------------------------
+
+
+def test_a_paused_key_gives_nobody_a_slot_and_takes_none_away() -> None:
+    sim = Simulation(ONE)
+    first, second = begin(sim, {}, {})
+    pausing.pause_key(sim.rt, "k", "too slow")
+    pausing.pause_key(sim.rt, "k", "again")
+    sim.settle()
+    sim.pass_time(30)
+    sim.settle()
+    assert [status(sim, run) for run in (first, second)] == ["completed", "running"]
+    (found,) = limits.look(sim.rt)
+    assert (found.paused and found.paused.reason, found.held, found.waiting) == ("too slow", 0, 1)
+    pausing.resume_key(sim.rt, "k")
+    sim.settle()
+    assert status(sim, second) == "completed"
+    with pytest.raises(Conflict, match="not paused"):
+        pausing.resume_key(sim.rt, "k")
+
+
+def test_workers_take_nothing_of_a_paused_queue() -> None:
+    sim = Simulation(ONE)
+    run = sim.start()
+    pausing.pause_queue(sim.rt, "python")
+    sim.settle()
+    sim.pass_time(3600)
+    sim.settle()
+    assert sim.types(run)[-1] == "command.issued"
+    pausing.resume_queue(sim.rt, "python")
+    sim.pass_time(1)
+    sim.settle()
+    assert status(sim, run) == "completed"
+
+
+def test_the_queue_of_the_scheduler_is_not_paused() -> None:
+    with pytest.raises(BadRequest, match="scheduler"):
+        pausing.pause_queue(Simulation(ONE).rt, "scheduler")
+
+
+TWO = playbook("""
+    - step: start
+      next: [left, right]
+    - step: left
+      tool: {kind: python, code: "result = 1"}
+      next: last
+    - step: right
+      tool: {kind: python, code: "result = 2"}
+      next: last
+    - step: last
+      tool: {kind: python, code: "result = 3"}
+""")
+
+
+def test_a_paused_step_begins_nothing_and_the_rest_goes_on() -> None:
+    sim = Simulation(TWO)
+    run = sim.start()
+    pausing.pause_step(sim.rt, run, "last", "look at it first")
+    pausing.pause_step(sim.rt, run, "last")
+    sim.settle()
+    steps = sim.report(run).steps
+    assert {steps["left"]["status"], steps["right"]["status"]} == {"done"}
+    assert "last" not in steps
+    assert (status(sim, run), sim.report(run).row.waiting_for) == ("waiting", "step 'last' to be resumed")
+    pausing.resume_step(sim.rt, run, "last")
+    sim.settle()
+    assert (status(sim, run), sim.report(run).result) == ("completed", 3)
+    assert sim.types(run).count("step.pause.requested") == 1
+
+
+def test_a_command_of_a_paused_step_is_not_taken_and_a_loop_of_it_stands_still() -> None:
+    sim = Simulation(
+        playbook("""
+        - step: work
+          loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: sequential}}
+          tool: {kind: python, code: "result = n", input: {n: "{{ iter.n }}"}}
+    """),
+        limits=RuntimeLimits(slice_s=0.0),
+    )
+    run = sim.start()
+    turn(sim)
+    sim.deliver()
+    pausing.pause_step(sim.rt, run, "work")
+    sim.settle()
+    sim.pass_time(3600)
+    sim.settle()
+    assert sim.types(run).count("loop.iteration.done") == 1
+    pausing.resume_step(sim.rt, run, "work")
+    sim.pass_time(1)
+    sim.settle()
+    assert (status(sim, run), sim.report(run).result["results"]) == ("completed", [1, 2, 3, 4])
+
+
+def test_a_step_that_there_is_not_and_one_that_is_not_paused() -> None:
+    sim = Simulation(TWO)
+    run = sim.start()
+    with pytest.raises(NotFound, match="Did you mean 'last'"):
+        pausing.pause_step(sim.rt, run, "lats")
+    with pytest.raises(Conflict, match="is not paused"):
+        pausing.resume_step(sim.rt, run, "last")
+
+
+def test_nothing_stays_paused_of_an_execution_that_has_ended() -> None:
+    sim = Simulation(TWO)
+    run = sim.start()
+    pausing.pause_step(sim.rt, run, "last")
+    sim.settle()
+    control.cancel(sim.rt, run)
+    sim.settle()
+    with sim.rt.store.read() as tx:
+        assert tx.slots.paused() == []
+
+
+def test_who_has_a_slot_and_who_waits_is_shown_to_whom_it_may_be() -> None:
+    sim = Simulation(ONE)
+    first, second = begin(sim, {}, {})
+    (found,) = limits.look(sim.rt)
+    assert (found.key, found.limit, found.held, found.waiting) == ("k", 1, 1, 1)
+    assert [(row.execution_id, path) for row, path in found.holders] == [(first, "tests/test")]
+    assert [row.execution_id for row, _ in found.waiters] == [second]
+    (hidden,) = limits.look(sim.rt, "k", is_visible=lambda path: path == "tests/other")
+    assert (hidden.held, hidden.waiting, hidden.holders, hidden.waiters) == (1, 1, (), ())
+    assert limits.look(sim.rt, "other") == []
