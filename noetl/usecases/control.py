@@ -92,7 +92,7 @@ def cancel_region(rt: Runtime, execution_id: str, region: str, reason: str = "")
     where nothing of it runs or waits.
     """
     with rt.store.begin() as tx:
-        row = _lock_running(tx, execution_id)
+        row = lock_running(tx, execution_id)
         net, state = rt.plan(tx, row.digest).net, moment.look(tx, row).state()
         names = [one.name for one in net.regions]
         if region not in names:

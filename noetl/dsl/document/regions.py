@@ -15,7 +15,7 @@ class CompensateSpec(DocumentPart):
 
     step: Annotated[str | None, Key(required=True)] = None
     """It is run once for each run, or iteration, that is done, the last one first; its `args` are
-    `{of, run, iteration, item, input, result, status, error}`."""
+    `{of, run, iteration, item, given, result, status, error}`."""
     when: Literal["done", "started"] | None = None
     """`done` (default): runs that ended well. `started`: also those of which nobody knows what they
     have done, because they failed or were cancelled."""
