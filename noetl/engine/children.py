@@ -38,7 +38,7 @@ def waits_for_child(
     return replace(state, children={**state.children, place_key(run.id, iteration): child})
 
 
-def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEnded, draft: Draft) -> State:
+def fold_child(state: State, fact: e.ChildFact, draft: Draft) -> State:
     key = place_key(draft.run_id or "", draft.iteration)
     child = state.children.get(key)
     if child is None:

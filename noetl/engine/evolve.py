@@ -76,154 +76,62 @@ def _count_reused(state: State, draft: e.Draft, done: e.TaskDone) -> State:
 
 
 def _fold(state: State, draft: e.Draft) -> State:
-    match draft.fact:
-        case (
-            e.Requested()
-            | e.Evaluated()
-            | e.WorkflowStarted()
-            | e.WorkflowFinished()
-            | e.Processed()
-            | e.Cancelled()
-            | e.Closing()
-            | e.Forked()
-        ):
-            return _fold_life(state, draft.fact)
-        case e.RetryScheduled() | e.RetryDeclined() | e.RetryStarted() | e.RetryCancelled():
-            # They stand behind an end alone.
-            return state
-        case e.PauseRequested() | e.Paused() | e.Resumed() | e.CancelRequested() | e.CtxPatched():
-            return _fold_requests(state, draft.fact)
-        case (
-            e.AdmitEvaluated()
-            | e.MilestoneEvaluated()
-            | e.StepScheduled()
-            | e.StepSkipped()
-            | e.NextEvaluated()
-            | e.JoinUnsatisfied()
-        ):
-            return fold_tokens(state, draft.fact, draft)
-        case e.RegionEntered() | e.RegionCancelRequested() | e.RegionCancelled():
-            return fold_region(state, draft.fact)
-        case e.RegionEnded() as fact:
-            state = fold_region(state, fact)
-            return state if fact.failure is None else _fail_branch(state, fact.failure, fact.stops)
-        case e.CommandIssued() | e.CommandLost() | e.ResultDiscarded():
-            return fold_command(state, draft.fact, draft)
-        case (
-            e.StepStarted()
-            | e.StepSuspended()
-            | e.StepResumed()
-            | e.StepDone()
-            | e.StepFailed()
-            | e.StepCancelRequested()
-            | e.StepCancelled()
-        ):
-            return fold_step(state, draft.fact, draft)
-        case (
-            e.TaskStarted()
-            | e.TaskDone()
-            | e.TaskFailed()
-            | e.AttemptFailed()
-            | e.TaskKeyKept()
-            | e.TaskCheckpointed()
-            | e.TaskAbandoned()
-            | e.PolicyEvaluated()
-            | e.VariablesSet()
-            | e.TaskLoopStarted()
-            | e.TaskItemDone()
-            | e.TaskItemFailed()
-            | e.TaskCallDone()
-            | e.TaskCallFailed()
-        ):
-            return fold_task(state, draft.fact, draft)
-        case (
-            e.LoopStarted()
-            | e.LoopClaimed()
-            | e.LoopDone()
-            | e.IterationStarted()
-            | e.IterationSuspended()
-            | e.IterationResumed()
-            | e.IterationDone()
-            | e.IterationFailed()
-            | e.IterationCancelled()
-        ):
-            return fold_loop(state, draft.fact, draft)
-        case (
-            e.ChildRequested()
-            | e.ChildWaiting()
-            | e.ChildEnded()
-            | e.TimerScheduled()
-            | e.TimerFired()
-            | e.SignalReceived()
-            | e.SignalExpired()
-            | e.ApprovalAnswered()
-            | e.CallbackReceived()
-            | e.WaitMatched()
-            | e.WaitFailed()
-            | e.SlotRequested()
-            | e.SlotGranted()
-            | e.StepPauseRequested()
-            | e.StepPauseEnded()
-        ):
-            return _fold_wait(state, draft.fact, draft)
-        case _:
-            assert_never(draft.fact)
+    fact = draft.fact
+    if isinstance(fact, e.LifeFact):
+        return _fold_life(state, fact)
+    if isinstance(fact, e.SteeringFact):
+        return _fold_steering(state, fact)
+    if isinstance(fact, e.TokenFact):
+        return fold_tokens(state, fact, draft)
+    if isinstance(fact, e.RegionFact):
+        return _fold_region(state, fact)
+    if isinstance(fact, e.CommandFact | e.StepFact | e.TaskFact | e.LoopFact):
+        return _fold_run(state, fact, draft)
+    if isinstance(fact, e.ChildFact | e.TimerFact | e.WaitFact | e.SlotFact):
+        return _fold_wait(state, fact, draft)
+    if isinstance(fact, e.RetryFact):
+        # They stand behind an end alone.
+        return state
+    assert_never(fact)
+
+
+def _fold_run(
+    state: State, fact: e.CommandFact | e.StepFact | e.TaskFact | e.LoopFact, draft: e.Draft
+) -> State:
+    """What runs do."""
+    if isinstance(fact, e.TaskFact):
+        return fold_task(state, fact, draft)
+    if isinstance(fact, e.LoopFact):
+        return fold_loop(state, fact, draft)
+    if isinstance(fact, e.StepFact):
+        return fold_step(state, fact, draft)
+    return fold_command(state, fact, draft)
 
 
 def _fold_wait(
-    state: State,
-    fact: e.ChildRequested
-    | e.ChildWaiting
-    | e.ChildEnded
-    | e.TimerScheduled
-    | e.TimerFired
-    | e.SignalReceived
-    | e.SignalExpired
-    | e.ApprovalAnswered
-    | e.CallbackReceived
-    | e.WaitMatched
-    | e.WaitFailed
-    | e.SlotRequested
-    | e.SlotGranted
-    | e.StepPauseRequested
-    | e.StepPauseEnded,
-    draft: e.Draft,
+    state: State, fact: e.ChildFact | e.TimerFact | e.WaitFact | e.SlotFact, draft: e.Draft
 ) -> State:
     """What runs wait for."""
-    match fact:
-        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded():
-            return fold_child(state, fact, draft)
-        case e.TimerScheduled() | e.TimerFired():
-            return fold_timer(state, fact, draft)
-        case (
-            e.SignalReceived()
-            | e.SignalExpired()
-            | e.ApprovalAnswered()
-            | e.CallbackReceived()
-            | e.WaitMatched()
-            | e.WaitFailed()
-        ):
-            return fold_wait(state, fact, draft)
-        case e.SlotRequested() | e.SlotGranted() | e.StepPauseRequested() | e.StepPauseEnded():
-            return fold_slots(state, fact, draft)
-        case _:
-            assert_never(fact)
+    if isinstance(fact, e.ChildFact):
+        return fold_child(state, fact, draft)
+    if isinstance(fact, e.TimerFact):
+        return fold_timer(state, fact, draft)
+    if isinstance(fact, e.WaitFact):
+        return fold_wait(state, fact, draft)
+    return fold_slots(state, fact, draft)
+
+
+def _fold_region(state: State, fact: e.RegionFact) -> State:
+    state = fold_region(state, fact)
+    if not isinstance(fact, e.RegionEnded) or fact.failure is None:
+        return state
+    return _fail_branch(state, fact.failure, fact.stops)
 
 
 # --- the life of the execution ------------------------------------------------------------------
 
 
-def _fold_life(
-    state: State,
-    fact: e.Requested
-    | e.Evaluated
-    | e.WorkflowStarted
-    | e.WorkflowFinished
-    | e.Processed
-    | e.Cancelled
-    | e.Closing
-    | e.Forked,
-) -> State:
+def _fold_life(state: State, fact: e.LifeFact) -> State:
     match fact:
         case e.Requested():
             return replace(
@@ -275,9 +183,7 @@ def _end(state: State, status: str) -> State:
     return replace(state, phase="ended", status=status, **_NOTHING_LEFT)
 
 
-def _fold_requests(
-    state: State, fact: e.PauseRequested | e.Paused | e.Resumed | e.CancelRequested | e.CtxPatched
-) -> State:
+def _fold_steering(state: State, fact: e.SteeringFact) -> State:
     match fact:
         case e.PauseRequested():
             return replace(state, pause_requested=True, paused_at=fact.at)
@@ -294,16 +200,7 @@ def _fold_requests(
             assert_never(fact)
 
 
-def fold_tokens(
-    state: State,
-    fact: e.AdmitEvaluated
-    | e.MilestoneEvaluated
-    | e.StepScheduled
-    | e.StepSkipped
-    | e.NextEvaluated
-    | e.JoinUnsatisfied,
-    draft: e.Draft,
-) -> State:
+def fold_tokens(state: State, fact: e.TokenFact, draft: e.Draft) -> State:
     match fact:
         case e.AdmitEvaluated():
             if fact.allow or fact.token not in state.tokens:

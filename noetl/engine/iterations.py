@@ -24,14 +24,7 @@ def new_loop(fact: e.LoopStarted) -> LoopState:
 def fold_iteration(
     loop: LoopState,
     index: int,
-    fact: e.LoopClaimed
-    | e.LoopDone
-    | e.IterationStarted
-    | e.IterationSuspended
-    | e.IterationResumed
-    | e.IterationDone
-    | e.IterationFailed
-    | e.IterationCancelled,
+    fact: e.IterationFact,
 ) -> LoopState:
     match fact:
         case e.LoopClaimed():

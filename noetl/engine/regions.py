@@ -28,10 +28,7 @@ from noetl.net.model import Region, Transition
 # --- folding --------------------------------------------------------------------------------------
 
 
-def fold_region(
-    state: State,
-    fact: e.RegionEntered | e.RegionCancelRequested | e.RegionCancelled | e.RegionEnded,
-) -> State:
+def fold_region(state: State, fact: e.RegionFact) -> State:
     match fact:
         case e.RegionEntered():
             done = {name: record.counts.get("done", 0) for name, record in state.steps.items()}

@@ -49,9 +49,7 @@ def with_run(state: State, run: Run) -> State:
     return replace(state, runs={**state.runs, run.id: run})
 
 
-def fold_command(
-    state: State, fact: e.CommandIssued | e.CommandLost | e.ResultDiscarded, draft: e.Draft
-) -> State:
+def fold_command(state: State, fact: e.CommandFact, draft: e.Draft) -> State:
     match fact:
         case e.CommandIssued():
             return _issue(state, fact, draft)
@@ -84,17 +82,7 @@ def _issue(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
     return with_run(state, run)
 
 
-def fold_step(
-    state: State,
-    fact: e.StepStarted
-    | e.StepSuspended
-    | e.StepResumed
-    | e.StepDone
-    | e.StepFailed
-    | e.StepCancelRequested
-    | e.StepCancelled,
-    draft: e.Draft,
-) -> State:
+def fold_step(state: State, fact: e.StepFact, draft: e.Draft) -> State:
     run = state.runs.get(draft.run_id or "")
     if run is None or run.ended:
         return state
@@ -172,24 +160,7 @@ def remember(state: State, step: str, status: RunStatus) -> State:
     return replace(state, steps={**state.steps, step: replace(record, status=status, counts=counts)})
 
 
-def fold_task(
-    state: State,
-    fact: e.TaskStarted
-    | e.TaskDone
-    | e.TaskFailed
-    | e.AttemptFailed
-    | e.TaskKeyKept
-    | e.TaskCheckpointed
-    | e.TaskAbandoned
-    | e.PolicyEvaluated
-    | e.VariablesSet
-    | e.TaskLoopStarted
-    | e.TaskItemDone
-    | e.TaskItemFailed
-    | e.TaskCallDone
-    | e.TaskCallFailed,
-    draft: e.Draft,
-) -> State:
+def fold_task(state: State, fact: e.TaskFact, draft: e.Draft) -> State:
     run = state.runs.get(draft.run_id or "")
     if run is None or run.ended:
         return state
@@ -244,19 +215,7 @@ def _end_task(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed, 
     return replace(run, last_task=last) if fatal and not fact.after and not loop.errors else run
 
 
-def fold_loop(
-    state: State,
-    fact: e.LoopStarted
-    | e.LoopClaimed
-    | e.LoopDone
-    | e.IterationStarted
-    | e.IterationSuspended
-    | e.IterationResumed
-    | e.IterationDone
-    | e.IterationFailed
-    | e.IterationCancelled,
-    draft: e.Draft,
-) -> State:
+def fold_loop(state: State, fact: e.LoopFact, draft: e.Draft) -> State:
     run = state.runs.get(draft.run_id or "")
     if run is None or run.ended:
         return state

@@ -23,11 +23,7 @@ def slot_place(run_id: str, part: str) -> str:
     return f"{run_id}/{part}" if run_id else part
 
 
-def fold_slots(
-    state: State,
-    fact: e.SlotRequested | e.SlotGranted | e.StepPauseRequested | e.StepPauseEnded,
-    draft: Draft,
-) -> State:
+def fold_slots(state: State, fact: e.SlotFact, draft: Draft) -> State:
     match fact:
         case e.SlotRequested():
             return _ask(state, fact, draft.run_id or "")

@@ -26,7 +26,7 @@ from noetl.net.model import Transition
 # --- folding --------------------------------------------------------------------------------------
 
 
-def fold_timer(state: State, fact: e.TimerScheduled | e.TimerFired, draft: Draft) -> State:
+def fold_timer(state: State, fact: e.TimerFact, draft: Draft) -> State:
     match fact:
         case e.TimerScheduled():
             timer = Timer(

@@ -54,16 +54,7 @@ def begin_wait(
     return replace(state, waits={**state.waits, place_key(run.id, iteration): wait})
 
 
-def fold_wait(
-    state: State,
-    fact: e.SignalReceived
-    | e.SignalExpired
-    | e.ApprovalAnswered
-    | e.CallbackReceived
-    | e.WaitMatched
-    | e.WaitFailed,
-    draft: Draft,
-) -> State:
+def fold_wait(state: State, fact: e.WaitFact, draft: Draft) -> State:
     match fact:
         case e.SignalReceived():
             signal = Signal(state.version, fact, draft.caller.principal if draft.caller else None)

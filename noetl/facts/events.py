@@ -123,38 +123,34 @@ Source = Literal["server", "worker", "client"]
 #: (`store.codec`).
 SCHEMA = 1
 
-Fact: TypeAlias = (
-    Requested
-    | Evaluated
-    | WorkflowStarted
-    | WorkflowFinished
-    | Processed
-    | PauseRequested
-    | Paused
-    | Resumed
-    | CancelRequested
-    | Cancelled
-    | Closing
-    | Forked
-    | RetryScheduled
-    | RetryDeclined
-    | RetryStarted
-    | RetryCancelled
-    | AdmitEvaluated
-    | MilestoneEvaluated
-    | CommandIssued
-    | CommandLost
-    | StepScheduled
-    | StepStarted
+#: Of the execution as a whole.
+LifeFact: TypeAlias = (
+    Requested | Evaluated | WorkflowStarted | WorkflowFinished | Processed | Cancelled | Closing | Forked
+)
+#: What people ask of it, and what follows.
+SteeringFact: TypeAlias = PauseRequested | Paused | Resumed | CancelRequested | CtxPatched
+#: Of tokens: what is enabled, fires, and is routed.
+TokenFact: TypeAlias = (
+    AdmitEvaluated | MilestoneEvaluated | StepScheduled | StepSkipped | NextEvaluated | JoinUnsatisfied
+)
+#: Of regions of steps.
+RegionFact: TypeAlias = RegionEntered | RegionCancelRequested | RegionCancelled | RegionEnded
+#: Of what is sent to workers.
+CommandFact: TypeAlias = CommandIssued | CommandLost | ResultDiscarded
+#: Of runs of steps.
+StepFact: TypeAlias = (
+    StepStarted
     | StepSuspended
     | StepResumed
     | StepDone
     | StepFailed
-    | StepSkipped
     | StepTimedOut
     | StepCancelRequested
     | StepCancelled
-    | TaskStarted
+)
+#: Of tasks in them.
+TaskFact: TypeAlias = (
+    TaskStarted
     | TaskDone
     | TaskFailed
     | AttemptFailed
@@ -168,12 +164,10 @@ Fact: TypeAlias = (
     | TaskItemFailed
     | TaskCallDone
     | TaskCallFailed
-    | RegionEntered
-    | RegionCancelRequested
-    | RegionCancelled
-    | RegionEnded
-    | LoopStarted
-    | LoopClaimed
+)
+#: Of a loop that has begun.
+IterationFact: TypeAlias = (
+    LoopClaimed
     | LoopDone
     | IterationStarted
     | IterationSuspended
@@ -181,26 +175,40 @@ Fact: TypeAlias = (
     | IterationDone
     | IterationFailed
     | IterationCancelled
-    | TimerScheduled
-    | TimerFired
-    | SignalReceived
+)
+#: Of loops.
+LoopFact: TypeAlias = LoopStarted | IterationFact
+#: Of playbooks that are called.
+ChildFact: TypeAlias = ChildRequested | ChildWaiting | ChildEnded
+#: Of instants.
+TimerFact: TypeAlias = TimerScheduled | TimerFired
+#: Of what tasks wait for.
+WaitFact: TypeAlias = (
+    SignalReceived
     | SignalExpired
     | ApprovalAnswered
     | CallbackReceived
     | WaitMatched
     | WaitFailed
     | WaitTimedOut
-    | SlotRequested
-    | SlotGranted
-    | StepPauseRequested
-    | StepPauseEnded
-    | ChildRequested
-    | ChildWaiting
-    | ChildEnded
-    | NextEvaluated
-    | JoinUnsatisfied
-    | CtxPatched
-    | ResultDiscarded
+)
+#: Of slots, and of what is paused.
+SlotFact: TypeAlias = SlotRequested | SlotGranted | StepPauseRequested | StepPauseEnded
+
+Fact: TypeAlias = (
+    LifeFact
+    | SteeringFact
+    | RetryFact
+    | TokenFact
+    | RegionFact
+    | CommandFact
+    | StepFact
+    | TaskFact
+    | LoopFact
+    | ChildFact
+    | TimerFact
+    | WaitFact
+    | SlotFact
 )
 
 
