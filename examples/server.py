@@ -10,6 +10,8 @@
     GET /jobs?run=KEY                      {state}: `running` twice for that key, then `done`
     POST /token                            {access_token, ...}, for the form `client_secret=sesame`
     GET /private                           {total}, for the access token as bearer token; else 401
+    POST /reports                          {state} for {"callback": ADDRESS}, which is called when
+                                           the report is made: {state, rows}
 
 A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for
 that key, and some of them twice. Which ones is a checksum of the request, so every run meets the
@@ -27,17 +29,21 @@ import threading
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import Request, urlopen
 
 DEFAULT_PORT = 8765
 MAX_SIZE = 500
 #: What `/token` asks for, and what it gives.
 SECRET, TOKEN = "sesame", "seattle-2026"
+#: Seconds that a report takes.
+REPORT_S = 0.2
 #: Runs whose trouble is remembered; the oldest is forgotten first.
 MAX_RUNS = 1_000
 
@@ -174,6 +180,12 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     return int(text)
 
 
+def call_back(call: Request) -> None:
+    """Whoever does not answer is not called again."""
+    with suppress(OSError):
+        urlopen(call, timeout=10).close()
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers in JSON. Connections are kept alive; answers leave in one piece."""
 
@@ -192,9 +204,29 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
     def do_POST(self) -> None:
-        form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode())
-        if self.path != "/token":
-            return self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing to post to but /token."})
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        match self.path:
+            case "/token":
+                return self._token(parse_qs(sent))
+            case "/reports":
+                return self._report(sent)
+            case _:
+                error = "There is nothing to post to but /token and /reports."
+                return self._send(HTTPStatus.NOT_FOUND, {"error": error})
+
+    def _report(self, sent: str) -> None:
+        """Makes a report in a while, and then calls who asked for it."""
+        try:
+            address = str(json.loads(sent)["callback"])
+            call = Request(address, method="POST", headers={"Content-Type": "application/json"})
+        except (ValueError, KeyError, TypeError):
+            error = 'Say where to call back: {"callback": ADDRESS}.'
+            return self._send(HTTPStatus.BAD_REQUEST, {"error": error})
+        call.data = json.dumps({"state": "done", "rows": len(self.server.data.weather)}).encode()
+        threading.Timer(REPORT_S, call_back, [call]).start()
+        return self._send(HTTPStatus.ACCEPTED, {"state": "accepted"})
+
+    def _token(self, form: Mapping[str, list[str]]) -> None:
         if form.get("client_secret") != [SECRET]:
             return self._send(HTTPStatus.UNAUTHORIZED, {"error": "Wrong client secret."})
         return self._send(HTTPStatus.OK, {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})

@@ -168,7 +168,8 @@ class WaitForIt(Tool):
         description="Waits for time, a signal or a condition, without holding a worker.",
         result="""
             Of a time `{at}`, when it was due; of a signal `{signal, payload, by, at, id}`; of a condition
-            `{}`. Of `any` the same with the `name` of what came first; of `all` `{results: {<name>: …}}`.
+            `{}`; of a call of its address `{payload, at}`. Of `any` the same with the `name` of what came
+            first; of `all` `{results: {<name>: …}}`.
         """,
         errors="""
             A `timeout` that ends first is an error of kind `timeout`, type `WaitTimeout`; a guard that cannot

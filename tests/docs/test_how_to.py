@@ -30,6 +30,7 @@ from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.cli.main import main
 from noetl.config import Settings
+from tests.services import free_port
 
 GUIDES = sorted(file.name for file in (ROOT / "docs/how-to").glob("*.md"))
 #: Code of the page about tools runs in test_pages.py, and installed in tests/acceptance.
@@ -74,9 +75,10 @@ def examples_url() -> Iterator[str]:
 @pytest.fixture
 def api_url(tmp_path: Path) -> Iterator[str]:
     """The address of a REST API that runs what it is asked for."""
-    settings = Settings(home=tmp_path / "served")
+    port = free_port()
+    settings = Settings(home=tmp_path / "served", port=port)
     with bootstrap.local(settings) as rt:
-        server = make_server("127.0.0.1", 0, create_app(rt, settings), threaded=True)
+        server = make_server("127.0.0.1", port, create_app(rt, settings), threaded=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"

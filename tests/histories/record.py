@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from history import FOLDER, digest, envelope, states, told
 
 from noetl.errors import ToolError
+from noetl.facts.callbacks import TaskAddress, place_of
 from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, control, inspect
+from noetl.usecases.callbacks import receive_call
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.runtime import RuntimeLimits
@@ -679,6 +681,46 @@ def that_waited() -> Simulation:
     return settled(sim, run)
 
 
+CALLED_BACK = f"""{HEAD}
+workflow:
+  - step: start
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+    tool:
+      - ask: {{kind: http, url: "http://there", input: {{to: "{{{{ callback.answer.url }}}}", n: "{{{{ n }}}}"}}}}
+      - answer: {{kind: wait, any: {{called: {{callback: {{}}}}, late: {{timer: 1h}}}}}}
+    next: once
+  - step: once
+    tool:
+      - ask: {{kind: http, url: "http://there", input: {{to: "{{{{ callback.answer.url }}}}"}}}}
+      - answer: {{kind: wait, callback: {{}}, set: {{ctx.n: "{{{{ (ctx.n or 0) + 1 }}}}"}}}}
+      - again: {{kind: noop, spec: {{policy: {{rules: [{{when: "{{{{ ctx.n < 2 }}}}", then: {{do: jump, to: answer}}}}]}}}}}}
+"""
+
+
+def called_back() -> Simulation:
+    """Calls before the wait and in it, again, and one that never comes."""
+
+    def there(call: Call) -> Json:
+        reference = call.args["to"]
+        assert isinstance(reference, Mapping)
+        place = place_of(reference)
+        if call.args.get("n") == 1:
+            receive_call(sim.rt, place, {"early": True})
+        if place.iteration is None:
+            places.append(place)
+        return {"status_code": 202}
+
+    places: list[TaskAddress] = []
+    sim = Simulation(CALLED_BACK, {"http": there})
+    run = sim.start()
+    sim.settle()
+    sim.pass_time(3600)
+    sim.settle()
+    for n in range(2):
+        receive_call(sim.rt, places[0], n)
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -726,6 +768,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         ended_in_time,
         that_waited,
         ended_by_steps,
+        called_back,
     )
 }
 

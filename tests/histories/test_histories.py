@@ -53,6 +53,8 @@ def recorded(written: Json, kept: Json) -> Json:
     recorded stays."""
     if isinstance(written, dict) and isinstance(kept, dict):
         return {key: recorded(written[key], value) for key, value in kept.items() if key in written}
+    if isinstance(written, list) and isinstance(kept, list) and len(written) == len(kept):
+        return [recorded(*pair) for pair in zip(written, kept, strict=True)]
     return written
 
 

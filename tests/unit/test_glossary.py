@@ -23,6 +23,7 @@ HOMES = {
     "broker": {"cli"},
     "business key": {"dsl/document", "usecases/ports"},
     "call": {"pipeline"},
+    "callback": {"facts"},
     "child": {"engine"},
     "chunk": {"api"},
     "claim": {"usecases/work"},
