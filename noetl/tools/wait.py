@@ -156,8 +156,9 @@ def _named(branches: Mapping[str, Branch] | Sequence[Branch]) -> Iterator[tuple[
 
 
 class WaitForIt(Tool):
-    """Waits for a time, an instant, a signal, or a condition over ctx, or for the first or all of
-    several, while no worker is held. What a wait means: [waits](../reference/waits.md)."""
+    """Waits for a time, an instant, a signal, a condition over ctx, or the approval of people, or
+    for the first or all of several, while no worker is held. What a wait means:
+    [waits](../reference/waits.md)."""
 
     declaration = ToolDeclaration(
         kind="wait",
@@ -165,15 +166,17 @@ class WaitForIt(Tool):
         queue="python",
         sections=(),
         effects="none",
-        description="Waits for time, a signal or a condition, without holding a worker.",
+        description="Waits for time, a signal, a condition or people, without holding a worker.",
         result="""
             Of a time `{at}`, when it was due; of a signal `{signal, payload, by, at, id}`; of a condition
-            `{}`; of a call of its address `{payload, at}`. Of `any` the same with the `name` of what came
-            first; of `all` `{results: {<name>: …}}`.
+            `{}`; of an approval `{by, at, values, answers}`; of a call of its address `{payload, at}`. Of
+            `any` the same with the `name` of what came first; of `all` `{results: {<name>: …}}`.
         """,
         errors="""
-            A `timeout` that ends first is an error of kind `timeout`, type `WaitTimeout`; a guard that cannot
-            be evaluated one of kind `template`; what is no time or no instant one of kind `client_error`.
+            A `timeout` that ends first is an error of kind `timeout`, type `WaitTimeout`; an approval that
+            nobody gave in time one of type `ApprovalExpired`. A rejection is one of kind `client_error`, type
+            `Rejected`; a guard that cannot be evaluated one of kind `template`; what is no time or
+            instant, and an approval that nobody could give, one of kind `client_error`.
         """,
         example="""
             - step: start

@@ -46,7 +46,7 @@ workflow:
         form: {amount: {type: number, max: 500, default: "{{ workload.amount }}"}, note: string}
     next: pay
   - step: pay
-    tool: {kind: noop, input: {paid: "{{ sign['values'].amount }}", by: "{{ sign.by }}"}}
+    tool: {kind: noop, input: {paid: "{{ sign.values.amount }}", by: "{{ sign.by }}"}}
 """
 )
 
