@@ -3,7 +3,7 @@ handed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from noetl import expressions
@@ -25,21 +25,31 @@ _Chain = tuple[str, ...]
 
 def check_addresses(subject: Subject) -> Iterator[Finding]:
     """`callback.<task>.url`, in steps in which tasks wait for a call of theirs."""
-    calls: dict[str, list[CompiledCall]] = {}
+    waiting: dict[str, list[CompiledCall]] = {}
     for call in subject.notes.calls:
         if has_address(call.task):
-            calls.setdefault(call.step, []).append(call)
+            waiting.setdefault(call.step, []).append(call)
+    if not waiting:
+        return
     handed: set[tuple[str, str | None]] = set()
-    for use in subject.notes.uses if calls else ():
-        if use.step in calls and reads_addresses(use.path):
-            names = [call.task.name for call in calls[use.step]]
+    for use in subject.notes.uses:
+        if use.step in waiting and reads_addresses(use.path):
+            names = [call.task.name for call in waiting[use.step]]
             for path, text, chain in _chains(use):
                 handed.add((use.step, chain[_NAME] if len(chain) > _NAME else None))
                 yield from _check_chain(subject, use, path, text, chain, names)
-    for step, waiting in calls.items():
-        for call in waiting:
-            if (step, None) not in handed and (step, call.task.name) not in handed:
-                yield _handed_to_nobody(call)
+    for call in subject.notes.calls:
+        yield from _check_call(call, waiting, handed)
+
+
+def _check_call(
+    call: CompiledCall, waiting: Mapping[str, list[CompiledCall]], handed: Set[tuple[str, str | None]]
+) -> Iterator[Finding]:
+    step, name = call.step, call.task.name
+    if call in waiting.get(step, ()) and handed.isdisjoint({(step, None), (step, name)}):
+        yield _handed_to_nobody(call)
+    if step in waiting and call.task.cache is not None and _hands_over(call):
+        yield _cached(call)
 
 
 def reads_addresses(path: Path) -> bool:
@@ -76,6 +86,20 @@ def _check_chain(
             f"write {CALLBACK}.{chain[_NAME]}.{_URL}",
             within,
         )
+
+
+def _hands_over(call: CompiledCall) -> bool:
+    rendered = {key: value for key, value in call.task.config.items() if key not in call.task.verbatim}
+    return any(chain[0] == CALLBACK for chain in expressions.names_used([rendered, call.task.args]))
+
+
+def _cached(call: CompiledCall) -> Finding:
+    return Finding(
+        Code.MISPLACED,
+        call.path,
+        f"task {quote_value(call.task.name)} hands over an address, which no cached result does",
+        "remove cache:",
+    )
 
 
 def _handed_to_nobody(call: CompiledCall) -> Finding:

@@ -227,7 +227,7 @@ def _is_given(call: CompiledCall, key: str) -> bool:
     value = call.task.config.get(key)
     if value != {}:
         return value not in (None, "", [])
-    forms = call.kind.schema["properties"].get(key, {}).get("anyOf", ())
+    forms = call.kind.schema.get("properties", {}).get(key, {}).get("anyOf", ())
     return any("$ref" in form for form in forms) and not call.kind.faults({key: {}})
 
 

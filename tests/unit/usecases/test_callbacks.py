@@ -171,6 +171,33 @@ def test_the_address_of_a_caller_may_be_handed_on_to_what_it_calls() -> None:
     assert family.result(run)["payload"] == 6
 
 
+def test_where_no_task_has_an_address_the_name_is_free_and_code_finds_none_in_its_context() -> None:
+    seen: list[JsonMap] = []
+
+    def python(call: Call) -> Json:
+        assert call.context is not None
+        seen.append(dict(call.context()))
+        return dict(call.args)
+
+    sim = Simulation(
+        playbook(
+            """
+- step: start
+  tool: {kind: python, code: "context", input: {own: "{{ callback.n }}"}}
+  next: asks
+- step: asks
+  tool:
+    - post: {kind: python, code: "context", input: {to: "{{ callback.answer.url }}"}}
+    - answer: {kind: wait, any: [{callback: {}}, {timer: 0}]}
+""",
+            "workload: {callback: {n: 7}}",
+        ),
+        {"python": python},
+    )
+    sim.run()
+    assert [one.get("callback") for one in seen] == [{"n": 7}, None]
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 
