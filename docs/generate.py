@@ -2,12 +2,13 @@
 
 The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model,
 `docs/diagnostics.md` from the lessons of the language, `docs/keys.md` from what is declared of each
-key.
+key, `docs/patterns.md` from playing the playbooks of patterns.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,12 @@ from noetl.tools.kit.registry import entry_points, is_built_in, load
 from noetl.tools.kit.registry import kinds as installed_kinds
 
 FOLDER = Path(__file__).parent
+# Patterns are played by what tests them.
+sys.path.insert(0, str(FOLDER.parent))
+
+from tests.playbooks.pattern_runs import FOLDER as PATTERNS  # noqa: E402 - the path comes first
+from tests.playbooks.pattern_runs import ControlFlowPattern, Variant, in_order, patterns, play  # noqa: E402
+
 SCHEMA = FOLDER / "playbook.schema.json"
 
 _HEAD: Final = """\
@@ -33,6 +40,20 @@ playbook, what it holds, and what it is for. [The language](reference/README.md)
 [Dialects](dialects.md) those marked *older*. A duration is seconds above zero or a text like `500ms`, `10s`,
 `5m`, `2h` or `1d`; a count is a whole number from one; both may be templates. Any key that begins with `x-`
 is the author's own.
+"""
+_PATTERNS: Final = """\
+# Control-flow patterns
+
+The [workflow patterns](http://www.workflowpatterns.com/patterns/control/) of van der Aalst, ter
+Hofstede, Russell and others are what control flow can be asked for, whatever the language. This
+page is made by `make docs` from `tests/playbooks/patterns`: for each pattern a playbook, the key
+that expresses it, and what is otherwise when that key is taken away. Each playbook is played in
+all orders in which messages can come, in 200 random ones where there are many, and its test has to
+fail without the key.
+
+{there} of the {all} patterns are there. [Next](reference/next.md), [Step](reference/step.md),
+[Loop](reference/loop.md) and [Waits](reference/waits.md) explain the keys; `expires` is said by
+who sends a signal.
 """
 _TYPES: Final[Mapping[str, str]] = {
     "string": "text",
@@ -58,9 +79,29 @@ def pages() -> dict[str, str]:
     return {
         "diagnostics.md": diagnostics,
         "keys.md": keys_page(),
+        "patterns.md": patterns_page(),
         "tools/README.md": manual.index(manuals),
         **texts,
     }
+
+
+def patterns_page() -> str:
+    """The control-flow patterns, each with what comes of its playbook with and without its key."""
+    found = patterns()
+    there = sum(bool(one.file) for one in found)
+    head = _PATTERNS.format(there=there, all=len(found))
+    rows = ["| WCP | pattern | what it says | key | without the key |", "|---|---|---|---|---|"]
+    return "\n".join([head, *rows, *map(_pattern, found), ""])
+
+
+def _pattern(one: ControlFlowPattern) -> str:
+    if not one.file:
+        return f"| {one.number} | {one.name} | {one.pattern} | *not there*: {one.waits_for} | |"
+    whole = play(Variant(one, one.text, one.actions), in_order)
+    assert not whole, f"WCP-{one.number} does not hold: {whole}"
+    without = next(play(variant, in_order)[0] for variant in one.without_key())
+    link = f"[{one.name}](../{(PATTERNS / one.file).relative_to(FOLDER.parent)})"
+    return f"| {one.number} | {link} | {_cell(one.pattern)} | `{_cell(one.key)}` | {_cell(without)} |"
 
 
 def keys_page() -> str:

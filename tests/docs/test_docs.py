@@ -238,7 +238,7 @@ def generated() -> dict[str, str]:
 
 def test_the_pages_that_the_program_makes_are_up_to_date() -> None:
     folder = ROOT / "docs"
-    made = [folder / "diagnostics.md", folder / "keys.md"]
+    made = [folder / name for name in ("diagnostics.md", "keys.md", "patterns.md")]
     files = [*made, *(folder / "tools").glob("*")]
     written = {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
     assert written == generated(), "run `make docs`"

@@ -47,6 +47,7 @@ HOMES = {
     "manifest": {"exports"},
     "marking": {"net/soundness"},
     "message": {"tools/message", "trial"},
+    "milestone": {"net"},
     "net": {"net", "usecases/ports"},
     "operation": {"usecases/fleet", "usecases/ports"},
     "outcome": {"facts"},
