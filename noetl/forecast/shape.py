@@ -68,6 +68,7 @@ def _step(step: StepForecast) -> JsonMap:
         "line": step.line or None,
         "queue": step.queue,
         "from": list(step.sources),
+        "role": step.role or None,
         "join": {
             "mode": step.join.mode,
             "count": step.join.count or None,
@@ -76,7 +77,6 @@ def _step(step: StepForecast) -> JsonMap:
         if step.joins
         else None,
         "admit": _admission(step.admit) if step.admit is not None else None,
-        "role": step.role or None,
         "milestone": _milestone(step.ends.milestone) if step.ends.milestone is not None else None,
         "loop": _loop(step.loop) if step.loop is not None else None,
         "input": _values(step.args),

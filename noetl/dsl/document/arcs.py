@@ -81,6 +81,8 @@ class ArcWait(DocumentPart):
     """A signal: its name, or `{name, match, when, correlate}`."""
     condition: bool | str | None = None
     """A guard over ctx, asked at once and whenever ctx changes."""
+    approval: Names | None = None
+    """People, as of the tool: `{by, count, message, show, form, four_eyes, expires, remind}`."""
 
 
 class Arc(Destination):
