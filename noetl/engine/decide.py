@@ -98,7 +98,8 @@ class Course:
             self._fold.add(batch)
             self._fired.update(_fired(batch))
             if self._fired.total() > MOST_FIRINGS:
-                self._failure = fail(*self._start, _describe_cycle(self._fired))
+                cycle = _describe_cycle(self._fired, split=_has_split(self._fold))
+                self._failure = fail(*self._start, cycle)
             self._inputs = _after(self._inputs, batch)
 
     def decision(self) -> Decision:
@@ -109,12 +110,18 @@ def _fired(batch: Iterable[Draft]) -> Iterator[str]:
     return (one.step or "" for one in batch if isinstance(one.fact, e.StepScheduled) and one.origin is None)
 
 
-def _describe_cycle(fired: Counter[str]) -> ErrorInfo:
+def _has_split(fold: Fold) -> bool:
+    """Whether arcs have put down several tokens at once."""
+    return any(isinstance(draft.fact, e.NextEvaluated) and draft.fact.times for draft in fold.drafts)
+
+
+def _describe_cycle(fired: Counter[str], *, split: bool) -> ErrorInfo:
     most = fired.most_common(1)[0][1]
     names = [name for name, count in fired.items() if count * 2 > most]
     shown = ", ".join(f"'{name}'" for name in names[:5])
+    begin = "Too many runs begin at once, or steps go round" if split else "Steps go round"
     message = (
-        f"Steps go round without end: {MOST_FIRINGS:,} runs came one after another with no task between "
+        f"{begin} without end: {MOST_FIRINGS:,} runs came one after another with no task between "
         f"them, of {shown}. Give the cycle an arc that leaves it, or a task; of a list make a loop."
     )
     return ErrorInfo("limit", message, type="EndlessCycle", step=names[0])

@@ -167,7 +167,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
         terminate=compile_terminate(context, step, path),
-        completes=compile_completes(context, spec, (*path, "spec", "completes")),
+        completes=compile_completes(context, spec, (*path, "spec", "completes"), name),
         milestone=compile_milestone(context, spec, (*path, "spec", "milestone"), name),
     )
 

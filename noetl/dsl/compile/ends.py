@@ -10,33 +10,41 @@ from noetl.net.model import EndStatus, Join, Milestone
 
 def compile_terminate(context: Context, step: Step, path: Path) -> EndStatus | None:
     """How a run of `step`, which stands at `path`, ends the whole execution."""
-    if step.terminate is None or not _is_final(context, step):
-        return step.terminate
+    if step.terminate is None or _is_misplaced(context, step.step, (*path, "terminate")):
+        return None
+    return step.terminate
+
+
+def _is_misplaced(context: Context, step: str | None, at: Path) -> bool:
+    """Whether the key at `at` stands on the final step; adds a problem where it does."""
+    if step is None or step != _final_step(context):
+        return False
     context.report.add(
         Code.MISPLACED,
-        (*path, "terminate"),
-        f"step {quote_value(step.step)} is the final step, which runs once the execution ends anyway",
-        "remove terminate, or put it on another step",
+        at,
+        f"step {quote_value(step)} is the final step, which runs alone once all else has ended",
+        f"remove {at[-1]}, or put it on another step",
     )
-    return None
+    return True
 
 
-def _is_final(context: Context, step: Step) -> bool:
-    spec = (context.document.executor or Executor()).spec or ExecutorSpec()
-    return step.step is not None and step.step == spec.final_step
+def _final_step(context: Context) -> str | None:
+    return ((context.document.executor or Executor()).spec or ExecutorSpec()).final_step
 
 
-def compile_completes(context: Context, spec: StepSpec, at: Path) -> tuple[str, ...]:
-    """The steps whose runs a run of the step ends as done, each once."""
+def compile_completes(context: Context, spec: StepSpec, at: Path, step: str) -> tuple[str, ...]:
+    """The steps whose runs a run of the step called `step` ends as done, each once."""
+    if not spec.completes or _is_misplaced(context, step, at):
+        return ()
     given = enumerate(spec.completes or [])
-    known = (name for index, name in given if _is_step(context, name, (*at, index)))
+    known = (name for index, name in given if _is_other_step(context, name, (*at, index)))
     return tuple(dict.fromkeys(known))
 
 
 def compile_milestone(context: Context, spec: StepSpec, at: Path, step: str) -> Milestone | None:
     """When the step called `step` may begin; None where it says nothing of that that holds."""
     given = spec.milestone
-    if given is None:
+    if given is None or _is_misplaced(context, step, at):
         return None
     names = {"after": given.after, "before": given.before}
     if not any(names.values()):
@@ -45,9 +53,10 @@ def compile_milestone(context: Context, spec: StepSpec, at: Path, step: str) -> 
         )
         return None
     for key, name in names.items():
-        if name is not None and (not _is_step(context, name, (*at, key)) or name == step):
-            if name == step:
-                _say_circle(context, (*at, key), step)
+        if name == step:
+            _say_circle(context, (*at, key), step)
+            return None
+        if name is not None and not _is_other_step(context, name, (*at, key)):
             return None
     if given.after == given.before:
         context.report.add(
@@ -64,7 +73,12 @@ def _say_circle(context: Context, at: Path, step: str) -> None:
     context.report.add(Code.VALUE, at, message, "name another step of this workflow")
 
 
-def _is_step(context: Context, name: str, at: Path) -> bool:
+def _is_other_step(context: Context, name: str, at: Path) -> bool:
+    """Whether `name` is a step that runs before all else has ended; adds a problem where not."""
+    if name == _final_step(context):
+        message = f"step {quote_value(name)} is the final step, which runs once all else has ended"
+        context.report.add(Code.VALUE, at, message, "name another step of this workflow")
+        return False
     if name in context.step_names:
         return True
     context.report.add(

@@ -119,10 +119,22 @@ def test_what_they_cannot_say_is_found_where_it_stands(
     assert first.column > len("- {step: start, tool: {kind: noop}, ")
 
 
-def test_the_final_step_ends_nothing(body: Compile) -> None:
+@pytest.mark.parametrize(
+    "said", ["terminate: failed", "spec: {completes: [start]}", "spec: {milestone: {after: start}}"]
+)
+def test_the_final_step_ends_nothing_and_waits_for_all(body: Compile, said: str) -> None:
     text = "executor: {spec: {final_step: z}}\nworkflow: [{step: start, tool: {kind: noop}}, "
-    found = body(text + "{step: z, tool: {kind: noop}, terminate: failed}]")
+    found = body(f"{text}{{step: z, tool: {{kind: noop}}, {said}}}]")
     assert [one.code for one in found.errors] == [Code.MISPLACED]
+
+
+@pytest.mark.parametrize("said", ["completes: [z]", "milestone: {after: z}", "milestone: {before: z}"])
+def test_nothing_is_said_of_the_final_step(body: Compile, said: str) -> None:
+    text = "executor: {spec: {final_step: z}}\nworkflow: [{step: z, tool: {kind: noop}}, "
+    found = body(f"{text}{{step: start, tool: {{kind: noop}}, spec: {{{said}}}}}]")
+    assert [(one.code, one.message[:24]) for one in found.errors] == [
+        (Code.VALUE, "step 'z' is the final st")
+    ]
 
 
 def test_arcs_that_are_never_taken_because_the_execution_ends_are_told_of(body: Compile) -> None:

@@ -84,6 +84,18 @@ def test_a_thousand_tokens_are_put_down_at_once() -> None:
     assert (report.row.status, report.steps["merge"]["runs"]) == ("completed", 1)
 
 
+def test_more_runs_than_a_turn_may_begin_end_the_execution_with_a_sentence_about_that() -> None:
+    text = playbook("""
+        - {step: start, next: {arcs: [{step: a, times: 1000}]}}
+        - {step: a, next: b}
+        - {step: b, next: c}
+        - {step: c, tool: {kind: noop}}
+    """)
+    report = Simulation(text).run()
+    assert report.error is not None
+    assert report.error["message"].startswith("Too many runs begin at once, or steps go round without end")
+
+
 def test_a_counted_join_takes_one_token_of_each_arc_into_a_round() -> None:
     sim = Simulation(
         playbook("""
