@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from noetl.facts.json import Json, JsonMap
 from noetl.net.input_values import find_value_faults, read_value
 from noetl.net.inputs import Input
+
+_NO_FORM: Final = "a form is declared in the playbook, and does not come out of a template."
 
 
 def form_to_json(inputs: Sequence[Input], defaults: Mapping[str, Json]) -> dict[str, Json]:
@@ -27,7 +29,7 @@ def read_form(form: JsonMap) -> tuple[tuple[Input, ...], JsonMap]:
     try:
         inputs = _adapter().validate_python(form.get("inputs", ()))
     except ValidationError:
-        raise ValueError("a form is declared in the playbook, and does not come out of a template.") from None
+        raise ValueError(_NO_FORM) from None
     defaults = form.get("defaults", {})
     return inputs, defaults if isinstance(defaults, Mapping) else {}
 
@@ -38,8 +40,10 @@ def settle_form(form: Any) -> JsonMap:
     if form is None:
         return {}
     if not isinstance(form, Mapping) or not form.keys() <= {"inputs", "defaults"}:
-        raise ValueError("a form is declared in the playbook, and does not come out of a template.")
+        raise ValueError(_NO_FORM)
     inputs, rendered = read_form(form)
+    if not all(one.name for one in inputs):
+        raise ValueError(_NO_FORM)
     defaults = {one.name: read_value(one, rendered[one.name]) for one in inputs if one.name in rendered}
     known = {name: value for name, value in defaults.items() if value is not None}
     for one in inputs:

@@ -12,18 +12,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from history import FOLDER, digest, envelope, states, told
 
 from noetl.errors import ToolError
+from noetl.facts.approvals import Verdict
 from noetl.facts.callbacks import TaskAddress, place_of
+from noetl.facts.callers import Caller
 from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, control, inspect
+from noetl.usecases.access import Grant, Principal
+from noetl.usecases.approvals import ApprovalRequest, answer
 from noetl.usecases.callbacks import receive_call
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry
@@ -721,6 +726,47 @@ def called_back() -> Simulation:
     return settled(sim, run)
 
 
+ASKED = f"""{HEAD}
+workflow:
+  - step: start
+    next: [pay, refused, late, each]
+  - step: pay
+    tool:
+      kind: wait
+      approval: {{by: [ada, "group:ops"], count: 2, message: "Pay?", show: {{n: 1}}, form: {{n: {{type: integer, default: 3}}}}, remind: 10}}
+  - step: refused
+    tool: {{kind: wait, approval: {{message: "Really?"}}, spec: {{policy: {{rules: [{{else: {{then: {{do: continue}}}}}}]}}}}}}
+  - step: late
+    tool: {{kind: wait, approval: {{expires: 20}}, spec: {{policy: {{rules: [{{else: {{then: {{do: continue}}}}}}]}}}}}}
+  - step: each
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+    tool: {{kind: wait, any: {{yes: {{approval: {{four_eyes: true}}}}, late: {{timer: 1h}}}}}}
+"""
+
+
+def that_was_approved() -> Simulation:
+    """Answers of every fate: enough of them, a rejection, none in time, in a loop; reminders."""
+    sim = Simulation(ASKED)
+    run = sim.start()
+    sim.settle()
+
+    def say(name: str, verdict: Verdict, step: str, **more: Any) -> None:
+        who = Principal(name, (Grant("approve"),), ("ops",))
+        rt = sim.rt.acting_for(Caller(name, f"request-of-{name}"))
+        answer(rt, who, run, ApprovalRequest(verdict, step, **more))
+        sim.settle()
+
+    say("ada", "approve", "pay", reason="it is due")
+    say("bob", "reject", "refused", reason="no")
+    say("bob", "approve", "each", iteration=1)
+    for _ in range(2):
+        sim.pass_time(10)
+        sim.settle()
+    say("ada", "approve", "each", iteration=0)
+    say("bob", "approve", "pay", values={"n": "4"})
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -769,6 +815,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         that_waited,
         ended_by_steps,
         called_back,
+        that_was_approved,
     )
 }
 
