@@ -13,7 +13,7 @@ from noetl.api.context import group, services
 from noetl.api.requests import MAX_VERSION, ExecutionPath, Parameters, Reason
 from noetl.facts.json import Json
 from noetl.usecases import approvals, open_approvals
-from noetl.usecases.approvals import ApprovalRequest
+from noetl.usecases.approval_requests import ApprovalRequest
 
 api = group("approvals", "/api/executions", "What people are asked, and their answers")
 inbox_api = group("inbox", "/api/approvals", "What people are asked, of all executions")

@@ -17,7 +17,7 @@ from noetl.facts.json import JsonMap
 from noetl.usecases import approvals, open_approvals
 from noetl.usecases.access import Grant, Principal
 from noetl.usecases.address import resolve
-from noetl.usecases.approvals import ApprovalRequest
+from noetl.usecases.approval_requests import ApprovalRequest
 from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:

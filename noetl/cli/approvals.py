@@ -17,7 +17,7 @@ from noetl.cli.console import as_json_option, complete_file, is_asked, json_out,
 from noetl.cli.printed import place_of
 from noetl.errors import Forbidden
 from noetl.facts.json import Json, JsonMap
-from noetl.usecases.approvals import ApprovalRequest
+from noetl.usecases.approval_requests import ApprovalRequest
 
 #: What an approval is called that nobody named.
 _ALONE: Final = "approval"

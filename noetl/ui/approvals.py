@@ -11,7 +11,8 @@ from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap
 from noetl.ui.forms import PREFIX, FormField, make_fields, read_fields
 from noetl.usecases.access import ANONYMOUS, Principal
-from noetl.usecases.approvals import ApprovalRequest, answer
+from noetl.usecases.approval_requests import ApprovalRequest
+from noetl.usecases.approvals import answer
 from noetl.usecases.open_approvals import OpenApproval, open_in, show_open
 from noetl.usecases.runtime import Runtime
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from noetl.engine.approvals import find_answers
-from noetl.engine.waits import waiting_for
-from noetl.errors import BadRequest, Conflict, Forbidden, InputsInvalid, NotFound
+from noetl.errors import BadRequest, Conflict, Forbidden, InputsInvalid
 from noetl.facts.approvals import ApprovalAnswered, Verdict
 from noetl.facts.callers import Caller
 from noetl.facts.events import Draft, Event
 from noetl.facts.fingerprint import fingerprint
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention, holds_reference
 from noetl.facts.secret import holds_secret
 from noetl.net.forms import read_form
@@ -24,42 +21,15 @@ from noetl.net.input_values import MOST, InputFault, find_faults, read_values
 from noetl.net.inputs import fill_keys
 from noetl.usecases import moment
 from noetl.usecases.access import Principal
+from noetl.usecases.approval_requests import ApprovalRequest, explain_none_meant, find_meant, list_open
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.open_approvals import OpenApproval, capital, find_open
-from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
 
 #: Characters of a reason.
 LONGEST_REASON: Final = 1000
-#: Children that are looked at for the approval that was meant, and approvals that a sentence names.
-_CHILDREN: Final = 50
-_FEW: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
-    """An answer. `id` says which approval is meant whatever else is asked meanwhile; else `step`
-    (or `step#k`), `task`, `name` and `iteration` do, as far as more than one is open. `values` are
-    those of the form."""
-
-    answer: Verdict
-    step: str | None = None
-    task: str | None = None
-    name: str | None = None
-    iteration: int | None = None
-    reason: str = ""
-    values: JsonMap = field(default_factory=dict)
-    id: str | None = None
-
-    def is_about(self, draft: Draft, task: str, name: str) -> bool:
-        """Whether an event of that place can be meant."""
-        return (
-            self.step in (None, draft.step, draft.run_id)
-            and self.iteration in (None, draft.iteration)
-            and self.task in (None, task)
-            and self.name in (None, name)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +78,14 @@ def answer(
             raise moment.no_execution(execution_id)
         moment.refuse_specimen(row)
         found = list(find_open(tx, row, principal))
-        meant = _find_meant(found, request)
+        meant = find_meant(found, request)
         if not meant:
             given = _find_earlier(tx, row, principal, request)
             if given is None:
-                raise _nothing_meant(rt, tx, row, found, request)
+                raise explain_none_meant(rt, tx, row, found, request)
             return given
         if len(meant) > 1:
-            raise BadRequest(f"Several approvals of execution {execution_id} are open: {_list(meant)}.")
+            raise BadRequest(f"Several approvals of execution {execution_id} are open: {list_open(meant)}.")
         given = _answer(rt, tx, meant[0], principal, request)
     wake(rt)
     return given
@@ -209,23 +179,7 @@ def make_faulty(place: str, faults: list[InputFault]) -> InputsInvalid:
     )
 
 
-# --- which one is meant ---------------------------------------------------------------------------
-
-
-def _find_meant(found: list[OpenApproval], request: ApprovalRequest) -> list[OpenApproval]:
-    if request.id is not None:
-        found = [one for one in found if one.id == request.id]
-    return [one for one in found if _is_meant(one, request)]
-
-
-def _is_meant(one: OpenApproval, request: ApprovalRequest) -> bool:
-    wait = one.wait
-    return (
-        request.step in (None, wait.step, wait.run_id)
-        and request.iteration in (None, wait.iteration)
-        and request.task in (None, wait.task)
-        and request.name in (None, one.awaited.name)
-    )
+# --- what was answered before ---------------------------------------------------------------------
 
 
 def _find_earlier(
@@ -260,48 +214,3 @@ def _agrees(request: ApprovalRequest, fact: ApprovalAnswered) -> bool:
     """Whether the values that are given are among those that were. The form is not known any
     more: texts may have been read."""
     return all(str(fact.values.get(name)) == str(value) for name, value in request.values.items())
-
-
-def _nothing_meant(
-    rt: Runtime, tx: Transaction, row: ExecutionRow, found: list[OpenApproval], request: ApprovalRequest
-) -> Conflict | NotFound:
-    """Why no open approval is meant, in a sentence."""
-    here = f"Execution {row.execution_id}"
-    if row.status in ENDED:
-        return Conflict(f"{here} has ended ({row.status}): there is nothing to approve any more.")
-    steps = rt.plan(tx, row.digest).net.steps
-    step = (request.step or "").partition("#")[0]
-    if step and step not in steps:
-        return NotFound(f"The playbook {row.path!r} has no step {step[:80]!r}.{did_you_mean(step, steps)}")
-    at_step = [one for one in found if request.step in (None, one.wait.step, one.wait.run_id)]
-    names = [one.awaited.name for one in at_step]
-    if request.id is None and names and request.name is not None and request.name not in names:
-        hint = did_you_mean(request.name, names) or f" Open there: {', '.join(sorted(set(names))[:_FEW])}."
-        return NotFound(f"{here} waits for no approval {request.name[:80]!r}.{hint}")
-    if found:
-        return Conflict(f"{here} does not wait for that approval (any more); open are {_list(found)}.")
-    return Conflict(f"{here} waits for no approval; {_tell_waiting(tx, row)}.")
-
-
-def _tell_waiting(tx: Transaction, row: ExecutionRow) -> str:
-    """What it waits for instead: of approvals of executions that it called it is told where."""
-    children = tx.executions.find(parent=row.execution_id, limit=_CHILDREN)
-    asking = [child.execution_id for child in children if child.approvals]
-    if asking:
-        return f"{', '.join(asking[:_FEW])}, which it called, {'do' if len(asking) > 1 else 'does'}"
-    state = moment.look(tx, row).state()
-    if state.cancelling:
-        return "it is being cancelled"
-    text = waiting_for(state)
-    return f"it is {row.status}" if text is None else f"it waits for {text}"
-
-
-def _list(found: list[OpenApproval]) -> str:
-    """The first few, as they can be named."""
-    return ", ".join(_names(found)) + (f" and {len(found) - _FEW} more" if len(found) > _FEW else "")
-
-
-def _names(found: list[OpenApproval]) -> Iterator[str]:
-    for one in found[:_FEW]:
-        tasks = {other.wait.task for other in found if other.wait.step == one.wait.step}
-        yield f"{one.place}, task {one.wait.task!r}" if len(tasks) > 1 else one.place

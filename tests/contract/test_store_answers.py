@@ -16,7 +16,8 @@ from noetl.facts.approvals import Verdict
 from noetl.store import open_store
 from noetl.testing import Simulation
 from noetl.usecases.access import Grant, Principal
-from noetl.usecases.approvals import ApprovalRequest, answer
+from noetl.usecases.approval_requests import ApprovalRequest
+from noetl.usecases.approvals import answer
 from noetl.usecases.open_approvals import open_in
 from noetl.usecases.ports import ExecutionRow, Store
 from noetl.usecases.ports.conditions import Matching, OneOf

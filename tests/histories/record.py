@@ -28,7 +28,8 @@ from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.access import Grant, Principal
-from noetl.usecases.approvals import ApprovalRequest, answer
+from noetl.usecases.approval_requests import ApprovalRequest
+from noetl.usecases.approvals import answer
 from noetl.usecases.callbacks import receive_call
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry

@@ -13,12 +13,15 @@ from noetl.errors import BadRequest, Conflict, Forbidden, InputsInvalid, NotFoun
 from noetl.facts.callers import Caller
 from noetl.facts.json import JsonMap
 from noetl.testing import Simulation
-from noetl.usecases import control
+from noetl.usecases import catalog, control
 from noetl.usecases.access import ANONYMOUS, ANYBODY, Grant, Principal
-from noetl.usecases.approvals import AnsweredApproval, ApprovalRequest, answer
+from noetl.usecases.approval_requests import ApprovalRequest
+from noetl.usecases.approvals import AnsweredApproval, answer
 from noetl.usecases.fork import ForkRequest, fork
-from noetl.usecases.open_approvals import open_in, pending
+from noetl.usecases.migrate import MigrateRequest, migrate
+from noetl.usecases.open_approvals import open_in, pending, show_open
 from noetl.usecases.retry import RetryRequest, retry
+from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import advance
 
 
@@ -133,9 +136,9 @@ def test_an_answer_that_came_before_the_turn_counts_and_a_second_one_does_not() 
 
 
 def test_only_who_is_asked_may_answer() -> None:
-    sim, run = asking("{by: [alice, 'group:ops']}")
+    sim, run = asking("{by: [alice, anonymous, 'group:ops']}")
     with pytest.raises(
-        Forbidden, match=r"Step 'start' asks alice or group:ops, and dave is not among them\."
+        Forbidden, match=r"Step 'start' asks alice or anonymous or group:ops, and dave is not among them\."
     ):
         say(sim, run, person("dave", "dev"))
     with pytest.raises(Forbidden, match="nobody knows who asks without a token"):
@@ -264,6 +267,25 @@ def test_what_nobody_could_approve_fails_the_task_in_one_sentence(approval: str,
     sim, run = asking(approval, root="workload: {n: 0, word: soon, empty: [], nobody: null}")
     assert said in error(sim, run)["message"]
     assert error(sim, run)["kind"] == "client_error"
+
+
+def test_what_is_large_is_kept_by_reference_and_shown_in_full() -> None:
+    approval = "{count: 2, show: '{{ workload.rows }}', form: {rows: list}}"
+    sim = Simulation(
+        lone(f"tool: {{kind: wait, approval: {approval}}}", "workload: {rows: []}"),
+        limits=RuntimeLimits(inline_bytes=100, slice_s=3600.0),
+    )
+    rows = list(range(200))
+    run = begin(sim, rows=rows)
+    found = open_in(sim.rt, BOB, run)
+    assert found[0].asked.show["kind"] == "result_ref"
+    assert show_open(sim.rt, found)[0]["show"] == rows
+    first = say(sim, run, BOB, values={"rows": rows})
+    assert say(sim, run, BOB, values={"rows": rows}).version == first.version
+    with pytest.raises(Conflict, match="has answered"):
+        say(sim, run, BOB, values={"rows": rows[1:]})
+    say(sim, run, CAROL)
+    assert result(sim, run)["by"] == ["bob", "carol"]
 
 
 # --- which one ------------------------------------------------------------------------------------
@@ -538,6 +560,24 @@ def test_a_rejection_is_asked_again_by_a_retry() -> None:
     assert status(sim, made) == "waiting"
     say(sim, made, BOB)
     assert result(sim, made)["by"] == ["bob"]
+
+
+ONE_MORE = """
+- step: start
+  tool: {kind: wait, approval: {count: 2, message: Pay?}}
+  next: end
+- {step: end, tool: {kind: noop}}
+"""
+
+
+def test_what_is_migrated_keeps_its_answers() -> None:
+    sim, run = asking("{count: 2, message: Pay?}")
+    say(sim, run, BOB)
+    newest = catalog.register(sim.rt, playbook(ONE_MORE), "x.yaml").version
+    made = migrate(sim.rt, MigrateRequest(run, newest)).execution_id
+    sim.settle()
+    say(sim, made, CAROL)
+    assert sim.report(made).steps["start"]["result"]["by"] == ["bob", "carol"]
 
 
 def test_a_fork_takes_no_answers() -> None:
