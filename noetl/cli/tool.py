@@ -19,7 +19,7 @@ from noetl.cli.follow import GRACE_S, POLL_S
 from noetl.cli.process import cancel_on_signals, open_runtime
 from noetl.cli.run import as_text
 from noetl.errors import BadRequest, NotFound, ToolError
-from noetl.facts.durations import seconds
+from noetl.facts.durations import compact, seconds
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.pipeline.deadline import begin_deadline
@@ -203,7 +203,8 @@ def call_tool(tools: ToolPort, call: Call) -> Outcome:
             left = deadline.left()
             time.sleep(came.seconds if left is None else min(came.seconds, left))
             if not deadline.has_some():
-                message = f"The {call.kind} task had not ended after {deadline.timeout:g} s (--timeout)."
+                length = compact(deadline.timeout or 0.0)
+                message = f"The {call.kind} task had not ended after {length} (--timeout)."
                 error = ErrorInfo("timeout", message, type="TaskTimeout", retryable=True)
                 return failed(error, {"duration_ms": (deadline.timeout or 0.0) * 1000})
             call = replace(call, checkpoint=came.checkpoint, deadline_s=deadline.left())

@@ -18,7 +18,7 @@ from noetl.engine.suspensions import place_key
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate
 from noetl.facts import events as e
-from noetl.facts.durations import seconds
+from noetl.facts.durations import compact, seconds
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo
 from noetl.net.model import Transition
@@ -176,9 +176,10 @@ def fire_timer(timer: Timer, step: str | None) -> Draft:
 
 def time_out(run: Run, timer: Timer) -> Draft:
     """The end of a run that has not ended by its deadline."""
+    length = compact(timer.seconds or 0.0)
     message = (
-        f"Step {run.step!r} did not end within its deadline of {timer.seconds:g} s, which counts from when "
-        "it was scheduled."
+        f"Step {run.step!r} did not end within its deadline of {length}, which counts from when it was "
+        "scheduled."
     )
     error = ErrorInfo("timeout", message, type="StepDeadline", step=run.step)
     return Draft(e.StepTimedOut(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")

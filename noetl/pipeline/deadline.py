@@ -9,7 +9,7 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.expressions import evaluate
-from noetl.facts.durations import seconds
+from noetl.facts.durations import compact, seconds
 from noetl.facts.outcome import ErrorInfo
 from noetl.net.model import Task
 from noetl.pipeline.failures import CannotGoOn, blame
@@ -62,8 +62,8 @@ def deadline_of(task: Task, sight: TemplateScope, since: str | None, ports: Pipe
     if since is None or deadline.has_some():
         return deadline
     message = (
-        f"Task '{task.name}' did not end within its timeout of {timeout:g} s: the calls of its tool and the "
-        "waits between them took longer."
+        f"Task '{task.name}' did not end within its timeout of {compact(timeout)}: the calls of its tool and "
+        "the waits between them took longer."
     )
     raise CannotGoOn(ErrorInfo("timeout", message, type="TaskTimeout", retryable=True))
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.config.task import QuantumConfig
@@ -78,7 +79,7 @@ class TaskSession:
         if time.monotonic() > self.ends:
             raise ToolError(
                 "timeout",
-                f"The circuits did not end within {self.deadline_s:g} s; what was kept by then "
+                f"The circuits did not end within {compact(self.deadline_s)}; what was kept by then "
                 "is not run again when the "
                 "task is tried again. Raise `spec.timeout`.",
                 retryable=True,

@@ -370,7 +370,7 @@ def test_a_slow_body_whose_every_wait_is_short_ends_with_the_total(server: Serve
     error = refused(tool, server.url + "/", timeout={"read": 5, "total": 0.4})
 
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert "did not end within 0.4 s" in str(error)
+    assert "did not end within 0.4s" in str(error)
     assert 0.3 < time.monotonic() - began < 1.5
 
 

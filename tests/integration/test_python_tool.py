@@ -297,7 +297,7 @@ def test_a_busy_loop_ends_at_its_deadline_with_what_it_printed(registry: Registr
     assert (outcome.error.kind, outcome.error.retryable) == ("timeout", True)
     assert (
         outcome.error.message
-        == "The code was ended at its deadline: it took longer than 0.4 s (spec.timeout)."
+        == "The code was ended at its deadline: it took longer than 0.4s (spec.timeout)."
     )
     assert outcome.meta["stdout"] == "step 1\n"
     assert outcome.meta["duration_ms"] < 2000

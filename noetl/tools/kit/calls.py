@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.pipeline.model import Call
 
 #: Longest time that a timer can be set to (a year), in seconds.
@@ -134,7 +135,8 @@ class StopSignal:
             return error
         return ToolError(
             "timeout",
-            f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
+            f"The command did not end within {compact(deadline_s)} and was interrupted; raise "
+            "`spec.timeout`.",
             retryable=True,
             type="Interrupted",
         )

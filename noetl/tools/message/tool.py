@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
@@ -220,7 +221,7 @@ def _explain(error: BaseException, connection: Connection, deadline_s: float) ->
     """The one sentence for what a driver raised; the address in it has no password."""
     where, code = _show(connection), getattr(error, "reply_code", None) or 0
     if isinstance(error, TimeoutError):
-        message = f"The broker {where} did not answer within {deadline_s:g} s (spec.timeout)."
+        message = f"The broker {where} did not answer within {compact(deadline_s)} (spec.timeout)."
         return ToolError("timeout", message, retryable=True, type="Timeout")
     why = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
     if code in (312, 313):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.facts.json import Json
 from noetl.tools.sql.calls import SqlErrors
 from noetl.tools.sql.text import BoundStatement, Placeholder
@@ -95,7 +96,8 @@ class PostgresErrors(SqlErrors):
     def late(self) -> ToolError:
         return ToolError(
             "timeout",
-            f"The command did not end within {self._deadline_s:g} s and was cancelled; raise `spec.timeout`.",
+            f"The command did not end within {compact(self._deadline_s)} and was cancelled; raise "
+            "`spec.timeout`.",
             retryable=True,
             type="QueryCanceled",
             extras={"pg": {"sqlstate": "57014"}},

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import is_reference
@@ -77,8 +78,8 @@ class TransferDeadline:
     def _late(self) -> ToolError:
         return ToolError(
             "timeout",
-            f"The transfer did not end within {self._seconds:g} s; it resumes behind its last chunk when "
-            "it is tried again. Raise `spec.timeout`.",
+            f"The transfer did not end within {compact(self._seconds)}; it resumes behind its last chunk "
+            "when it is tried again. Raise `spec.timeout`.",
             retryable=True,
             type="Interrupted",
         )

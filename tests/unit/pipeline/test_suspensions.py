@@ -182,7 +182,7 @@ def test_a_timeout_bounds_all_polls_and_the_waits_between_them() -> None:
     third = polled(clock, second, ok())
     assert third.tool.calls == []
     assert (third.error.kind, third.error.task, third.error.retryable) == ("timeout", "poll", True)
-    assert "Task 'poll' did not end within its timeout of 60 s" in third.error.message
+    assert "Task 'poll' did not end within its timeout of 1m" in third.error.message
 
 
 def test_an_answer_in_time_is_the_outcome_however_many_polls_it_took() -> None:

@@ -43,6 +43,14 @@ def started(text: str = BOOK, **payload: Json) -> tuple[Simulation, str]:
     return sim, run
 
 
+def test_the_message_says_the_time_as_playbooks_do() -> None:
+    sim, run = started(BOOK.replace("step: late, when", "step: well, when"), limit="90s")
+    sim.pass_time(90)
+    advance(sim.rt)
+    (failed,) = (one.fact for one in sim.events(run) if one.fact.type == "step.timed_out")
+    assert "within its deadline of 1m 30s, which counts" in failed.error.message
+
+
 def test_a_step_that_ends_in_time_hears_nothing() -> None:
     sim, run = started()
     sim.settle()

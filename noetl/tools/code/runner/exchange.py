@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .... import processes
+from ....facts.durations import compact
 from .control import Lease
 from .requests import HEADER, CodeLimits, PrintedText, send_frame
 
@@ -85,7 +86,7 @@ class Exchange:
         while not self._is_answered():
             now = time.monotonic()
             if now >= end:
-                raise NoAnswer("timeout", f"it took longer than {deadline_s:g} s")
+                raise NoAnswer("timeout", f"it took longer than {compact(deadline_s)}")
             if now >= tick:
                 self._count_processes()
                 tick = now + TICK_S

@@ -19,6 +19,7 @@ import requests
 import urllib3
 
 from noetl.errors import ToolError
+from noetl.facts.durations import compact
 from noetl.tools.kit.calls import Watchdog
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
@@ -197,7 +198,7 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
 def _timeout(order: HttpRequest, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
-        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; "
+        f"{order.method} {bare(order.url)} did not end within {compact(round(limits.total, 2))}; "
         "raise `timeout` or ask for less.",
         retryable=True,
         type="Timeout",
