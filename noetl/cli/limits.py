@@ -88,27 +88,27 @@ def _place(row: SlotRow) -> str:
 
 
 @limits.command(epilog="Example: noetl limits pause reports")
-@click.argument("name", metavar="KEY")
+@click.argument("key")
 @click.option("--queue", is_flag=True, help="It is the name of a queue.")
 @click.option("--reason", default="", help="Shown to whoever looks.")
-def pause(name: str, queue: bool, reason: str) -> None:
+def pause(key: str, queue: bool, reason: str) -> None:
     """Give nobody a slot of KEY until `resume`; or have workers take nothing of a queue."""
     with open_runtime() as rt:
         if queue:
-            pausing.pause_queue(rt, name, reason)
+            pausing.pause_queue(rt, key, reason)
         else:
-            pausing.pause_key(rt, name, reason)
-    click.echo(f"{'queue ' if queue else ''}{name}: paused.")
+            pausing.pause_key(rt, key, reason)
+    click.echo(f"{'queue ' if queue else ''}{key}: paused.")
 
 
 @limits.command(epilog="Example: noetl limits resume http --queue")
-@click.argument("name", metavar="KEY")
+@click.argument("key")
 @click.option("--queue", is_flag=True, help="It is the name of a queue.")
-def resume(name: str, queue: bool) -> None:
+def resume(key: str, queue: bool) -> None:
     """Go on after `pause`."""
     with open_runtime() as rt:
         if queue:
-            pausing.resume_queue(rt, name)
+            pausing.resume_queue(rt, key)
         else:
-            pausing.resume_key(rt, name)
-    click.echo(f"{'queue ' if queue else ''}{name}: resumed.")
+            pausing.resume_key(rt, key)
+    click.echo(f"{'queue ' if queue else ''}{key}: resumed.")

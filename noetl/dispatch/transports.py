@@ -46,7 +46,7 @@ class Careful:
             refuse(queue, flaw, message)
 
 
-class Line(Queue[Any]):
+class MessageLine(Queue[Any]):
     """Messages of one queue: those whose place in line is smaller first, then the older ones."""
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the library's signature
@@ -76,7 +76,7 @@ class MemoryChannel(memory.Channel):
         self._queue_for(queue)
 
     def _queue_for(self, queue: str) -> Queue[Any]:
-        return self.queues.setdefault(queue, Line())
+        return self.queues.setdefault(queue, MessageLine())
 
 
 class MemoryTransport(Careful, memory.Transport):

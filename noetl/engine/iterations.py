@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, assert_never
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.state import CursorState, LoopState, Slots
+from noetl.engine.state import CursorState, LoopState, SparseValues
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.json import Json
@@ -16,7 +16,7 @@ from noetl.facts.reference import load_value, plain
 
 
 def new_loop(fact: e.LoopStarted) -> LoopState:
-    empty = Slots(fact.count)
+    empty = SparseValues(fact.count)
     cursor = CursorState() if fact.cursor else None
     return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
 
@@ -61,8 +61,8 @@ def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     return replace(
         loop,
         count=count,
-        results=Slots(count, loop.results.chunks),
-        writes=Slots(count, loop.writes.chunks),
+        results=SparseValues(count, loop.results.chunks),
+        writes=SparseValues(count, loop.writes.chunks),
         cursor=cursor,
     )
 

@@ -38,7 +38,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class SlotAskers:
     """Whose turn it is: holders that take what they get, and those of them that ask for the first
     time."""
 
@@ -46,7 +46,7 @@ class Asking:
     first: Collection[str] = frozenset()
 
 
-def serve(rows: Sequence[SlotRow], asking: Asking, paused: Collection[str], now: datetime) -> Served:
+def serve(rows: Sequence[SlotRow], asking: SlotAskers, paused: Collection[str], now: datetime) -> Served:
     """Serves the requests among `rows`, which hold all that have to do with the keys of those that
     are `asking`."""
     service = _Service(SlotTable.of(rows, paused, now), asking, now)
@@ -58,7 +58,7 @@ def serve(rows: Sequence[SlotRow], asking: Asking, paused: Collection[str], now:
 
 
 class _Service:
-    def __init__(self, table: SlotTable, asking: Asking, now: datetime) -> None:
+    def __init__(self, table: SlotTable, asking: SlotAskers, now: datetime) -> None:
         self.table = table
         self.graph = WaitGraph(table, [])
         self.served = Served()

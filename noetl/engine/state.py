@@ -31,7 +31,7 @@ _NULLS: tuple[Json, ...] = (None,) * _WIDTH
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SparseValues:
     """`length` JSON values, null at first, in chunks; a chunk of nulls is left out.
     `put` shares all but one chunk with the vector it came from, so that a loop of 10,000 iterations
     costs 10,000 small copies and not 10,000 large ones."""
@@ -39,13 +39,13 @@ class Slots:
     length: int
     chunks: Mapping[int, tuple[Json, ...]] = field(default_factory=dict)
 
-    def put(self, index: int, value: Json) -> Slots:
+    def put(self, index: int, value: Json) -> SparseValues:
         """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the
         vector."""
         outer, inner = divmod(range(self.length)[index], _WIDTH)
         chunk = list(self.chunks.get(outer, _NULLS))
         chunk[inner] = value
-        return Slots(self.length, {**self.chunks, outer: tuple(chunk)})
+        return SparseValues(self.length, {**self.chunks, outer: tuple(chunk)})
 
     def __getitem__(self, index: int) -> Json:
         outer, inner = divmod(range(self.length)[index], _WIDTH)
@@ -103,8 +103,8 @@ class LoopState:
     items: Json
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
-    results: Slots
-    writes: Slots
+    results: SparseValues
+    writes: SparseValues
     ended: int = 0
     failed: int = 0
     cancelled: int = 0

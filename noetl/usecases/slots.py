@@ -10,7 +10,7 @@ from datetime import datetime
 
 from noetl.engine.decision import Notification
 from noetl.engine.inputs import SlotVerdict
-from noetl.engine.serving import Asking, Served, serve
+from noetl.engine.serving import SlotAskers, Served, serve
 from noetl.engine.slots import find_waiting, is_step_paused, slot_place
 from noetl.engine.state import SlotHolder, State
 from noetl.facts.events import Parent, Requested
@@ -55,7 +55,7 @@ def answer(tx: Transaction, states: Sequence[State], now: datetime) -> dict[str,
     rows = tx.slots.related(keys)
     holders = {_holder(name, one) for name, found in asking.items() for one in found}
     paused = {one.name for one in tx.slots.paused("key")}
-    served = serve(rows, Asking(holders, first), paused, now)
+    served = serve(rows, SlotAskers(holders, first), paused, now)
     tx.slots.grant(served.granted)
     granted = {(row.holder, row.key) for row in (*rows, *served.granted) if row.granted_at is not None}
     return {name: _answer(name, found, served, granted) for name, found in asking.items()}
@@ -164,7 +164,7 @@ def wake_waiters(rt: Runtime, keys: Iterable[str] | None = None) -> int:
         if all(row.granted_at is not None for row in rows):
             return 0
         paused = {one.name for one in tx.slots.paused("key")}
-    served = serve(rows, Asking(), paused, now)
+    served = serve(rows, SlotAskers(), paused, now)
     woken = dict(served.due) | dict.fromkeys(served.ready, now)
     asked = [_wake(rt, name, woken[name], now) for name in sorted(woken, key=int)]
     if any(asked):

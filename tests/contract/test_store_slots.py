@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.serving import Asking, serve
+from noetl.engine.serving import SlotAskers, serve
 from noetl.facts.limits import SlotRow, holder_id
 from noetl.store.slots import lock_number
 from noetl.usecases.ports import Pause, Store, paused_step
@@ -176,7 +176,7 @@ def test_who_grants_at_once_never_grants_more_than_there_is(store: Store) -> Non
             tx.slots.lock([one.key for one in mine])
             tx.slots.add(mine)
             found = tx.slots.related(keys)
-            tx.slots.grant(serve(found, Asking({mine[0].holder}), (), NOW).granted)
+            tx.slots.grant(serve(found, SlotAskers({mine[0].holder}), (), NOW).granted)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(take, names))

@@ -45,6 +45,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Arcs that wait": (parts.ArcWait, parts.ArcSignal),
     "Join": (parts.JoinSpec,),
+    "Limits": (parts.ConcurrencySpec, parts.RateSpec),
 }
 
 #: The same, of the page about dialects.

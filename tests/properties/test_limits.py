@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from noetl.engine.serving import Asking, serve
+from noetl.engine.serving import SlotAskers, serve
 from noetl.facts.limits import SlotRow
 from noetl.store import open_store
 from tests.budget import examples
@@ -23,7 +23,7 @@ RATES = {"rate:r": (2, 10.0)}
 keys = st.sets(st.sampled_from(KEYS), min_size=1)
 
 
-class Slots(RuleBasedStateMachine):
+class SlotMachine(RuleBasedStateMachine):
     """Executions that ask for slots, get them in turns of their own, and end."""
 
     def __init__(self) -> None:
@@ -52,14 +52,14 @@ class Slots(RuleBasedStateMachine):
             wanted = {key for name in names for key in self.open[name]}
             tx.slots.lock(wanted)
             paused = {one.name for one in tx.slots.paused("key")}
-            asking = Asking({f"{name}//-" for name in names})
+            asking = SlotAskers({f"{name}//-" for name in names})
             tx.slots.grant(serve(tx.slots.related(wanted), asking, paused, self.now).granted)
 
     def _wake(self) -> set[str]:
         """The executions that whoever looks behind a commit asks for turns."""
         with self.store.begin() as tx:
             paused = {one.name for one in tx.slots.paused("key")}
-            found = serve(tx.slots.related(tx.slots.waiting_keys()), Asking(), paused, self.now)
+            found = serve(tx.slots.related(tx.slots.waiting_keys()), SlotAskers(), paused, self.now)
             tx.slots.offer(sorted(found.ready), self.now)
         return set(found.ready)
 
@@ -134,5 +134,5 @@ class Slots(RuleBasedStateMachine):
         raise AssertionError(f"{len(self.open)} were never served")
 
 
-Slots.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
-TestSlots = Slots.TestCase
+SlotMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+TestSlots = SlotMachine.TestCase

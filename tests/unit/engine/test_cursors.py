@@ -10,7 +10,7 @@ from nets import plan, step, task
 from test_decide import ERROR, Play, iteration
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.state import Slots
+from noetl.engine.state import SparseValues
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo
@@ -192,10 +192,10 @@ def test_nothing_is_claimed_by_new_lanes_while_a_pause_is_asked_for() -> None:
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 200])
 @pytest.mark.parametrize("more", [0, 1, 63, 64, 130])
 def test_slots_that_grow_keep_what_they_hold(length: int, more: int) -> None:
-    slots = Slots(length)
+    slots = SparseValues(length)
     for index in range(length):
         slots = slots.put(index, index)
-    grown = Slots(length + more, slots.chunks)
+    grown = SparseValues(length + more, slots.chunks)
     assert list(grown) == [*range(length), *[None] * more]
     assert len(grown) == length + more
     with pytest.raises(IndexError):

@@ -7,7 +7,7 @@ import json
 from playbooks import playbook
 
 from noetl.engine.evolve import replay
-from noetl.engine.state import LoopState, Run, Slots, State, initial_state
+from noetl.engine.state import LoopState, Run, SparseValues, State, initial_state
 from noetl.facts.outcome import ErrorInfo
 from noetl.testing import Simulation
 from noetl.usecases import inspect, snapshots
@@ -26,8 +26,8 @@ def test_a_state_with_a_loop_of_many_iterations_survives_json() -> None:
         list(range(count)),
         "parallel",
         16,
-        Slots(count).put(7, {"n": 1}),
-        Slots(count),
+        SparseValues(count).put(7, {"n": 1}),
+        SparseValues(count),
         ended=(1 << count) - 1,
         failed=1 << 19_999,
         errors={19_999: ErrorInfo("python", "no")},
