@@ -265,7 +265,7 @@ class Undoable:
     result: Json = None
     error: ErrorInfo | None = None
     items: Json = None
-    results: Slots | None = None
+    results: SparseValues | None = None
     left: int | None = None
 
 
