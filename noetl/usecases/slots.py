@@ -10,7 +10,7 @@ from datetime import datetime
 
 from noetl.engine.decision import Notification
 from noetl.engine.inputs import SlotVerdict
-from noetl.engine.serving import SlotAskers, Served, serve
+from noetl.engine.serving import Served, SlotAskers, serve
 from noetl.engine.slots import find_waiting, is_step_paused, slot_place
 from noetl.engine.state import SlotHolder, State
 from noetl.facts.events import Parent, Requested
