@@ -158,7 +158,7 @@ def _note_end(line: StepProgress, fact: e.Fact) -> str:
                 line.passed = line.passed.after_loop(line.failed, line.total or 0)
             reused = f"{line.reused} reused" if line.reused else ""
             line.status, line.note = "done", ", ".join(filter(None, (describe(line.passed), reused)))
-        case e.StepFailed(error=error):
+        case e.StepFailed(error=error) | e.LoopDone(failure=ErrorInfo() as error):
             line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
         case e.StepSkipped(reason=reason):
             line.status, line.note = "skipped", reason

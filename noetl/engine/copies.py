@@ -151,17 +151,28 @@ def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
         yield _Left(given, bisect_right(given, state.given, key=attrgetter("version")))
 
 
-def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
-    """Whether copies of the run are still to come."""
-    return bool(_left(plan, state, inputs, run))
+def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run, *, until_done: bool = False) -> bool:
+    """Whether copies of the run are still to come; with `until_done` those of what was recorded
+    before its step was done there."""
+    left = _left(plan, state, inputs, run)
+    done_at = _done_at(inputs, run) if until_done else None
+    return bool(left) and (done_at is None or left.version < done_at)
+
+
+def _done_at(inputs: Inputs, run: Run) -> int | None:
+    """The version at which the step of the run was done in the execution that is run again."""
+    recorded = inputs.source.runs.get(run.reuse.run_id or "") if inputs.source and run.reuse else None
+    return None if recorded is None else recorded.done_at
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """The copies of a run from number `at` on."""
+    """The copies of a run from number `at` on. At version `stop` the loop of the run is asked
+    before others are made."""
 
     copies: Sequence[Copy] = ()
     at: int = 0
+    stop: int | None = None
 
     def __bool__(self) -> bool:
         return self.at < len(self.copies)
@@ -171,9 +182,16 @@ class _Left:
         """Where the next one stands."""
         return self.copies[self.at].order
 
+    @property
+    def version(self) -> int:
+        """The one that the event had for which it stands."""
+        return self.copies[self.at].version
+
     def drafts(self, until: int | None) -> Iterator[Draft]:
         for copy in islice(self.copies, self.at, None):
             if until is not None and copy.order >= until:
+                return
+            if self.stop is not None and self.version < self.stop <= copy.version:
                 return
             yield copy.draft
 
@@ -188,7 +206,8 @@ def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> _Left:
         recorded = source.runs[reuse.run_id]
         made = RunCopies(reuse, items, list(_copies(plan, state, inputs, source, recorded, run, reuse)))
         inputs.copies[run.id] = made
-    return _Left(made.copies, bisect_right(made.copies, run.copied, key=attrgetter("version")))
+    at = bisect_right(made.copies, run.copied, key=attrgetter("version"))
+    return _Left(made.copies, at, _done_at(inputs, run) if run.released == "no" else None)
 
 
 def _copies(

@@ -16,8 +16,9 @@ from noetl.engine.admission import find_wrong_defaults
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import cancel_iteration, fire, start_run, withdraw
+from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.inputs import Inputs
+from noetl.engine.loop_ends import cancel_iteration
 from noetl.engine.loops import find_failed_loops, issue_command, resume_command, tend_loop
 from noetl.engine.plan import Plan
 from noetl.engine.request import render_keychain, unread_keys
@@ -206,7 +207,8 @@ def pause(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return _first(route(plan, state, _then(inputs, run), run) for run in state.runs.values() if run.ended)
+    ended = (run for run in state.runs.values() if run.ended or run.released == "due")
+    return _first(route(plan, state, _then(inputs, run), run) for run in ended)
 
 
 def _then(inputs: Inputs, run: Run) -> Inputs:

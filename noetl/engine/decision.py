@@ -23,6 +23,7 @@ from noetl.facts.events import (
     ChildRequested,
     CommandIssued,
     Draft,
+    LoopDone,
     LoopStarted,
     Parent,
     RetryStarted,
@@ -245,8 +246,7 @@ class Fold:
             for key, run in self.before.runs.items()
             if not run.ended and (ends or key not in self.state.runs)
         ]
-        done = {draft.run_id for draft in self.drafts if isinstance(draft.fact, StepDone)}
-        withdrawn = [run for run in gone if run.id not in done]
+        withdrawn = [run for run in gone if not self._ended_well(run)]
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
@@ -265,6 +265,15 @@ class Fold:
                 has_copies(self.plan, self.state, self.inputs, run) for run in self.state.runs.values()
             ),
         )
+
+    def _ended_well(self, run: Run) -> bool:
+        """Whether nothing of a run that is gone was left half-way."""
+        facts = [draft.fact for draft in self.drafts if draft.run_id == run.id]
+        loops = [fact for fact in facts if isinstance(fact, LoopDone)]
+        if run.released != "no":
+            return any(fact.failure is None for fact in loops)
+        cut = any(fact.enough for fact in loops)
+        return not cut and any(isinstance(fact, StepDone) for fact in facts)
 
     def _commands(self) -> Iterator[Command]:
         for draft, fact, state in self._issued:

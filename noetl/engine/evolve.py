@@ -12,16 +12,8 @@ from typing import assert_never
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
 from noetl.engine.retries import fold_behind_end
-from noetl.engine.runs import (
-    end_run,
-    fold_command,
-    fold_loop,
-    fold_step,
-    fold_task,
-    inherit,
-    place_of,
-    remember,
-)
+from noetl.engine.run_ends import end_run, fail_branch, inherit, remember
+from noetl.engine.runs import fold_command, fold_loop, fold_step, fold_task, place_of
 from noetl.engine.state import Round, Run, State, StepRecord, Waiting
 from noetl.engine.timers import fold_timer, put_off
 from noetl.engine.waits import fold_wait
@@ -29,7 +21,7 @@ from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
 from noetl.facts.json import assign, deep_merge
-from noetl.facts.outcome import REUSED, ErrorInfo
+from noetl.facts.outcome import REUSED
 
 
 def replay(state: State, events: Iterable[e.Event]) -> State:
@@ -262,7 +254,7 @@ def fold_tokens(
             return _route(state, fact, draft)
         case e.JoinUnsatisfied():
             state = _drop_tokens(state, fact.tokens, ())
-            return _fail_branch(state, fact.error, fact.stops)
+            return fail_branch(state, fact.error, fact.stops)
         case _:
             assert_never(fact)
 
@@ -290,7 +282,7 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
     arcs = frozenset(state.tokens[token].token.arc for token in fact.tokens if token in state.tokens)
     state = _drop_tokens(state, fact.tokens, (run_id,))
     if fact.round:
-        alive = frozenset(state.tokens) | frozenset(state.runs)
+        alive = frozenset(state.tokens) | {key for key, run in state.runs.items() if run.puts_tokens}
         state = replace(state, rounds={**state.rounds, step: Round(fact.round, arcs, alive)})
     record = state.steps.get(step, StepRecord())
     run = Run(run_id, step, fact.args, state.version, final=fact.final, reuse=fact.reuse)
@@ -314,6 +306,9 @@ def _skip(state: State, fact: e.StepSkipped, draft: e.Draft) -> State:
 def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     step, run_id = place_of(draft)
     runs = {key: run for key, run in state.runs.items() if key != run_id}
+    run = state.runs.get(run_id)
+    if run is not None and run.released == "due" and not run.ended:
+        runs[run_id] = replace(run, released="routed")
     state = put_tokens(replace(state, runs=runs), fact.tokens)
     state = inherit(state, (run_id,), (token.id for token in fact.tokens if not token.absorbed))
     if fact.failure is None:
@@ -322,8 +317,4 @@ def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     if record.status == "done":
         record = replace(record, status="failed", error=fact.failure)
         state = replace(state, steps={**state.steps, step: record})
-    return _fail_branch(state, fact.failure, fact.stops)
-
-
-def _fail_branch(state: State, error: ErrorInfo, stops: bool) -> State:
-    return replace(state, failures=(*state.failures, error), stopping=state.stopping or stops)
+    return fail_branch(state, fact.failure, fact.stops)

@@ -37,8 +37,10 @@ def fold_iteration(
         case e.LoopClaimed():
             return _add_claim(loop, fact)
         case e.LoopDone():
-            return replace(loop, closed=True)
-        case e.IterationStarted() | e.IterationResumed():
+            return replace(cut_rest(loop) if fact.enough else loop, closed=True)
+        case e.IterationStarted():
+            return replace(loop, started=loop.started | 1 << index)
+        case e.IterationResumed():
             return loop
         case e.IterationSuspended():
             return replace(loop, suspended={**loop.suspended, index: fact.due_at})
@@ -104,6 +106,27 @@ def _close(loop: LoopState, index: int) -> LoopState:
         suspended=_without(loop.suspended, index),
         unwanted=_without(loop.unwanted, index),
     )
+
+
+def cut_rest(loop: LoopState) -> LoopState:
+    """All iterations that have not ended are cancelled."""
+    rest = ((1 << loop.count) - 1) & ~loop.ended
+    return replace(loop, ended=loop.ended | rest, cancelled=loop.cancelled | rest)
+
+
+def find_begun(run_issues: Iterable[str], loop: LoopState) -> list[int]:
+    """The iterations that have begun, as far as that is known, and not ended. `run_issues` are the
+    parts of its run that commands were issued for."""
+    resumed = (int(part[1:]) for part in run_issues if part.startswith("i"))
+    begun = {*loop.partial, *loop.suspended, *loop.calling, *resumed, *_members(loop.started & ~loop.ended)}
+    return sorted(index for index in begun if not loop.ended >> index & 1)
+
+
+def _members(bits: int) -> Iterable[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
+from noetl.engine.loop_ends import close_loop, fail_loop, fail_run, release_at_once, template_fault
+from noetl.engine.loop_guards import ask_enough
 from noetl.engine.plan import Plan
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
@@ -16,19 +17,15 @@ from noetl.expressions import evaluate, evaluate_at
 from noetl.facts.brief import brief
 from noetl.facts.events import (
     CommandIssued,
-    CtxPatched,
     Draft,
     IterationFailed,
     LoopClaimed,
-    LoopDone,
     LoopStarted,
-    StepDone,
-    StepFailed,
 )
 from noetl.facts.ids import command_id
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import as_items, is_reference, load_value
+from noetl.facts.reference import as_items, load_value
 from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Transition
 
@@ -42,19 +39,21 @@ def start_loop(
         count, items = _collection(loop, names, inputs, warnings)
         width = _width(loop, names, inputs)
     except TemplateError as error:
-        return [fail_run(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
+        return [fail_run(run, template_fault(step, error))]
     if count > inputs.max_items:
         return [fail_run(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
     mode = mode_of(loop, width)
     started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    if run.takes:
-        # What stands comes first; lanes for what is missing then (`_reissue`).
-        return drafts
-    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
-    # the others.
-    return drafts + _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+    if not run.takes and loop.paced:
+        drafts += [_begin_iteration(state, step, run, index) for index in range(min(width, count))]
+    elif not run.takes:
+        # Of a cursor's lanes the first one looks whether there is anything; rows that it finds
+        # bring the others.
+        drafts += _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+    # Else what stands comes first; lanes for what is missing then (`_reissue`).
+    return drafts if loop.sync else [*drafts, release_at_once(run, count)]
 
 
 def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
@@ -128,19 +127,57 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     if loop is None or loop.closed:
         return []
     step = plan.step(run.step)
-    stop = stop_reason(step, loop)
+    if step.loop is not None and step.loop.asks:
+        if state.pause_requested or _is_stopped(state, run):
+            # It is asked again when the execution goes on.
+            return []
+        if asked := _ask(plan, state, inputs, run, loop, step.loop):
+            return asked
     if not loop.complete and has_copies(plan, state, inputs, run):
         return []
-    busy = _at_work(run, inputs) > 0
-    if (loop.complete and not (loop.cursor and busy)) or (stop is not None and not busy):
+    return _tend(step, state, inputs, run, loop)
+
+
+def _is_stopped(state: State, run: Run) -> bool:
+    """Whether a branch has failed, and with it all that has not begun."""
+    return state.stopping and not run.final
+
+
+def _ask(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, rules: Loop) -> list[Draft]:
+    """What follows from what the loop asks while it runs."""
+    return [] if rules.enough is None else ask_enough(plan, state, inputs, run, loop, rules.enough)
+
+
+def _tend(step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
+    stop, busy = stop_reason(step, loop), _at_work(run, inputs) > 0
+    if stop is not None and (loop.complete or not busy) and not (loop.cursor and busy):
+        return fail_loop(step, run, loop, stop)
+    if stop is None and loop.complete and not (loop.cursor and busy):
         # A lane that is at work may have claimed rows that are not in the log yet.
-        return _close(step, state, inputs, run, loop, stop)
-    if stop is not None or state.pause_requested or (state.stopping and not run.final):
+        return close_loop(step, state, inputs, run, loop)
+    if stop is not None or state.pause_requested or _is_stopped(state, run):
         return []
-    moved = _resume(state, step, run, loop) or _add_lanes(state, inputs, step, run, loop)
+    if moved := _resume(state, step, run, loop):
+        return moved
+    if step.loop is not None and step.loop.paced:
+        return _begin_iterations(state, inputs, step, run, loop)
+    moved = _add_lanes(state, inputs, step, run, loop)
     if moved or busy:
         return moved
     return _reissue(state, inputs, step, run, loop)
+
+
+def _begin_iterations(
+    state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState
+) -> list[Draft]:
+    """Commands for the next iterations, as many as there is room for."""
+    free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
+    missing = find_missing(run, loop, inputs.commands)
+    return [_begin_iteration(state, step, run, index) for index in missing[: max(0, free)]]
+
+
+def _begin_iteration(state: State, step: Transition, run: Run, index: int) -> Draft:
+    return resume_command(state, step, run, f"i{index}", None, index)
 
 
 def _at_work(run: Run, inputs: Inputs) -> int:
@@ -179,31 +216,6 @@ def find_failed_loops(plan: Plan, state: State) -> list[str]:
         for run in state.runs.values()
         if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
     ]
-
-
-def _close(
-    step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
-) -> list[Draft]:
-    stats = loop_stats(loop)
-    done = LoopDone(stats["total"], stats["completed"], stats["failed"], stats.get("cancelled", 0))
-    drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
-    if stop is not None:
-        return [*drafts, fail_run(run, replace(stop, stats=stats))]
-    try:
-        patch = reduce_writes(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
-    except TemplateError as error:
-        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return [*drafts, fail_run(run, replace(problem, stats=stats))]
-    if patch:
-        drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
-    result = loop_result(loop, inputs.paged)
-    # The events of the iterations already hold results that are not paged.
-    end = StepDone(result=result if _is_paged(result) else None)
-    return [*drafts, Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
-
-
-def _is_paged(result: JsonMap) -> bool:
-    return is_reference(result["results"]) or is_reference(result.get("errors"))
 
 
 def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
@@ -276,7 +288,3 @@ def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
         return None
     items = load_value(loop.items, inputs.load)
     return brief(items[index]) if index < len(items) else None
-
-
-def fail_run(run: Run, error: ErrorInfo) -> Draft:
-    return Draft(StepFailed(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")

@@ -1,32 +1,25 @@
-"""What events of steps, their commands and their tasks change in the runs of a state, and in the
-rounds that follow these runs."""
+"""What events of steps, their commands and their tasks change in the runs of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from noetl.engine.children import drop_child, drop_children, waits_for_child
-from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
-from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
-from noetl.engine.timers import drop_timers
-from noetl.engine.waits import begin_wait, drop_wait, drop_waits
+from noetl.engine.children import drop_child, waits_for_child
+from noetl.engine.iterations import fold_iteration, new_loop, reset_drained, with_lanes
+from noetl.engine.run_ends import (
+    drop_run,
+    end_released,
+    end_run,
+    release_run,
+    result_of_run,
+    with_run,
+)
+from noetl.engine.state import LastTask, Run, State
+from noetl.engine.waits import begin_wait, drop_wait
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign
 from noetl.facts.outcome import ErrorInfo
-
-
-def inherit(state: State, gone: Iterable[str], heirs: Iterable[str]) -> State:
-    """Rounds follow what lived when they fired: `heirs` take the place of what is `gone`."""
-    if not state.rounds:
-        return state
-    lost, new = frozenset(gone), frozenset(heirs)
-    rounds = {
-        step: replace(r, outstanding=(r.outstanding - lost) | new) if r.outstanding & lost else r
-        for step, r in state.rounds.items()
-    }
-    return replace(state, rounds=rounds)
 
 
 def place_of(draft: e.Draft) -> tuple[str, str]:
@@ -34,10 +27,6 @@ def place_of(draft: e.Draft) -> tuple[str, str]:
     if draft.step is None or draft.run_id is None:
         raise ValueError(f"{draft.fact.type} needs a step and a run")
     return draft.step, draft.run_id
-
-
-def with_run(state: State, run: Run) -> State:
-    return replace(state, runs={**state.runs, run.id: run})
 
 
 def fold_command(
@@ -95,21 +84,20 @@ def fold_step(
         case e.StepSuspended():
             timed = replace(run, status="waiting", resume_at=fact.due_at or "")
             return _leave_worker(state, run, None, fact) or with_run(state, timed)
+        case e.StepDone(released=True):
+            return release_run(state, run, fact)
         case e.StepDone():
-            result = _result_of(run, fact)
-            return end_run(state, replace(run, status="done", result=result))
+            return end_run(state, replace(run, status="done", result=result_of_run(run, fact)))
         case e.StepFailed():
             timed_out = isinstance(fact, e.StepTimedOut)
             return end_run(state, replace(run, status="failed", error=fact.error, timed_out=timed_out))
         case e.StepCancelRequested():
             return with_run(state, _ask_to_end(run, draft.iteration, fact.reason))
-        case e.StepCancelled(asked=True):
+        case e.StepCancelled(asked=True) if run.puts_tokens:
             error = ErrorInfo("cancelled", fact.reason, step=run.step)
             return end_run(state, replace(run, status="cancelled", error=error))
         case e.StepCancelled():
-            state = end_run(state, replace(run, status="cancelled"))
-            runs = {key: other for key, other in state.runs.items() if key != run.id}
-            return inherit(replace(state, runs=runs), (run.id,), ())
+            return drop_run(state, run)
         case _:
             assert_never(fact)
 
@@ -131,31 +119,6 @@ def _ask_to_end(run: Run, iteration: int | None, reason: str) -> Run:
     if loop is None or loop.ended >> iteration & 1 or iteration >= loop.count:
         return run
     return replace(run, loop=replace(loop, unwanted={**loop.unwanted, iteration: reason}))
-
-
-def _result_of(run: Run, fact: e.StepDone) -> Json:
-    if run.loop is not None:
-        return fact.result if fact.result is not None else loop_result(run.loop)
-    return run.results.get(fact.task) if fact.task is not None else fact.result
-
-
-def end_run(state: State, run: Run) -> State:
-    state = drop_waits(drop_children(with_run(state, run), run.id), run.id)
-    state = drop_timers(state, run.id)
-    state = remember(state, run.step, run.status)
-    record = replace(state.steps[run.step], error=run.error)
-    if run.status == "done":
-        record = replace(record, result=run.result, results=run.results)
-        if run.loop is not None and run.loop.errors:
-            record = replace(record, passed=record.passed.after_loop(run.loop.errors, run.loop.count))
-        state = replace(state, last_step=run.step)
-    return replace(state, steps={**state.steps, run.step: record})
-
-
-def remember(state: State, step: str, status: RunStatus) -> State:
-    record = state.steps.get(step, StepRecord())
-    counts = {**record.counts, status: record.counts.get(status, 0) + 1}
-    return replace(state, steps={**state.steps, step: replace(record, status=status, counts=counts)})
 
 
 def fold_task(
@@ -254,6 +217,8 @@ def fold_loop(
     index = draft.iteration if draft.iteration is not None else -1
     if index >= 0 and loop.ended >> index & 1:
         return state
+    if isinstance(fact, e.LoopDone) and run.released != "no":
+        return end_released(state, run, fact)
     if isinstance(fact, e.IterationSuspended) and (left := _leave_worker(state, run, index, fact)):
         return left
     if isinstance(fact, e.IterationCancelled):

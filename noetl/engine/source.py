@@ -22,6 +22,8 @@ _ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
     e.StepTimedOut: "failed",
     e.StepSkipped: "skipped",
     e.StepCancelled: "cancelled",
+    #: Of a run whose step was routed before: its iterations have failed it.
+    e.LoopDone: "failed",
 }
 
 
@@ -39,6 +41,8 @@ class SourceRun:
     error: ErrorInfo | None = None
     #: The event of its end.
     ended: Event | None = None
+    #: The version at which its step was done.
+    done_at: int | None = None
     routed: Event | None = None
     loop: e.LoopStarted | None = None
     events: Sequence[Event] = ()
@@ -49,7 +53,9 @@ class SourceRun:
     def stands(self) -> bool:
         """Whether its end is one to go on from: it went well, or its failure was handled."""
         handled = self.routed is not None and getattr(self.routed.fact, "failure", None) is None
-        return self.status == "done" or (self.status == "failed" and handled)
+        # Nothing handles the failure of iterations that ran on.
+        late = self.ended is not None and isinstance(self.ended.fact, e.LoopDone)
+        return self.status == "done" or (self.status == "failed" and handled and not late)
 
     def calls(self) -> Iterator[SourceCall]:
         """The calls of playbooks, in their order."""
@@ -210,6 +216,9 @@ class _Collected:
         self._iterations: dict[int, list[Event]] = {}
         self._claims: list[Event] = []
         self._ended: Event | None = None
+        #: The end of the step, while iterations run on.
+        self._released: Event | None = None
+        self._done_at: int | None = None
         self._routed: Event | None = None
         self._loop: e.LoopStarted | None = None
 
@@ -221,8 +230,14 @@ class _Collected:
                 self._claims.append(event)
             case e.NextEvaluated():
                 self._routed = event
+            case e.LoopDone(failure=failure) if self._released is not None:
+                self._ended = self._released if failure is None else event
+            case e.StepDone(released=True):
+                self._released, self._done_at = event, event.version
             case e.StepDone() | e.StepFailed() | e.StepSkipped() | e.StepCancelled():
                 self._ended = event
+                if isinstance(event.fact, e.StepDone):
+                    self._done_at = event.version
                 self._events.append(event)
             case e.CtxPatched(cause=cause) if cause != "task":
                 # Of its boundary, which is evaluated anew.
@@ -240,11 +255,23 @@ class _Collected:
             run.scheduled,
             run.version,
             status="running" if ended is None else _ENDS[type(ended.fact)],
-            error=ended.fact.error if ended is not None and isinstance(ended.fact, e.StepFailed) else None,
+            error=None if ended is None else _error_of(ended.fact),
             ended=ended,
+            done_at=self._done_at,
             routed=self._routed,
             loop=self._loop,
             events=tuple(self._events),
             iterations=self._iterations,
             claims=tuple(self._claims),
         )
+
+
+def _error_of(fact: e.Fact) -> ErrorInfo | None:
+    """Why a run failed that ended so; None where it did not."""
+    match fact:
+        case e.StepFailed(error=error):
+            return error
+        case e.LoopDone(failure=failure):
+            return failure
+        case _:
+            return None

@@ -50,7 +50,7 @@ class Slots:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 10
+STATE_SCHEMA = 11
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -79,7 +79,8 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How far a loop has come. `ended`, `failed` and `cancelled` are bit sets over the indices.
+    """How far a loop has come. `ended`, `failed`, `cancelled` and `started` (as far as that was
+    recorded) are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
     `suspended` the due instants of those that left their worker; `calling` those that wait for a
@@ -96,6 +97,7 @@ class LoopState:
     ended: int = 0
     failed: int = 0
     cancelled: int = 0
+    started: int = 0
     errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
     partial: Mapping[int, JsonMap] = field(default_factory=dict)
     suspended: Mapping[int, str | None] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class LastTask:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One firing of a step that has not been routed yet.
+    """One firing of a step that has not been routed yet, or whose iterations run on.
 
     `results` are those of its tasks, by name; `issues` counts the commands of each part; `commands`
     are the ids of the newest ones, by part.
@@ -163,10 +165,18 @@ class Run:
     timed_out: bool = False
     #: Why it is to end, where somebody asked for that.
     unwanted: str | None = None
+    #: Whether its step is done although iterations of its loop run on: it is to be routed, or has
+    #: been.
+    released: Literal["no", "due", "routed"] = "no"
 
     @property
     def ended(self) -> bool:
         return self.status not in ("running", "waiting")
+
+    @property
+    def puts_tokens(self) -> bool:
+        """Whether it is still to be routed."""
+        return self.released != "routed"
 
     @property
     def takes(self) -> bool:

@@ -113,7 +113,8 @@ def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Wait
 def _can_still_come(plan: Plan, state: State, join: str) -> bool:
     """Whether a live token or run elsewhere can still reach `join`."""
     reach = plan.reach[join]
-    return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
+    alive = (run for run in state.runs.values() if run.puts_tokens and not run.final)
+    return any(run.step in reach.runs for run in alive) or any(
         waiting.token.step in reach.tokens for waiting in state.tokens.values()
     )
 
@@ -132,7 +133,9 @@ def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tupl
     reach = plan.reach.get(join)
     if reach is None:
         return [], []
-    runs = [run.id for run in state.runs.values() if run.step in reach.runs and not run.ended]
+    runs = [
+        run.id for run in state.runs.values() if run.step in reach.runs and run.puts_tokens and not run.ended
+    ]
     waiting = (one.token for one in state.tokens.values() if one.token.id not in taken)
     tokens = [token.id for token in waiting if token.step in reach.tokens or token.step == join]
     return runs, tokens
@@ -206,6 +209,8 @@ class _Boundary:
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
     `next.evaluated`."""
+    if run.released == "due" and not run.ended:
+        run = replace(run, status="done")
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     try:
         if run.status == "done":

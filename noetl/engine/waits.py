@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from noetl.engine.inputs import Inputs
+from noetl.engine.loop_ends import time_out
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.state import PendingWait, Run, Signal, State, Timer
@@ -22,10 +23,10 @@ from noetl.engine.suspensions import place_key, resume_place, wait_place
 from noetl.engine.timers import (
     drop_timers_of,
     due_timers,
+    find_late,
     fire_timer,
     schedule_again,
     schedule_timer,
-    time_out,
 )
 from noetl.errors import TemplateError
 from noetl.expressions import truth
@@ -240,7 +241,7 @@ class _Come:
 
 def _find_come(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Come]:
     for timer in due_timers(state, inputs.now):
-        yield _fired(state, timer)
+        yield _fired(plan, state, timer)
     for key, wait in state.waits.items():
         names = _Names(plan, state, inputs, wait)
         for place, one in enumerate(wait.left):
@@ -253,14 +254,15 @@ def _find_come(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Come]:
             yield _Come((at, signal.version, 0), [draft], own, own)
 
 
-def _fired(state: State, timer: Timer) -> _Come:
+def _fired(plan: Plan, state: State, timer: Timer) -> _Come:
     run, key = state.runs[timer.run_id], place_key(timer.run_id, timer.iteration)
     at = datetime.fromisoformat(timer.due_at or "")
     fired = fire_timer(timer, run.step)
     match timer.purpose:
         case "deadline":
             own = frozenset({run.id})
-            return _Come((at, 0, 0), [fired, time_out(run, timer)], own, own)
+            ended = time_out(plan.step(run.step), run, find_late(run, timer))
+            return _Come((at, 0, 0), [fired, *ended], own, own)
         case "timeout":
             wait = state.waits[key]
             # What comes at the same instant is in time.

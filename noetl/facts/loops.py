@@ -46,14 +46,20 @@ class LoopClaimed:
 
 @dataclass(frozen=True, slots=True)
 class LoopDone:
-    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers
-    folded."""
+    """Every iteration ended, or a failed one stopped the loop, or `enough` had ended: then all
+    others are cancelled with it.
+
+    Of a run that was released it is the last event: `failure` is the error with which its branch
+    fails, and `stops` says that the whole execution fails with it."""
 
     type: ClassVar[str] = "loop.done"
     total: int
     completed: int
     failed: int
     cancelled: int = 0
+    enough: bool = False
+    failure: ErrorInfo | None = None
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,11 +135,14 @@ class StepResumed:
 @dataclass(frozen=True, slots=True)
 class StepDone:
     """The step went well. Its result is that of `task`, else `result`, else that of its loop: of a
-    loop whose lists are too large for the log `result` holds them in pages, by reference."""
+    loop whose lists are too large for the log `result` holds them in pages, by reference.
+
+    `released`: iterations of its loop run on, until `loop.done`; the step is routed meanwhile."""
 
     type: ClassVar[str] = "step.done"
     task: str | None = None
     result: Json = None
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ class Rendered:
 class LoopForecast:
     """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations
     run at once; `cursor` the kind that claims its rows, whose call is the first of the step's
-    tasks."""
+    tasks. Without `sync` the step does not wait for it; nor, where the guard `enough` holds, for
+    the `rest`, which is cancelled or runs on."""
 
     iterator: str
     mode: str
@@ -42,6 +43,9 @@ class LoopForecast:
     width: Rendered
     count: int | None = None
     cursor: str | None = None
+    sync: bool = True
+    enough: Template = None
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ def _loop(loop: LoopForecast) -> JsonMap:
         "mode": loop.mode,
         "width": loop.width.value,
         "count": loop.count,
+        "sync": loop.sync,
+        "enough": None if loop.enough is None else {"when": loop.enough, "rest": loop.rest},
         "needs": list(needs_of(renderings(loop))),
     }
 

@@ -97,6 +97,9 @@ def forecast_loop(loop: Loop, scope: KnownNames, max_in_flight: int) -> LoopFore
         width=wide,
         count=as_items(collection.worlds[0], None)[0] if known else None,
         cursor=loop.cursor.kind if loop.cursor is not None else None,
+        sync=loop.sync,
+        enough=None if loop.enough is None else loop.enough.when,
+        rest="" if loop.enough is None else loop.enough.rest,
     )
 
 

@@ -146,6 +146,7 @@ class LoopAccount:
     waiting: int
     open: int
     failures: tuple[FailedIteration, ...] = ()
+    cancelled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,21 @@ def to_json(net: Net) -> dict[str, Json]:
     for task in _tasks_of(body):
         if task["cache"] is None:
             del task["cache"]
+    for loop in _loops_of(body):
+        for name, default in _LATER_IN_LOOPS.items():
+            if loop[name] == default:
+                del loop[name]
     return {"schema": SCHEMA, **body}
+
+
+#: What loops say that earlier versions did not know, and what it is where they do not.
+_LATER_IN_LOOPS: Final[Mapping[str, Json]] = {"sync": True, "enough": None}
+
+
+def _loops_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:
+    """The loops of steps, and of tasks."""
+    owners = (*body["transitions"], *_tasks_of(body))
+    return (owner["loop"] for owner in owners if owner["loop"] is not None)
 
 
 def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

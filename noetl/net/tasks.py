@@ -307,6 +307,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class EnoughRule:
+    """When a loop has come to enough: `when`, a guard, is asked whenever an iteration has ended.
+    What becomes of the `rest`: it is cancelled, or runs on while its step is routed."""
+
+    when: Template
+    rest: Literal["cancel", "run"] = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """`in` is a template or a literal list. `iterator` names the element in `iter` and bare.
 
@@ -326,3 +335,22 @@ class Loop:
     cursor: Task | None = None
     #: What an element of a cursor's loop is: a row, or the list of all rows that a claim yielded.
     process: Literal["row", "frame"] = "row"
+    #: Whether its step waits for the iterations.
+    sync: bool = True
+    enough: EnoughRule | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether something is asked whenever an iteration has ended."""
+        return self.enough is not None
+
+    @property
+    def paced(self) -> bool:
+        """Whether the scheduler begins its iterations one by one, each once the ends of others have
+        been considered. Rows of a cursor are taken by lanes."""
+        return self.asks and self.cursor is None
+
+    @property
+    def guards(self) -> tuple[Template, ...]:
+        """Those that are asked while it runs."""
+        return () if self.enough is None else (self.enough.when,)

@@ -116,6 +116,16 @@ class Cursor(DocumentPart):
     spec: ClaimSpec | None = None
 
 
+class Enough(DocumentPart):
+    """When the step is done though iterations of its loop have not ended."""
+
+    when: Annotated[bool | str | None, Key(required=True, example='"{{ completed >= 2 }}"')] = None
+    """A guard over `completed`, `failed`, `total` and `results`, asked whenever an iteration has
+    ended."""
+    rest: Literal["cancel", "run"] | None = None
+    """What becomes of the others: they are cancelled (default), or run on."""
+
+
 class Loop(DocumentPart):
     """Runs the step's pipeline once for each element."""
 
@@ -127,6 +137,8 @@ class Loop(DocumentPart):
         older()
     )
     spec: LoopSpec | None = None
+    enough: Annotated[Enough | None, Key(example="{when: ...}")] = None
+    """The step does not wait for all iterations."""
 
 
 class Step(DocumentPart):

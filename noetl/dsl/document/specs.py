@@ -207,6 +207,8 @@ class LoopSpec(TaskSpec):
     ] = None
     commit: Annotated[Literal["each", "batch"] | None, Key(is_structure=True)] = None
     frame: Annotated[FrameSpec | None, Key(is_structure=True)] = None
+    sync: Annotated[bool | None, Key(is_structure=True)] = None
+    """`false`: the step is done as soon as its iterations are handed out, and they run on."""
 
 
 class ExecutorSpec(TaskSpec):

@@ -74,7 +74,7 @@ class Iterations:
         progress = replay_pipeline(prog, earlier)
         self._started = rt.clock()
         self._begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
-        if index == command.iteration:
+        if index == command.iteration and not (self.items.loop.paced and command.issue == 1):
             self._resume(index, earlier)
         ports = pipeline_ports(rt, command, self.tools, self.tools.log, self.batch.cache)
         try:
@@ -140,6 +140,7 @@ class Iterations:
             case Completed():
                 writes = tuple((name, rt.hold(value, keep)) for name, value in progress.writes)
                 self._add(IterationDone(ending.task, writes), index, "iteration", spent)
+                self.batch.wakes = self.batch.wakes or self.items.loop.asks
             case Failed():
                 self._add(IterationFailed(ending.error), index, "iteration", spent)
                 self.batch.wakes = True

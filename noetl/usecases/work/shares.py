@@ -29,11 +29,13 @@ from noetl.usecases.work.pipelines import names, scope_around
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
     """`commits_each`: the end of each iteration is committed by itself. `may_suspend`: one may
-    leave its worker half-way. `fails_fast`: after a failure nothing new begins."""
+    leave its worker half-way. `fails_fast`: after a failure nothing new begins. `paced`: a command
+    is for one iteration."""
 
     commits_each: bool
     may_suspend: bool
     fails_fast: bool
+    paced: bool
 
     @staticmethod
     def of(plan: Plan, command: CommandRow, kinds: Mapping[str, KindInfo]) -> LanePolicy:
@@ -43,6 +45,7 @@ class LanePolicy:
             _commits_each(command, step, loop),
             _may_suspend(step, kinds),
             loop.failure.mode == "fail_fast",
+            loop.paced,
         )
 
     def share(self, limits: RuntimeLimits, size: int, lanes: int, pace: float) -> int:
@@ -64,6 +67,9 @@ def loop_of(plan: Plan, command: CommandRow) -> Loop:
 
 
 def _commits_each(command: CommandRow, step: Transition, loop: Loop) -> bool:
+    if loop.asks:
+        # The scheduler waits for every end of an iteration.
+        return True
     if loop.commit is not None:
         return loop.commit == "each"
     if loop_mode(command.context, step) == "sequential":
@@ -88,6 +94,10 @@ def first(
     step = plan.step(command.step)
     sequential = loop_mode(command.context, step) == "sequential"
     unfinished: tuple[int, ...] = ()
+    if loop_of(plan, command).paced:
+        own = command.iteration
+        unfinished = () if own is None or _has_ended(tx, row, own) else (own,)
+        return unfinished, _history(tx, command, unfinished)
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
         unfinished = _find_unfinished(tx, row)
