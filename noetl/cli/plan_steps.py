@@ -170,7 +170,11 @@ def _loop(loop: LoopForecast, order: str) -> Iterator[Line]:
 
 
 def _ends(loop: LoopForecast) -> Iterator[str]:
-    """What the step does not wait for."""
+    """What brings items, and what the step does not wait for."""
+    if loop.grow is not None:
+        yield f"and for each of what {short(loop.grow)} brings"
+    if loop.close is not None:
+        yield f"open until {short(loop.close)}"
     if not loop.sync:
         yield "the step does not wait for them"
     if loop.enough is not None:

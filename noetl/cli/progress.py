@@ -62,7 +62,7 @@ class StepsProgress:
             case e.LoopStarted(count=count, cursor=cursor):
                 line.total, line.grows = count, cursor
                 text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
-            case e.LoopClaimed(count=count):
+            case e.LoopClaimed(count=count) | e.LoopGrown(count=count):
                 line.total = (line.total or 0) + count
                 return None  # reported by those that have ended
             case e.IterationDone() | e.IterationFailed():

@@ -118,6 +118,7 @@ def _fold(state: State, draft: e.Draft) -> State:
         case (
             e.LoopStarted()
             | e.LoopClaimed()
+            | e.LoopGrown()
             | e.LoopDone()
             | e.IterationStarted()
             | e.IterationSuspended()

@@ -3,7 +3,7 @@ folded by their reducers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, assert_never
 
@@ -18,13 +18,23 @@ from noetl.facts.reference import load_value, plain
 def new_loop(fact: e.LoopStarted) -> LoopState:
     empty = Slots(fact.count)
     cursor = CursorState() if fact.cursor else None
-    return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
+    return LoopState(
+        fact.count,
+        fact.items,
+        fact.mode,
+        fact.max_in_flight,
+        empty,
+        empty,
+        cursor=cursor,
+        stays_open=fact.open,
+    )
 
 
 def fold_iteration(
     loop: LoopState,
     index: int,
     fact: e.LoopClaimed
+    | e.LoopGrown
     | e.LoopDone
     | e.IterationStarted
     | e.IterationSuspended
@@ -36,6 +46,8 @@ def fold_iteration(
     match fact:
         case e.LoopClaimed():
             return _add_claim(loop, fact)
+        case e.LoopGrown():
+            return _add_items(loop, fact)
         case e.LoopDone():
             return replace(cut_rest(loop) if fact.enough else loop, closed=True)
         case e.IterationStarted():
@@ -61,19 +73,24 @@ def fold_iteration(
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
     earlier = loop.cursor.error if loop.cursor else None
-    count = loop.count + fact.count
     cursor = CursorState(
         drained=not fact.count and fact.error is None,
         wanted=max(fact.waiting, min(fact.count, 1)),
         error=earlier or fact.error,
     )
-    return replace(
-        loop,
-        count=count,
-        results=Slots(count, loop.results.chunks),
-        writes=Slots(count, loop.writes.chunks),
-        cursor=cursor,
-    )
+    return replace(_longer(loop, fact.count), cursor=cursor)
+
+
+def _add_items(loop: LoopState, fact: e.LoopGrown) -> LoopState:
+    """What an iteration that has ended brought."""
+    added = (*loop.added, (loop.count, fact.items)) if fact.count else loop.added
+    return replace(_longer(loop, fact.count), asked=loop.asked | 1 << fact.from_index, added=added)
+
+
+def _longer(loop: LoopState, more: int) -> LoopState:
+    count = loop.count + more
+    results, writes = Slots(count, loop.results.chunks), Slots(count, loop.writes.chunks)
+    return replace(loop, count=count, results=results, writes=writes)
 
 
 def with_lanes(loop: LoopState, generation: int) -> LoopState:
@@ -118,11 +135,12 @@ def find_begun(run_issues: Iterable[str], loop: LoopState) -> list[int]:
     """The iterations that have begun, as far as that is known, and not ended. `run_issues` are the
     parts of its run that commands were issued for."""
     resumed = (int(part[1:]) for part in run_issues if part.startswith("i"))
-    begun = {*loop.partial, *loop.suspended, *loop.calling, *resumed, *_members(loop.started & ~loop.ended)}
+    begun = {*loop.partial, *loop.suspended, *loop.calling, *resumed, *members(loop.started & ~loop.ended)}
     return sorted(index for index in begun if not loop.ended >> index & 1)
 
 
-def _members(bits: int) -> Iterable[int]:
+def members(bits: int) -> Iterator[int]:
+    """The indices that a bit set holds."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1

@@ -36,6 +36,12 @@ def template_fault(step: Transition, error: TemplateError) -> ErrorInfo:
     return ErrorInfo("template", error.message, step=step.name, line=step.line or None)
 
 
+def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
+    """The error of a loop over more items than a loop may have."""
+    message = f"The loop of step {step.name!r} has {count} items; at most {allowed} are allowed."
+    return ErrorInfo("limit", message, step=step.name, line=step.line or None)
+
+
 def cancel_iteration(run: Run, index: int, reason: str) -> Draft:
     """The end of one iteration. Its key is that of every end: of two the first one counts."""
     key = f"iteration:{run.id}/{index}"

@@ -1,26 +1,32 @@
-"""What a loop asks while it runs: whether enough of its iterations have ended.
+"""What a loop asks while it runs: whether enough of its iterations have ended, which further items
+they bring, and whether it may close.
 
 Guards see how far the loop has come (`completed`, `failed`, `total`, `results`) and what the step
-saw when it began. They are asked whenever an iteration has ended, and again with every later turn.
+saw when it began. They are asked whenever an iteration has ended, and again with every later turn;
+what an iteration brings is asked once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result
-from noetl.engine.loop_ends import close_loop, fail_loop, release, template_fault
-from noetl.engine.names import step_names
+from noetl.engine.iterations import loop_result, members
+from noetl.engine.loop_ends import close_loop, fail_loop, release, template_fault, too_many
+from noetl.engine.names import scope_around, step_names
 from noetl.engine.plan import Plan
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
-from noetl.expressions import names_used, truth
-from noetl.facts.events import Draft
-from noetl.facts.json import Json
-from noetl.net.model import Template, Transition
+from noetl.expressions import evaluate_at, names_used, truth
+from noetl.expressions.scope import layer_names
+from noetl.facts.brief import brief
+from noetl.facts.events import Draft, LoopGrown
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Lazy, as_items, load_value
+from noetl.facts.warnings import Warned
+from noetl.net.model import Loop, Template, Transition
 from noetl.net.tasks import EnoughRule
 
 #: Names of the guards of a loop, besides those of its step.
@@ -43,6 +49,78 @@ def ask_enough(
     if loop.complete or rule.rest == "cancel":
         return close_loop(step, state, inputs, run, loop, enough=not loop.complete)
     return release(step, state, inputs, run, loop, loop_result(loop, inputs.paged))
+
+
+def ask_to_close(step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
+    """The end of a loop whose iterations have all ended; nothing where it stays open."""
+    close = step.loop.close if step.loop is not None else None
+    if close is None:
+        return close_loop(step, state, inputs, run, loop)
+    try:
+        holds = truth(close, progress_names(state, inputs, step, run, loop, close), load=inputs.load)
+    except TemplateError as error:
+        return fail_loop(step, run, loop, template_fault(step, error))
+    return close_loop(step, state, inputs, run, loop) if holds else []
+
+
+def ask_growth(
+    plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, rules: Loop
+) -> list[Draft]:
+    """What the iterations bring that have ended since the last turn, each once and in the order of
+    their indices; or the failure of the step."""
+    step = plan.step(run.step)
+    drafts: list[Draft] = []
+    total = loop.count
+    for index in members(loop.ended & ~(loop.cancelled | loop.asked)):
+        try:
+            fact = _find_growth(state, inputs, step, run, loop, rules, index)
+        except TemplateError as error:
+            return fail_loop(step, run, loop, template_fault(step, error))
+        drafts.append(_grown(run, fact, total))
+        total += fact.count
+    if total > inputs.max_items:
+        return fail_loop(step, run, loop, too_many(step, total, inputs.max_items))
+    return drafts
+
+
+def _grown(run: Run, fact: LoopGrown, first: int) -> Draft:
+    key = f"grown:{run.id}/{fact.from_index}"
+    return Draft(fact, step=run.step, run_id=run.id, iteration=first if fact.count else None, dedup_key=key)
+
+
+def _find_growth(
+    state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState, rules: Loop, index: int
+) -> LoopGrown:
+    """Raises TemplateError where `grow` cannot be evaluated, or comes to what is no list."""
+    warnings: list[Warned] = []
+    names = _iteration_names(state, inputs, step, run, loop, rules, index)
+    found = evaluate_at("loop.grow", rules.grow, names, warnings, load=inputs.load)
+    whole = found if inputs.load is None else load_value(found, inputs.load)
+    if whole is not None and not isinstance(whole, list | Lazy):
+        raise TemplateError(f"`grow` must come to a list or null, not {brief(whole)}.")
+    count, items = as_items(found, inputs.load)
+    return LoopGrown(index, count, inputs.hold(items) if count else None, tuple(warnings))
+
+
+def _iteration_names(
+    state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState, rules: Loop, index: int
+) -> Mapping[str, Any]:
+    """What `grow` sees of the iteration of that index: `iter`, its item by its name, and its
+    `result`."""
+    around = step_names(state, inputs, step, run.args)
+    outer = around.get("iter")
+    parent = outer if scope_around(state, step) is not None else (outer or {}).get("parent")
+    item = item_of(loop, index, inputs)
+    scope: JsonMap = {rules.iterator: item, "index": index, "parent": parent}
+    own = {"iter": scope, "result": loop.results[index]}
+    return layer_names(own, {rules.iterator: item}, around)
+
+
+def item_of(loop: LoopState, index: int, inputs: Inputs) -> Json:
+    """The item of that index, of the collection or of what was added to it."""
+    first, items = next((chunk for chunk in reversed(loop.added) if chunk[0] <= index), (0, loop.items))
+    found: Sequence[Json] = items if inputs.load is None else load_value(items, inputs.load)
+    return found[index - first]
 
 
 def progress_names(

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
-from noetl.engine.loop_ends import close_loop, fail_loop, fail_run, release_at_once, template_fault
-from noetl.engine.loop_guards import ask_enough
+from noetl.engine.loop_ends import fail_loop, fail_run, release_at_once, template_fault, too_many
+from noetl.engine.loop_guards import ask_enough, ask_growth, ask_to_close
 from noetl.engine.plan import Plan
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
@@ -44,7 +44,8 @@ def start_loop(
         return [fail_run(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
     mode = mode_of(loop, width)
-    started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
+    stays_open = loop.close is not None
+    started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor, stays_open)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
     if not run.takes and loop.paced:
         drafts += [_begin_iteration(state, step, run, index) for index in range(min(width, count))]
@@ -61,12 +62,6 @@ def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
     if loop.mode == "cursor":
         return "sequential" if width == 1 else "parallel"
     return loop.mode
-
-
-def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
-    """The error of a loop over more items than a loop may have."""
-    message = f"The loop of step {step.name!r} has {count} items; at most {allowed} are allowed."
-    return ErrorInfo("limit", message, step=step.name, line=step.line or None)
 
 
 def _collection(
@@ -127,11 +122,12 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     if loop is None or loop.closed:
         return []
     step = plan.step(run.step)
-    if step.loop is not None and step.loop.asks:
+    rules = step.loop
+    if rules is not None and (rules.asks or rules.close is not None):
         if state.pause_requested or _is_stopped(state, run):
             # It is asked again when the execution goes on.
             return []
-        if asked := _ask(plan, state, inputs, run, loop, step.loop):
+        if asked := _ask(plan, state, inputs, run, loop, rules):
             return asked
     if not loop.complete and has_copies(plan, state, inputs, run):
         return []
@@ -145,7 +141,12 @@ def _is_stopped(state: State, run: Run) -> bool:
 
 def _ask(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, rules: Loop) -> list[Draft]:
     """What follows from what the loop asks while it runs."""
-    return [] if rules.enough is None else ask_enough(plan, state, inputs, run, loop, rules.enough)
+    grown: list[Draft] = []
+    if rules.grow is not None and stop_reason(plan.step(run.step), loop) is None:
+        grown = ask_growth(plan, state, inputs, run, loop, rules)
+    if grown or rules.enough is None:
+        return grown
+    return ask_enough(plan, state, inputs, run, loop, rules.enough)
 
 
 def _tend(step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
@@ -154,7 +155,7 @@ def _tend(step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopSt
         return fail_loop(step, run, loop, stop)
     if stop is None and loop.complete and not (loop.cursor and busy):
         # A lane that is at work may have claimed rows that are not in the log yet.
-        return close_loop(step, state, inputs, run, loop)
+        return ask_to_close(step, state, inputs, run, loop)
     if stop is not None or state.pause_requested or _is_stopped(state, run):
         return []
     if moved := _resume(state, step, run, loop):

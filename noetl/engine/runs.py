@@ -197,6 +197,7 @@ def fold_loop(
     state: State,
     fact: e.LoopStarted
     | e.LoopClaimed
+    | e.LoopGrown
     | e.LoopDone
     | e.IterationStarted
     | e.IterationSuspended

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, assert_never
 
 from noetl.engine.plan import Plan
 from noetl.engine.state import RunStatus
@@ -48,6 +48,8 @@ class SourceRun:
     events: Sequence[Event] = ()
     iterations: Mapping[int, Sequence[Event]] = field(default_factory=dict)
     claims: Sequence[Event] = ()
+    #: What iterations of its loop brought.
+    grown: Sequence[e.LoopGrown] = ()
 
     @property
     def stands(self) -> bool:
@@ -215,6 +217,7 @@ class _Collected:
         self._events: list[Event] = []
         self._iterations: dict[int, list[Event]] = {}
         self._claims: list[Event] = []
+        self._grown: list[e.LoopGrown] = []
         self._ended: Event | None = None
         #: The end of the step, while iterations run on.
         self._released: Event | None = None
@@ -224,14 +227,10 @@ class _Collected:
 
     def add(self, event: Event) -> None:
         match event.fact:
-            case e.LoopStarted() as fact:
-                self._loop = fact
-            case e.LoopClaimed():
-                self._claims.append(event)
+            case e.LoopStarted() | e.LoopClaimed() | e.LoopGrown() | e.LoopDone():
+                self._add_of_loop(event, event.fact)
             case e.NextEvaluated():
                 self._routed = event
-            case e.LoopDone(failure=failure) if self._released is not None:
-                self._ended = self._released if failure is None else event
             case e.StepDone(released=True):
                 self._released, self._done_at = event, event.version
             case e.StepDone() | e.StepFailed() | e.StepSkipped() | e.StepCancelled():
@@ -246,6 +245,23 @@ class _Collected:
                 self._iterations.setdefault(event.draft.iteration, []).append(event)
             case _:
                 self._events.append(event)
+
+    def _add_of_loop(
+        self, event: Event, fact: e.LoopStarted | e.LoopClaimed | e.LoopGrown | e.LoopDone
+    ) -> None:
+        match fact:
+            case e.LoopStarted():
+                self._loop = fact
+            case e.LoopClaimed():
+                self._claims.append(event)
+            case e.LoopGrown():
+                self._grown.append(fact)
+            case e.LoopDone():
+                self._events.append(event)
+                if self._released is not None:
+                    self._ended = self._released if fact.failure is None else event
+            case _:
+                assert_never(fact)
 
     def finish(self) -> SourceRun:
         run, ended = self._run, self._ended
@@ -263,6 +279,7 @@ class _Collected:
             events=tuple(self._events),
             iterations=self._iterations,
             claims=tuple(self._claims),
+            grown=tuple(self._grown),
         )
 
 

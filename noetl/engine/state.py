@@ -107,6 +107,12 @@ class LoopState:
     #: Why iterations are to end that have not yet, by index.
     unwanted: Mapping[int, str] = field(default_factory=dict)
     cursor: CursorState | None = None
+    #: The iterations that were asked what they bring (a bit set), and what they brought: lists of
+    #: items, or references, each with the index of its first.
+    asked: int = 0
+    added: tuple[tuple[int, Json], ...] = ()
+    #: It is not over when all iterations have ended.
+    stays_open: bool = False
 
     @property
     def completed_count(self) -> int:
@@ -115,6 +121,11 @@ class LoopState:
     @property
     def failed_count(self) -> int:
         return self.failed.bit_count()
+
+    @property
+    def only_open(self) -> bool:
+        """Whether all iterations have ended, and it waits for what closes it."""
+        return self.stays_open and not self.closed and self.complete
 
     @property
     def complete(self) -> bool:

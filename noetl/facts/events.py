@@ -41,6 +41,7 @@ from noetl.facts.loops import (
     IterationSuspended as IterationSuspended,
     LoopClaimed as LoopClaimed,
     LoopDone as LoopDone,
+    LoopGrown as LoopGrown,
     LoopStarted as LoopStarted,
 )
 from noetl.facts.retries import (
@@ -148,6 +149,7 @@ Fact: TypeAlias = (
     | LoopStarted
     | LoopClaimed
     | LoopDone
+    | LoopGrown
     | IterationStarted
     | IterationSuspended
     | IterationResumed

@@ -101,6 +101,8 @@ def _loop(loop: LoopForecast) -> JsonMap:
         "count": loop.count,
         "sync": loop.sync,
         "enough": None if loop.enough is None else {"when": loop.enough, "rest": loop.rest},
+        "grow": loop.grow,
+        "close": loop.close,
         "needs": list(needs_of(renderings(loop))),
     }
 

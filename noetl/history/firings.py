@@ -181,7 +181,8 @@ def _loop(here: Evidence, run: str, events: list[Event]) -> LoopAccount | None:
     started = _first(events, e.LoopStarted)
     if started is None or not isinstance(started.fact, e.LoopStarted):
         return None
-    total = started.fact.count + sum(one.fact.count for one in events if isinstance(one.fact, e.LoopClaimed))
+    later = (one.fact.count for one in events if isinstance(one.fact, e.LoopClaimed | e.LoopGrown))
+    total = started.fact.count + sum(later)
     done = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationDone)}
     failed = [one for one in events if isinstance(one.fact, e.IterationFailed)]
     count = len({one.draft.iteration for one in failed} - done)

@@ -137,6 +137,7 @@ def _loop(run: Run, loop: LoopState) -> WaitAccount:
     failed = f", {loop.failed_count} of them failed" if loop.failed else ""
     width = f"; at most {loop.max_in_flight} run at once"
     more = "; more rows may be claimed" if loop.cursor is not None else ""
+    more += "; it stays open until `close` holds" if loop.stays_open else ""
     on = "" if run.puts_tokens else "; its step is done, and they run on"
     text = f"{ended} of {loop.count} iterations have ended{failed}{width}{more}{on}"
     return WaitAccount("loop", text, run.id)

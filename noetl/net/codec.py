@@ -41,7 +41,7 @@ def to_json(net: Net) -> dict[str, Json]:
 
 
 #: What loops say that earlier versions did not know, and what it is where they do not.
-_LATER_IN_LOOPS: Final[Mapping[str, Json]] = {"sync": True, "enough": None}
+_LATER_IN_LOOPS: Final[Mapping[str, Json]] = {"sync": True, "enough": None, "grow": None, "close": None}
 
 
 def _loops_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

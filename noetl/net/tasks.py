@@ -338,11 +338,15 @@ class Loop:
     #: Whether its step waits for the iterations.
     sync: bool = True
     enough: EnoughRule | None = None
+    #: What each iteration that has ended brings: a list of further items, or null.
+    grow: Template = None
+    #: A guard: the loop is not over before it holds.
+    close: Template = None
 
     @property
     def asks(self) -> bool:
         """Whether something is asked whenever an iteration has ended."""
-        return self.enough is not None
+        return self.enough is not None or self.grow is not None
 
     @property
     def paced(self) -> bool:
@@ -353,4 +357,5 @@ class Loop:
     @property
     def guards(self) -> tuple[Template, ...]:
         """Those that are asked while it runs."""
-        return () if self.enough is None else (self.enough.when,)
+        enough = () if self.enough is None else (self.enough.when,)
+        return (*enough, *(() if self.close is None else (self.close,)))

@@ -13,6 +13,7 @@ from noetl.facts.events import (
     JoinUnsatisfied,
     LoopClaimed,
     LoopDone,
+    LoopGrown,
     LoopStarted,
     NextEvaluated,
     StepCancelled,
@@ -153,7 +154,7 @@ def _change(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
             return {"status": "waiting"}
         case LoopStarted(mode=mode, count=count):
             return {"loop_mode": mode, "iterations": count, "iterations_done": 0, "iterations_failed": 0}
-        case LoopClaimed(count=count) if count:
+        case LoopClaimed(count=count) | LoopGrown(count=count) if count:
             return {"iterations": values["iterations"] + count}
         case LoopDone(completed=completed, failed=failed):
             return {"iterations_done": completed, "iterations_failed": failed}

@@ -143,7 +143,7 @@ def _fan_in(events: list[Event]) -> Iterator[str]:
         run = event.draft.run_id or ""
         if isinstance(event.fact, e.LoopStarted):
             counts[run] = event.fact.count
-        elif isinstance(event.fact, e.LoopClaimed):
+        elif isinstance(event.fact, e.LoopClaimed | e.LoopGrown):
             counts[run] += event.fact.count
         elif isinstance(event.fact, ITERATION_ENDS):
             ended[run] += 1

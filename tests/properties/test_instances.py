@@ -112,3 +112,30 @@ def test_a_cancelled_execution_ends_whatever_runs_on(
     guard = {"when": "{{ completed >= 1 }}", "rest": rest}
     _, problems = played(looping({"enough": guard}, *shape), schedule)
     assert problems == []
+
+
+@given(
+    shape=shapes(),
+    closes=st.booleans(),
+    sync=st.booleans(),
+    schedule=schedules(),
+)
+def test_what_iterations_bring_is_run_once_each(
+    shape: tuple[int, str, int, int], closes: bool, sync: bool, schedule: Schedule
+) -> None:
+    """Each item below 20 brings another one, 20 higher."""
+    loop: dict[str, Any] = {"grow": "{{ [item + 20, item + 40] if item < 20 else none }}"}
+    if closes:
+        loop["close"] = "{{ completed == total }}"
+    if not sync:
+        loop["spec"] = {"sync": False}
+    world, problems = played(looping(loop, *shape), schedule)
+    assert problems == []
+    report, items = world.sim.report(world.started[0]), shape[-1]
+    assert report.row.status == "completed"
+    [done] = facts(world, e.LoopDone)
+    assert (done.total, done.completed) == (3 * items, 3 * items)
+    assert len(facts(world, e.LoopGrown)) == 3 * items, "each iteration was asked once"
+    result = report.steps["loop"]["result"]
+    assert result["stats"]["total"] == (3 * items if sync else items)
+    assert not sync or None not in result["results"]

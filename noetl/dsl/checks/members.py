@@ -83,7 +83,7 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
             return _missing_in_task(subject, path)
         case (
             ("input" | "args", *_)
-            | ("loop", "in" | "cursor" | "enough", *_)
+            | ("loop", "in" | "cursor" | "enough" | "grow" | "close", *_)
             | ("loop", "spec", "max_in_flight")
         ):
             return _OF_ENDS

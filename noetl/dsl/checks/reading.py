@@ -34,7 +34,7 @@ _OF_ITERATIONS: Final = frozenset({"index", "parent"})
 #: The parts of a step that are rendered once its loop is over.
 _BEHIND_LOOPS: Final = (("set",), ("next",))
 #: What a loop asks of all its iterations while it runs.
-_OF_ALL_ITERATIONS: Final = (("loop", "enough"),)
+_OF_ALL_ITERATIONS: Final = (("loop", "enough"), ("loop", "close"))
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 Chain = tuple[str, ...]

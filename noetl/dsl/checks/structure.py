@@ -117,11 +117,11 @@ _OF_TOOLS: Final = frozenset(
     {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
 )
 #: Keys of the loop of a step; `check_loops_of_tasks` reports them in the loop of a task.
-_OF_STEP_LOOPS: Final = frozenset({"cursor", "mode", "enough"})
+_OF_STEP_LOOPS: Final = frozenset({"cursor", "mode", "enough", "grow", "close"})
 
 
 #: Those that are about iterations which run side by side with the scheduler.
-_OF_INSTANCES: Final = frozenset({"enough"})
+_OF_INSTANCES: Final = frozenset({"enough", "grow", "close"})
 
 
 def check_keys(subject: Subject) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Literal
 from noetl.dsl.compile.context import Context, PipelineSite, as_number, whole_number
 from noetl.dsl.compile.cursors import cursor
 from noetl.dsl.compile.entries import ToolEntry
-from noetl.dsl.compile.loop_guards import enough_of
+from noetl.dsl.compile.loop_guards import close_of, enough_of, growth_of
 from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.problems import Code, Path, quote_value
@@ -52,6 +52,8 @@ def loop(
         cursor=claim,
         sync=spec.sync is not False,
         enough=enough_of(context, part, path, step),
+        grow=growth_of(context, part, path, step),
+        close=close_of(context, part, path, step),
         process=(spec.frame.process if spec.frame is not None else None) or "row",
     )
 

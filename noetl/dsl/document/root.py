@@ -139,6 +139,11 @@ class Loop(DocumentPart):
     spec: LoopSpec | None = None
     enough: Annotated[Enough | None, Key(example="{when: ...}")] = None
     """The step does not wait for all iterations."""
+    grow: Any = None
+    """Asked after each iteration, over `iter` and its `result`: a list of further items, or null;
+    mostly a template."""
+    close: Annotated[bool | str | None, Key(example='"{{ ctx.closed }}"')] = None
+    """A guard: the loop stays open until it holds, and is asked when all iterations have ended."""
 
 
 class Step(DocumentPart):

@@ -13,7 +13,7 @@ from noetl.errors import NoetlError
 from noetl.facts.events import Draft
 from noetl.facts.executions import CtxPatched
 from noetl.facts.json import Json, JsonMap, assign
-from noetl.facts.loops import LoopClaimed
+from noetl.facts.loops import LoopClaimed, LoopGrown
 from noetl.facts.reference import load_value
 from noetl.net.kinds import KindInfo
 from noetl.net.model import Transition
@@ -177,8 +177,9 @@ class LoopItems:
     plan: Plan
     row: LoopRow
     patches: JsonMap = field(default_factory=dict)
-    _list: Sequence[Json] | None = None
-    #: Of a loop over a cursor `_list` is the rows of one claim; the index of the first of them.
+    _items: Sequence[Json] | None = None
+    #: The rows of one claim, or what one iteration has added; the index of the first of them.
+    _later: Sequence[Json] = ()
     _first: int = 0
 
     @property
@@ -204,20 +205,20 @@ class LoopItems:
 
     def _item(self, index: int) -> Json:
         if self.loop.cursor is not None:
-            return self._row(index)
-        if self._list is None:
-            self._list = cast("Sequence[Json]", load_value(self.row.items, self.worker.rt.load))
-        return self._list[index] if self._list else None
+            return self._find_later(index)
+        if self._items is None:
+            self._items = cast("Sequence[Json]", load_value(self.row.items, self.worker.rt.load))
+        return self._items[index] if index < len(self._items) else self._find_later(index)
 
-    def _row(self, index: int) -> Json:
-        """The row of that index, from the log where it belongs to another claim than the last one
-        did. Raises NoetlError where the log holds no such row."""
-        if not self._first <= index < self._first + len(self._list or ()):
+    def _find_later(self, index: int) -> Json:
+        """The row of that index, or the item that was added, from the log where it belongs to
+        another event than the last one did. Raises NoetlError where the log holds none."""
+        if not self._first <= index < self._first + len(self._later):
             command = self.command
             with self.worker.rt.store.read() as tx:
                 event = tx.events.claim_of(command.execution_id, command.run_id, index)
-            if event is None or not isinstance(event.fact, LoopClaimed):
-                raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
+            if event is None or not isinstance(event.fact, LoopClaimed | LoopGrown):
+                raise NoetlError(f"The log holds no item {index} of step {command.step!r}.")
             self._first = event.draft.iteration or 0
-            self._list = cast("Sequence[Json]", load_value(event.fact.items, self.worker.rt.load))
-        return self._list[index - self._first] if self._list else None
+            self._later = cast("Sequence[Json]", load_value(event.fact.items, self.worker.rt.load))
+        return self._later[index - self._first] if self._later else None

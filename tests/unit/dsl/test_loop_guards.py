@@ -39,7 +39,7 @@ def test_a_loop_that_says_nothing_of_it_is_stored_as_ever(net_of: NetOf) -> None
     net = net_of(looped("spec: {mode: parallel}"))
     assert loop_of(net).sync is True
     stored = to_json(net)["transitions"][0]["loop"]  # type: ignore[call-overload,index]
-    assert not {"sync", "enough"} & stored.keys()  # type: ignore[union-attr]
+    assert not {"sync", "enough", "grow", "close"} & stored.keys()  # type: ignore[union-attr]
 
 
 def test_a_step_that_does_not_wait_says_so(net_of: NetOf) -> None:
@@ -77,6 +77,48 @@ def test_a_step_that_does_not_wait_says_so(net_of: NetOf) -> None:
 )
 def test_what_is_wrong_is_said_where_it_stands(body: Body, text: str, codes: list[Code]) -> None:
     assert [problem.code for problem in body(text).problems] == codes
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (looped('grow: "{{ result.links }}"'), []),
+        (looped('grow: "{{ [iter.item, item, iter.index] if result else none }}"'), []),
+        (looped('grow: "{{ outcome.links }}"'), [Code.UNDEFINED]),
+        (looped('grow: "{{ iter.other }}"'), [Code.UNDEFINED]),
+        (looped('close: "{{ ctx.closed and completed == total }}"'), []),
+        (looped('close: "{{ iter.index }}"'), [Code.OUTSIDE_OF_LOOP]),
+        (
+            looped(
+                "spec: {mode: parallel}",
+                tool="{kind: noop, loop: {in: [1], iterator: i, grow: [], close: true}}",
+            ),
+            [Code.MISPLACED, Code.MISPLACED],
+        ),
+    ],
+)
+def test_what_iterations_bring_and_what_closes_the_loop(body: Body, text: str, codes: list[Code]) -> None:
+    assert [problem.code for problem in body(text).problems] == codes
+
+
+def test_a_cursor_grows_by_itself(body: Body) -> None:
+    claim = "DELETE FROM jobs RETURNING *"
+    found = body(
+        f"""workflow:
+- step: a
+  loop: {{iterator: item, cursor: {{kind: postgres, claim: "{claim}"}}, grow: "{{{{ [] }}}}", close: "{{{{ true }}}}"}}
+  tool: {{kind: noop}}
+"""
+    )
+    misplaced = [one.path for one in found.problems if one.code == Code.MISPLACED]
+    assert misplaced == ["workflow[0].loop.grow", "workflow[0].loop.close"]
+
+
+def test_growing_loops_are_stored_with_what_they_say(net_of: NetOf) -> None:
+    net = net_of(looped('grow: "{{ result.more }}", close: "{{ ctx.closed }}"'))
+    assert (loop_of(net).grow, loop_of(net).close) == ("{{ result.more }}", "{{ ctx.closed }}")
+    assert (loop_of(net).paced, loop_of(net).asks) == (True, True)
+    assert from_json(to_json(net)) == net
 
 
 def test_the_guard_reads_how_far_the_loop_has_come(body: Body) -> None:

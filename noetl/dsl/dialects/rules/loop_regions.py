@@ -190,7 +190,7 @@ def _bracket(
 
 def _find_keys_of_one_step(loop: Mapping[str, Any]) -> Iterator[Path]:
     """What a loop around several steps cannot do."""
-    yield from ((key,) for key in ("enough",) if key in loop)
+    yield from ((key,) for key in ("enough", "grow", "close") if key in loop)
     yield from (("spec", key) for key in ("sync",) if key in names_of(loop.get("spec")))
 
 
