@@ -9,12 +9,14 @@ from playbooks import playbook
 from test_cancelling import During
 from test_retry import Again
 
+from noetl.cli.progress import StepsProgress
 from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state
 from noetl.errors import Conflict, ToolError
 from noetl.facts import events as e
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
+from noetl.projection.fold import Projection
 from noetl.testing import Simulation
 from noetl.usecases import control, fork, history, inspect
 from noetl.usecases.fork import ForkRequest
@@ -266,6 +268,50 @@ def test_what_is_told_of_a_step_says_that_its_iterations_run_on() -> None:
     account = history.explain(sim.rt, run, "start").steps[0]
     assert account.standing == "running"
     assert "its step is done, and they run on" in account.why
+
+
+def test_the_row_of_its_run_stays_open_until_the_last_iteration_has_ended() -> None:
+    sim = simulated(apart(), failing)
+    run = sim.start()
+    deliver(sim, 1)
+    assert rows_of(sim, run)["start#1"]["ended_at"] is None
+    assert rows_of(sim, run)["start#1"]["status"] == "done"
+    sim.settle()
+    row = rows_of(sim, run)["start#1"]
+    assert (row["status"], row["iterations"], row["iterations_failed"]) == ("failed", 4, 1)
+    assert row["ended_at"] is not None
+
+
+def rows_of(sim: Simulation, run: str) -> dict[str, Any]:
+    row = sim.report(run).row
+    with sim.rt.store.read() as tx:
+        net = sim.rt.plan(tx, row.digest).net
+    made = Projection(run, net)
+    settled = [row for event in sim.events(run) for row in made.take(event)]
+    return {row.values["run_id"]: row.values for row in (*settled, *made.rest()) if row.table == "step_run"}
+
+
+def test_progress_shows_the_failure_behind_the_end_of_the_step() -> None:
+    sim = simulated(apart(), failing)
+    run = sim.start()
+    sim.settle()
+    story = StepsProgress()
+    seen = [line for event in sim.events(run) if (line := story.on(event))]
+    assert any(line.startswith("start: done") for line in seen)
+    assert seen[-1].startswith("start: failed: not this one")
+
+
+def test_what_is_told_of_it_afterwards_is_how_its_iterations_ended() -> None:
+    sim = simulated(apart(), failing)
+    run = sim.start()
+    sim.settle()
+    account = history.explain(sim.rt, run, "start").steps[0].runs[0]
+    assert (account.status, account.reason) == (
+        "failed",
+        "its step was done, and iterations that ran on failed",
+    )
+    assert account.loop is not None
+    assert (account.loop.completed, account.loop.failed) == (1, 1)
 
 
 # --- again ---------------------------------------------------------------------------------------
