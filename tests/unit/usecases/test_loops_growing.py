@@ -261,6 +261,41 @@ def test_a_retry_of_a_loop_that_failed_makes_only_the_rest() -> None:
     assert again.calls.keys() == {"5", "6", "7"}
 
 
+class Overtaken(Again):
+    """While the call of `slow` is made, all others are."""
+
+    def _call(self, call: Call) -> Any:
+        if call.config["url"] == "slow":
+            self.sim.settle()
+        return super()._call(call)
+
+
+def test_a_retry_takes_what_was_brought_while_an_earlier_item_was_at_work() -> None:
+    again = Overtaken(
+        """
+- step: start
+  loop:
+    in: [quick, slow]
+    iterator: item
+    grow: "{{ ['brought'] if item == 'quick' else none }}"
+    spec: {mode: parallel}
+  tool: {kind: http, url: "{{ item }}"}
+  next: last
+- step: last
+  tool: {kind: http, url: last}
+"""
+    )
+    again.broken["last"] = "client_error"
+    first = again.run()
+    ends = [
+        event.draft.iteration for event in again.sim.events(first) if isinstance(event.fact, e.IterationDone)
+    ]
+    assert ends == [0, 2, 1], "what was brought ended before the slow one"
+    again.broken.clear()
+    again.retry(first)
+    assert again.calls.keys() == {"last"}
+
+
 def test_a_fork_from_any_moment_comes_to_the_same_end() -> None:
     sim = simulated(growing(f'grow: "{TREE}"'))
     first, report = played(sim)

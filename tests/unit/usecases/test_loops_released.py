@@ -261,6 +261,39 @@ def test_iterations_that_run_on_hold_no_join_up() -> None:
     assert sim.report(run).steps["join"]["runs"] == 1
 
 
+ROUNDS = playbook(
+    """
+- step: start
+  next: [apart, beside]
+- step: apart
+  loop: {in: [1, 2], iterator: item, spec: {sync: false}}
+  tool: {kind: http, url: "http://x", input: {item: "{{ item }}"}}
+  next: [{step: join, when: "{{ false }}"}]
+- step: beside
+  tool: {kind: noop}
+  next: join
+- step: join
+  spec: {join: first}
+  set: {ctx.n: "{{ ctx.n | default(0) + 1 }}"}
+  next: [{step: back, when: "{{ ctx.n < 2 }}"}]
+- step: back
+  next: join
+"""
+)
+
+
+def test_iterations_that_run_on_keep_no_round_of_a_join_open() -> None:
+    def act() -> None:
+        sim.settle()
+        seen.append(sim.report(run).steps["join"]["runs"])
+
+    seen: list[int] = []
+    sim = simulated(ROUNDS, During(act, 2))
+    run = sim.start()
+    sim.settle()
+    assert seen == [2]
+
+
 def test_what_is_told_of_a_step_says_that_its_iterations_run_on() -> None:
     sim = simulated(apart())
     run = sim.start()
