@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
+from noetl.engine.iterations import members
 from noetl.engine.loop_ends import fail_loop, fail_run, release_at_once, template_fault, too_many
 from noetl.engine.loop_guards import ask_enough, ask_growth, ask_to_close
 from noetl.engine.plan import Plan
@@ -173,8 +175,16 @@ def _begin_iterations(
 ) -> list[Draft]:
     """Commands for the next iterations, as many as there is room for."""
     free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
-    missing = find_missing(run, loop, inputs.commands)
-    return [_begin_iteration(state, step, run, index) for index in missing[: max(0, free)]]
+    left = members(((1 << loop.count) - 1) & ~loop.ended)
+    # Loops may have very many items: only the first ones are looked at.
+    missing = (index for index in left if not _is_away(run, loop, inputs, index))
+    return [_begin_iteration(state, step, run, index) for index in islice(missing, max(0, free))]
+
+
+def _is_away(run: Run, loop: LoopState, inputs: Inputs, index: int) -> bool:
+    """Whether the iteration has begun: it waits, or has a command."""
+    waits = index in loop.suspended or index in loop.calling
+    return waits or run.commands.get(f"i{index}") in inputs.commands
 
 
 def _begin_iteration(state: State, step: Transition, run: Run, index: int) -> Draft:
