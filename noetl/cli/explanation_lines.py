@@ -259,7 +259,13 @@ def _children(run: RunAccount) -> Iterator[Line]:
 
 
 def _loop(loop: LoopAccount) -> Iterator[Line]:
-    counts = {"completed": loop.completed, "failed": loop.failed, "waiting": loop.waiting, "open": loop.open}
+    counts = {
+        "completed": loop.completed,
+        "failed": loop.failed,
+        "cancelled": loop.cancelled,
+        "waiting": loop.waiting,
+        "open": loop.open,
+    }
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     yield Line(f"loop over {loop.total}: {told or 'nothing to do'}")
     rows = [([f"[{one.iteration}]", one.item or "", _error(one.error)], "bad") for one in loop.failures]

@@ -180,9 +180,24 @@ def _loop(loop: LoopForecast, order: str) -> Iterator[Line]:
     if loop.cursor is not None:
         where = f"that {loop.cursor} claims: as many as there are"
     yield Line(f"for each {loop.iterator} {where}, {order}")
+    for said in _ends_of_loop(loop):
+        yield Line(f"{IN}{said}")
     if needs := needs_of(renderings(loop)):
         yield Line(f"{IN}reads {names(needs)}", "quiet")
     yield from failures(renderings(loop))
+
+
+def _ends_of_loop(loop: LoopForecast) -> Iterator[str]:
+    """What brings items, and what the step does not wait for."""
+    if loop.grow is not None:
+        yield f"and for each of what {short(loop.grow)} brings"
+    if loop.close is not None:
+        yield f"open until {short(loop.close)}"
+    if not loop.sync:
+        yield "the step does not wait for them"
+    if loop.enough is not None:
+        rest = "the others are cancelled" if loop.rest == "cancel" else "the others run on"
+        yield f"until {short(loop.enough)}; {rest}"
 
 
 def _order(loop: LoopForecast) -> str:

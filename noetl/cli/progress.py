@@ -66,7 +66,7 @@ class StepsProgress:
             case e.LoopStarted(count=count, cursor=cursor):
                 line.total, line.grows = count, cursor
                 text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
-            case e.LoopClaimed(count=count):
+            case e.LoopClaimed(count=count) | e.LoopGrown(count=count):
                 line.total = (line.total or 0) + count
                 return None  # reported by those that have ended
             case e.IterationDone() | e.IterationFailed():
@@ -210,7 +210,7 @@ def _note_end(line: StepProgress, fact: e.Fact) -> str:
                 line.passed = line.passed.after_loop(line.failed, line.total or 0)
             reused = f"{line.reused} reused" if line.reused else ""
             line.status, line.note = "done", ", ".join(filter(None, (describe(line.passed), reused)))
-        case e.StepFailed(error=error):
+        case e.StepFailed(error=error) | e.LoopDone(failure=ErrorInfo() as error):
             line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
         case e.StepSkipped(reason=reason):
             line.status, line.note = "skipped", reason

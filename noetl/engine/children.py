@@ -84,6 +84,8 @@ def _only_waits(state: State, run: Run) -> bool:
     loop = run.loop
     if loop is None:
         return _waits(state, run.id, None)
+    if loop.only_open:
+        return True
     # With a slot and an index left, a lane is at work or about to be.
     full = len(loop.calling) >= loop.max_in_flight or loop.ended.bit_count() + len(loop.calling) == loop.count
     return full and bool(loop.calling) and all(_waits(state, run.id, index) for index in loop.calling)

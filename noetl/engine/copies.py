@@ -153,17 +153,29 @@ def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
         yield _Left(given, bisect_right(given, state.given, key=attrgetter("version")))
 
 
-def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
-    """Whether copies of the run are still to come."""
-    return bool(_left(plan, state, inputs, run))
+def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run, *, until_done: bool = False) -> bool:
+    """Whether copies of the run are still to come; with `until_done` those of what was recorded
+    before its step was done there."""
+    left = _left(plan, state, inputs, run)
+    done_at = _done_at(inputs, run) if until_done else None
+    return bool(left) and (done_at is None or left.version < done_at)
+
+
+def _done_at(inputs: Inputs, run: Run) -> int | None:
+    """The version at which the step of the run was done in the execution that is run again."""
+    recorded = inputs.source.runs.get(run.reuse.run_id or "") if inputs.source and run.reuse else None
+    return None if recorded is None else recorded.done_at
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """The copies of a run from number `at` on."""
+    """The copies of a run from number `at` on. At version `stop` the loop of the run is asked
+    before others are made; with `singly` it is after each iteration."""
 
     copies: Sequence[Copy] = ()
     at: int = 0
+    stop: int | None = None
+    singly: bool = False
 
     def __bool__(self) -> bool:
         return self.at < len(self.copies)
@@ -173,24 +185,36 @@ class _Left:
         """Where the next one stands."""
         return self.copies[self.at].order
 
+    @property
+    def version(self) -> int:
+        """The one that the event had for which it stands."""
+        return self.copies[self.at].version
+
     def drafts(self, until: int | None) -> Iterator[Draft]:
         for copy in islice(self.copies, self.at, None):
             if until is not None and copy.order >= until:
                 return
+            if self.stop is not None and self.version < self.stop <= copy.version:
+                return
             yield copy.draft
+            if self.singly and isinstance(copy.draft.fact, e.IterationDone | e.IterationFailed):
+                return
 
 
 def _left(plan: Plan, state: State, inputs: Inputs, run: Run) -> _Left:
     source, reuse = inputs.source, run.reuse
     if source is None or reuse is None or reuse.run_id is None or not run.takes or run.ended:
         return _Left()
-    items = run.loop.items if run.loop is not None else None
+    items = [run.loop.items, *map(list, run.loop.added)] if run.loop is not None else None
     made = inputs.copies.get(run.id)
     if made is None or not made.are_for(reuse, items):
         recorded = source.runs[reuse.run_id]
         made = RunCopies(reuse, items, list(_copies(plan, state, inputs, source, recorded, run, reuse)))
         inputs.copies[run.id] = made
-    return _Left(made.copies, bisect_right(made.copies, run.copied, key=attrgetter("version")))
+    at = bisect_right(made.copies, run.copied, key=attrgetter("version"))
+    rules = plan.step(run.step).loop
+    singly = rules is not None and rules.grow is not None
+    return _Left(made.copies, at, _done_at(inputs, run) if run.released == "no" else None, singly)
 
 
 def _copies(
@@ -357,17 +381,20 @@ def match_iterations(
         return
     there: dict[Json, list[int]] = {}
     by_index = any(reads.index for reads in plan.reads(step.name).values())
-    for index, item in enumerate(_items(recorded.loop.items, inputs)):
+    recorded_items = [recorded.loop.items, *(one.items for one in recorded.grown)]
+    for index, item in enumerate(_items(recorded_items, inputs)):
         there.setdefault((index if by_index else None, fingerprint(item, source.execution_id)), []).append(
             index
         )
     for lists in there.values():
         lists.reverse()
-    for index, item in enumerate(_items(loop.items, inputs)):
+    for index, item in enumerate(_items([loop.items, *(items for _, items in loop.added)], inputs)):
         if found := there.get((index if by_index else None, fingerprint(item, state.execution_id))):
             yield index, found.pop()
 
 
-def _items(items: Json, inputs: Inputs) -> Sequence[Json]:
-    found: Sequence[Json] = items if inputs.load is None else load_value(items, inputs.load)
-    return found
+def _items(lists: Iterable[Json], inputs: Inputs) -> Iterator[Json]:
+    """All items of a loop: those of its collection, and what was added to it."""
+    for items in lists:
+        found: Sequence[Json] = items if inputs.load is None else load_value(items, inputs.load)
+        yield from found or ()

@@ -18,7 +18,7 @@ from noetl.engine.commands import issue_command, resume_command
 from noetl.engine.completion import complete_others
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import cancel_iteration, fire, start_run, withdraw
+from noetl.engine.firing import fire, start_run, withdraw
 from noetl.engine.granting import (
     admit_execution,
     ask_for_slots,
@@ -26,6 +26,7 @@ from noetl.engine.granting import (
     take_slots,
 )
 from noetl.engine.inputs import Inputs
+from noetl.engine.loop_ends import cancel_iteration
 from noetl.engine.loops import find_failed_loops, tend_loop
 from noetl.engine.milestones import error_of_waiting
 from noetl.engine.plan import Plan
@@ -40,8 +41,8 @@ from noetl.engine.scopes import (
 )
 from noetl.engine.slots import is_step_paused
 from noetl.engine.state import Run, State
-from noetl.engine.termination import conclude, errors_of, finish, reason_of, verdict
-from noetl.engine.tokens import Enabled, find_enabled, route, stops, tokens_at
+from noetl.engine.termination import conclude, errors_of, finish, reason_of, stops, verdict
+from noetl.engine.tokens import Enabled, find_enabled, route, tokens_at
 from noetl.engine.waits import tend_waits
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
@@ -265,11 +266,12 @@ def pause(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return _first(_route(plan, state, inputs, run) for run in state.runs.values() if run.ended)
+    ended = (run for run in state.runs.values() if run.ended or run.released == "due")
+    return _first(_route(plan, state, inputs, run) for run in ended)
 
 
 def _route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
-    if run.cleanup == "wanted":
+    if run.ended and run.cleanup == "wanted":
         return [] if is_halted(state) else clean_up(plan, state, inputs, run)
     return route(plan, state, _then(inputs, run), run)
 

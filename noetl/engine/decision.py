@@ -23,9 +23,11 @@ from noetl.facts.events import (
     ChildRequested,
     CommandIssued,
     Draft,
+    LoopDone,
     LoopStarted,
     Parent,
     RetryStarted,
+    StepCancelled,
     StepDone,
 )
 from noetl.facts.json import Json, JsonMap
@@ -238,20 +240,12 @@ class Fold:
         """What follows from all that was folded. Runs that the turn itself ended again get
         nothing."""
         ends = self.state.ended and not self.before.ended
-        opened = [loop for loop in self._opened if loop.run_id in self.state.runs]
-        # Runs that this turn took out before they had ended.
+        opened = [loop for loop in self._opened if self._lives(loop.run_id)]
+        # Runs that this turn ended. Some are there yet, until they are cleaned up.
         gone = [
-            run
-            for key, run in self.before.runs.items()
-            if not run.ended and (ends or key not in self.state.runs)
+            run for key, run in self.before.runs.items() if not run.ended and (ends or not self._lives(key))
         ]
-        # One that was ended as done by another run had not come to its own end.
-        done = {
-            draft.run_id
-            for draft in self.drafts
-            if isinstance(draft.fact, StepDone) and draft.fact.forced_by is None
-        }
-        withdrawn = [run for run in gone if run.id not in done]
+        withdrawn = [run for run in gone if not self._ended_well(run)]
         return Decision(
             drafts=tuple(self.drafts),
             after=self.state,
@@ -271,10 +265,30 @@ class Fold:
             ),
         )
 
+    def _lives(self, run_id: str | None) -> bool:
+        """Whether the run is there and has not ended."""
+        run = self.state.runs.get(run_id or "")
+        return run is not None and not run.ended
+
+    def _ended_well(self, run: Run) -> bool:
+        """Whether nothing of a run that is gone was left half-way."""
+        facts = [draft.fact for draft in self.drafts if draft.run_id == run.id]
+        ends = [fact for fact in facts if isinstance(fact, StepDone | LoopDone | StepCancelled)]
+        if any(isinstance(fact, LoopDone) and fact.cut for fact in ends):
+            return False
+        match ends[-1] if ends else None:
+            case StepDone(forced_by=None):
+                return True
+            case LoopDone(failure=None):
+                # Of a run whose step was done before; else its step has failed.
+                return run.released != "no" or any(isinstance(fact, StepDone) for fact in ends)
+            case _:
+                return False
+
     def _commands(self) -> Iterator[Command]:
         for draft, fact, state in self._issued:
             run = state.runs[draft.run_id or ""]
-            if run.id in self.state.runs:
+            if self._lives(run.id):
                 context = command_context(self.plan, state, run)
                 yield Command(fact, run.id, run.step, draft.iteration, context)
 
@@ -288,6 +302,6 @@ class Fold:
             run, before = self.state.runs.get(run_id), self.before.runs.get(run_id)
             loop = run.loop if run is not None else None
             earlier = before.loop.generation if before is not None and before.loop is not None else 1
-            if run is not None and loop is not None and earlier != generation:
+            if run is not None and not run.ended and loop is not None and earlier != generation:
                 lost = find_missing(run, loop, self.inputs.commands)
                 yield OpenedLoop(run_id, generation, loop.count, loop.items, lost)

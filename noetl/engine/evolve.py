@@ -13,16 +13,8 @@ from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
 from noetl.engine.regions import fold_region
 from noetl.engine.retries import fold_behind_end
-from noetl.engine.runs import (
-    end_run,
-    fold_command,
-    fold_loop,
-    fold_step,
-    fold_task,
-    inherit,
-    place_of,
-    remember,
-)
+from noetl.engine.run_ends import end_run, fail_branch, inherit, leave_routed, remember
+from noetl.engine.runs import fold_command, fold_loop, fold_step, fold_task, place_of
 from noetl.engine.slots import fold_slots
 from noetl.engine.state import Round, Run, State, StepRecord, Termination, Waiting
 from noetl.engine.timers import fold_timer, put_off
@@ -31,7 +23,7 @@ from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.ids import version_of
 from noetl.facts.json import assign, deep_merge
-from noetl.facts.outcome import REUSED, ErrorInfo
+from noetl.facts.outcome import REUSED
 
 
 def replay(state: State, events: Iterable[e.Event]) -> State:
@@ -125,7 +117,7 @@ def _fold_region(state: State, fact: e.RegionFact) -> State:
     state = fold_region(state, fact)
     if not isinstance(fact, e.RegionEnded) or fact.failure is None:
         return state
-    return _fail_branch(state, fact.failure, fact.stops)
+    return fail_branch(state, fact.failure, fact.stops)
 
 
 # --- the life of the execution ------------------------------------------------------------------
@@ -217,7 +209,7 @@ def fold_tokens(state: State, fact: e.TokenFact, draft: e.Draft) -> State:
             return _route(state, fact, draft)
         case e.JoinUnsatisfied():
             state = _drop_tokens(state, fact.tokens, ())
-            return _fail_branch(state, fact.error, fact.stops)
+            return fail_branch(state, fact.error, fact.stops)
         case _:
             assert_never(fact)
 
@@ -253,7 +245,7 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
     arcs = frozenset(state.tokens[token].token.arc for token in fact.tokens if token in state.tokens)
     state = _drop_tokens(state, fact.tokens, (run_id,))
     if fact.round:
-        alive = frozenset(state.tokens) | frozenset(state.runs)
+        alive = frozenset(state.tokens) | {key for key, run in state.runs.items() if run.puts_tokens}
         state = replace(state, rounds={**state.rounds, step: Round(fact.round, arcs, alive)})
     record = state.steps.get(step, StepRecord())
     handling = fact.handling
@@ -289,7 +281,7 @@ def _skip(state: State, fact: e.StepSkipped, draft: e.Draft) -> State:
 
 def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     step, run_id = place_of(draft)
-    state = _without_run(state, run_id)
+    state = leave_routed(state, run_id)
     state = put_tokens(state, fact.tokens)
     state = inherit(state, (run_id,), (token.id for token in fact.tokens if not token.absorbed))
     if fact.terminates is not None:
@@ -300,18 +292,4 @@ def _route(state: State, fact: e.NextEvaluated, draft: e.Draft) -> State:
     if record.status == "done":
         record = replace(record, status="failed", error=fact.failure)
         state = replace(state, steps={**state.steps, step: record})
-    return _fail_branch(state, fact.failure, fact.stops)
-
-
-def _without_run(state: State, run_id: str) -> State:
-    """It was routed; whoever waited for it to be cleaned up can be."""
-    runs = {key: run for key, run in state.runs.items() if key != run_id}
-    handling = state.runs[run_id].handling if run_id in state.runs else None
-    if handling is not None and handling.purpose == "finally" and handling.run_id in runs:
-        owner = runs[handling.run_id]
-        runs = {**runs, owner.id: replace(owner, cleanup="done")}
-    return replace(state, runs=runs)
-
-
-def _fail_branch(state: State, error: ErrorInfo, stops: bool) -> State:
-    return replace(state, failures=(*state.failures, error), stopping=state.stopping or stops)
+    return fail_branch(state, fact.failure, fact.stops)

@@ -10,7 +10,7 @@ from noetl.engine.asking import is_limited
 from noetl.engine.commands import issue_command
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.lanes import fail_run
+from noetl.engine.loop_ends import fail_run
 from noetl.engine.loops import start_loop
 from noetl.engine.milestones import ask_milestone
 from noetl.engine.names import step_names
@@ -220,10 +220,3 @@ def withdraw(run: Run, reason: str, *, asked: bool = False) -> Draft:
     """The end of a run that has not ended, whatever it was about to come to."""
     fact = e.StepCancelled(reason, asked)
     return Draft(fact, step=run.step, run_id=run.id, dedup_key=f"cancelled:{run.id}")
-
-
-def cancel_iteration(run: Run, index: int, reason: str) -> Draft:
-    """The same of one iteration. Its key is that of every end: of two the first one counts."""
-    key = f"iteration:{run.id}/{index}"
-    fact = e.IterationCancelled(reason)
-    return Draft(fact, step=run.step, run_id=run.id, iteration=index, dedup_key=key)

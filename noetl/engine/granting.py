@@ -11,8 +11,10 @@ from noetl.engine.asking import (
 )
 from noetl.engine.commands import issue_lane
 from noetl.engine.copies import has_copies
+from noetl.engine.firing import withdraw
 from noetl.engine.inputs import Inputs, SlotVerdict
-from noetl.engine.lanes import fail_run, fail_template, resume_iteration
+from noetl.engine.lanes import issue_iteration
+from noetl.engine.loop_ends import fail_begun, template_fault
 from noetl.engine.plan import Plan
 from noetl.engine.slots import (
     awaits_slots,
@@ -84,21 +86,30 @@ def _answer(plan: Plan, state: State, run: Run, holder: SlotHolder, answered: Sl
         case "granted":
             return [grant_slots(holder, run.step), *_begin_part(plan, state, run, holder)]
         case "skip":
-            skipped = e.StepSkipped((), answered.reason)
-            return [Draft(skipped, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
+            return [_skip(run, answered.reason)]
         case "fail":
-            return [fail_run(run, _full(answered, run.step))]
+            return fail_begun(plan.step(run.step), run, _full(answered, run.step))
+
+
+def _skip(run: Run, reason: str) -> Draft:
+    """The end of a run for which there is no slot. Of one whose step is done, for what stands of
+    it, what is left is withdrawn."""
+    if run.released != "no":
+        return withdraw(run, reason)
+    skipped = e.StepSkipped((), reason)
+    return Draft(skipped, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")
 
 
 def _begin_part(plan: Plan, state: State, run: Run, holder: SlotHolder) -> list[Draft]:
-    """The command of a lane, or of an iteration that goes on; that of a run comes by itself."""
+    """The command of a lane, or of an iteration; that of a run comes by itself."""
     step, loop, part = plan.step(run.step), run.loop, holder.part
     if loop is None or part == WHOLE:
         return []
     if part.startswith("l"):
         return [issue_lane(state, step, run, part, holder.generation)]
     index = int(part.removeprefix("i"))
-    return [resume_iteration(state, step, run, loop, index)] if index in loop.suspended else []
+    begins = index in loop.suspended or (step.loop is not None and step.loop.paced)
+    return [issue_iteration(state, step, run, loop, index)] if begins else []
 
 
 def _full(answered: SlotVerdict, step: str | None) -> ErrorInfo:
@@ -129,7 +140,7 @@ def _ask(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     try:
         slots = ask_for_run(plan, state, inputs, step, run)
     except TemplateError as error:
-        return [fail_template(step, run, error)]
+        return fail_begun(step, run, template_fault(step, error))
     return [request_slots(state, run, WHOLE, slots, priority_of(plan, step))]
 
 

@@ -3,7 +3,7 @@ folded by their reducers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, assert_never
 
@@ -18,7 +18,16 @@ from noetl.facts.reference import load_value, plain
 def new_loop(fact: e.LoopStarted) -> LoopState:
     empty = SparseValues(fact.count)
     cursor = CursorState() if fact.cursor else None
-    return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
+    return LoopState(
+        fact.count,
+        fact.items,
+        fact.mode,
+        fact.max_in_flight,
+        empty,
+        empty,
+        cursor=cursor,
+        stays_open=fact.open,
+    )
 
 
 def fold_iteration(
@@ -29,9 +38,13 @@ def fold_iteration(
     match fact:
         case e.LoopClaimed():
             return _add_claim(loop, fact)
+        case e.LoopGrown():
+            return _add_items(loop, fact)
         case e.LoopDone():
-            return replace(loop, closed=True)
-        case e.IterationStarted() | e.IterationResumed():
+            return replace(cut_short(loop) if fact.cut else loop, closed=True)
+        case e.IterationStarted():
+            return replace(loop, started=loop.started | 1 << index)
+        case e.IterationResumed():
             return loop
         case e.IterationSuspended():
             return replace(loop, suspended={**loop.suspended, index: fact.due_at})
@@ -52,18 +65,27 @@ def fold_iteration(
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
     earlier = loop.cursor.error if loop.cursor else None
-    count = loop.count + fact.count
     cursor = CursorState(
         drained=not fact.count and fact.error is None,
         wanted=max(fact.waiting, min(fact.count, 1)),
         error=earlier or fact.error,
     )
+    return replace(_longer(loop, fact.count), cursor=cursor)
+
+
+def _add_items(loop: LoopState, fact: e.LoopGrown) -> LoopState:
+    """What an iteration that has ended brought."""
+    added = (*loop.added, (loop.count, fact.items)) if fact.count else loop.added
+    return replace(_longer(loop, fact.count), asked=loop.asked | 1 << fact.from_index, added=added)
+
+
+def _longer(loop: LoopState, more: int) -> LoopState:
+    count = loop.count + more
     return replace(
         loop,
         count=count,
         results=SparseValues(count, loop.results.chunks),
         writes=SparseValues(count, loop.writes.chunks),
-        cursor=cursor,
     )
 
 
@@ -112,6 +134,38 @@ def cut_short(loop: LoopState) -> LoopState:
         unwanted={},
         closed=True,
     )
+
+
+def find_begun(run_issues: Iterable[str], loop: LoopState) -> list[int]:
+    """The iterations that have begun, as far as that is known, and not ended. `run_issues` are the
+    parts of its run that commands were issued for."""
+    resumed = (int(part[1:]) for part in run_issues if part.startswith("i"))
+    begun = {*loop.partial, *loop.suspended, *loop.calling, *resumed, *members(loop.started & ~loop.ended)}
+    return sorted(index for index in begun if not loop.ended >> index & 1)
+
+
+def note_begun(run_issues: Container[str], loop: LoopState, index: int) -> LoopState:
+    """What is known of an iteration that is about to end without an outcome: whether it had
+    begun."""
+    waits = index in loop.partial or index in loop.suspended or index in loop.calling
+    begun = waits or f"i{index}" in run_issues
+    return replace(loop, started=loop.started | 1 << index) if begun else loop
+
+
+def item_at(items: Json, added: Sequence[tuple[int, Json]], index: int, inputs: Inputs) -> Json:
+    """The item of that index, of the collection or of what was added to it; null where neither has
+    it: each row of a cursor is only in the event that claimed it."""
+    first, chunk = next((one for one in reversed(added) if one[0] <= index), (0, items))
+    found = chunk if inputs.load is None else load_value(chunk, inputs.load)
+    return found[index - first] if isinstance(found, Sequence) and index - first < len(found) else None
+
+
+def members(bits: int) -> Iterator[int]:
+    """The indices that a bit set holds."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:

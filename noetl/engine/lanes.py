@@ -1,5 +1,5 @@
-"""How the iterations of loops get to workers: lanes, and iterations that go on, at once or once
-there is a slot for each."""
+"""How the iterations of loops get to workers: lanes, and iterations that begin or go on by
+themselves, at once or once there is a slot for each."""
 
 from __future__ import annotations
 
@@ -8,24 +8,13 @@ from collections.abc import Sequence
 from noetl.engine.asking import are_lanes_limited, ask_for_iteration, priority_of
 from noetl.engine.commands import issue_lane, resume_command
 from noetl.engine.inputs import Inputs
+from noetl.engine.loop_ends import fail_begun, template_fault
 from noetl.engine.plan import Plan
-from noetl.engine.slots import awaits_lanes, request_slots
+from noetl.engine.slots import awaits_lanes, request_slots, slot_place
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
-from noetl.facts.events import Draft, StepFailed
-from noetl.facts.outcome import ErrorInfo
+from noetl.facts.events import Draft
 from noetl.net.model import Transition
-
-
-def fail_run(run: Run, error: ErrorInfo) -> Draft:
-    return Draft(StepFailed(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")
-
-
-def fail_template(step: Transition, run: Run, error: TemplateError) -> Draft:
-    """The failure of a run whose step has a template that cannot be evaluated, or comes to what
-    cannot be."""
-    info = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-    return fail_run(run, info)
 
 
 def issue_lanes(
@@ -44,18 +33,29 @@ def resume_iterations(plan: Plan, state: State, inputs: Inputs, run: Run, loop: 
     they ask for them."""
     step = plan.step(run.step)
     if not are_lanes_limited(step, inputs):
-        return [resume_iteration(state, step, run, loop, index) for index in loop.suspended]
-    parts = [f"i{index}" for index in loop.suspended if not _is_asked(state, run, index)]
+        return [issue_iteration(state, step, run, loop, index) for index in loop.suspended]
+    parts = [f"i{index}" for index in loop.suspended if not awaits_slot(state, run, index)]
     return _ask(plan, state, inputs, run, parts, loop.generation)
 
 
-def resume_iteration(state: State, step: Transition, run: Run, loop: LoopState, index: int) -> Draft:
-    """The command that an iteration goes on with, when that is due."""
-    return resume_command(state, step, run, f"i{index}", loop.suspended[index] or None, index)
+def begin_iterations(
+    plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, indices: Sequence[int]
+) -> list[Draft]:
+    """Iterations that no lane takes, each by itself, or the requests for their slots."""
+    step = plan.step(run.step)
+    if not are_lanes_limited(step, inputs):
+        return [issue_iteration(state, step, run, loop, index) for index in indices]
+    return _ask(plan, state, inputs, run, [f"i{index}" for index in indices], loop.generation)
 
 
-def _is_asked(state: State, run: Run, index: int) -> bool:
-    holder = state.holders.get(f"{run.id}/i{index}")
+def issue_iteration(state: State, step: Transition, run: Run, loop: LoopState, index: int) -> Draft:
+    """The command that an iteration begins with, or goes on with when that is due."""
+    return resume_command(state, step, run, f"i{index}", loop.suspended.get(index) or None, index)
+
+
+def awaits_slot(state: State, run: Run, index: int) -> bool:
+    """Whether the iteration has asked for its slots and waits."""
+    holder = state.holders.get(slot_place(run.id, f"i{index}"))
     return holder is not None and not holder.granted
 
 
@@ -68,7 +68,7 @@ def _ask(
     try:
         slots = ask_for_iteration(plan, state, inputs, step, run)
     except TemplateError as error:
-        return [fail_template(step, run, error)]
+        return fail_begun(step, run, template_fault(step, error))
     priority = priority_of(plan, step)
     return [request_slots(state, run, part, slots, priority, generation) for part in parts]
 

@@ -1,39 +1,28 @@
-"""Loops: fans out, closes, and issues lost iterations again."""
+"""Loops: fans out, and issues lost iterations again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_result, loop_stats, reduce_writes
-from noetl.engine.lanes import (
-    fail_run,
-    fail_template,
-    has_lanes,
-    issue_lanes,
-    resume_iterations,
-)
+from noetl.engine.iterations import item_at, members
+from noetl.engine.lanes import awaits_slot, begin_iterations, has_lanes, issue_lanes, resume_iterations
+from noetl.engine.loop_ends import fail_loop, fail_run, release_at_once, template_fault, too_many
+from noetl.engine.loop_guards import ask_enough, ask_growth, ask_to_close
 from noetl.engine.plan import Plan
 from noetl.engine.slots import awaits_lanes, is_step_paused, lacks_slots
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
 from noetl.facts.brief import brief
-from noetl.facts.events import (
-    CtxPatched,
-    Draft,
-    IterationFailed,
-    LoopClaimed,
-    LoopDone,
-    LoopStarted,
-    StepDone,
-)
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.events import Draft, IterationFailed, LoopClaimed, LoopStarted
+from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import as_items, is_reference, load_value
+from noetl.facts.reference import as_items
 from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Transition
 
@@ -48,16 +37,17 @@ def start_loop(
         count, items = _collection(loop, names, inputs, warnings)
         width = _width(loop, names, inputs)
     except TemplateError as error:
-        return [fail_template(step, run, error)]
+        return [fail_run(run, template_fault(step, error))]
     if count > inputs.max_items:
         return [fail_run(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
     mode = mode_of(loop, width)
-    started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
+    stays_open = loop.close is not None
+    started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor, stays_open)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    if run.takes or step.limits.asks:
+    if run.takes or step.limits.asks or loop.paced or not loop.sync:
         # What stands comes first, and lanes for what is missing then (`_reissue`); so does the slot
-        # of the loop as a whole.
+        # of the loop as a whole, and the end of a step that does not wait.
         return drafts
     return drafts + issue_lanes(plan, state, inputs, run, _first_width(cursor, width, count), 1)
 
@@ -73,12 +63,6 @@ def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
     if loop.mode == "cursor":
         return "sequential" if width == 1 else "parallel"
     return loop.mode
-
-
-def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
-    """The error of a loop over more items than a loop may have."""
-    message = f"The loop of step {step.name!r} has {count} items; at most {allowed} are allowed."
-    return ErrorInfo("limit", message, step=step.name, line=step.line or None)
 
 
 def _collection(
@@ -107,23 +91,70 @@ def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
 
 
 def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
-    """What a running loop needs now: its end, resumptions, or another generation of lanes."""
-    loop = run.loop
-    if loop is None or loop.closed:
+    """What a running loop needs now: the end of its step, or its own, what it asks, resumptions,
+    iterations, or another generation of lanes."""
+    loop, step = run.loop, plan.step(run.step)
+    if loop is None or loop.closed or run.ended or step.loop is None:
         return []
-    step = plan.step(run.step)
-    stop = stop_reason(step, loop)
+    if not step.loop.sync and run.released == "no" and _is_handed_out(plan, state, inputs, run):
+        return [release_at_once(run, loop.count)]
+    if step.loop.asks or step.loop.close is not None:
+        if state.pause_requested or _is_stopped(state, run):
+            # It is asked again when the execution goes on.
+            return []
+        if asked := _ask(plan, state, inputs, run, loop, step.loop):
+            return asked
     if not loop.complete and has_copies(plan, state, inputs, run):
         return []
-    busy = _at_work(run, inputs) > 0
-    if (loop.complete and not (loop.cursor and busy)) or (stop is not None and not busy):
+    return _tend(plan, state, inputs, run, loop)
+
+
+def _is_handed_out(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
+    """Whether anything of the loop may begin, or stands and needs no slot."""
+    waits = plan.step(run.step).limits.asks and lacks_slots(state, run)
+    return not waits or has_copies(plan, state, inputs, run)
+
+
+def _is_stopped(state: State, run: Run) -> bool:
+    """Whether a branch has failed, and with it all that has not begun."""
+    return state.stopping and not run.final
+
+
+def _ask(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, rules: Loop) -> list[Draft]:
+    """What follows from what the loop asks while it runs."""
+    grown: list[Draft] = []
+    if rules.grow is not None and stop_reason(plan.step(run.step), loop) is None:
+        grown = ask_growth(plan, state, inputs, run, loop, rules)
+    if grown or rules.enough is None:
+        return grown
+    return ask_enough(plan, state, inputs, run, loop, rules.enough)
+
+
+def _tend(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
+    step, busy = plan.step(run.step), _at_work(run, inputs) > 0
+    stop = stop_reason(step, loop)
+    if stop is not None and (loop.complete or not busy) and not (loop.cursor and busy):
+        return fail_loop(step, run, loop, stop)
+    if stop is None and loop.complete and not (loop.cursor and busy):
         # A lane that is at work may have claimed rows that are not in the log yet.
-        return _close(step, state, inputs, run, loop, stop)
+        return ask_to_close(step, state, inputs, run, loop)
     if stop is not None or not _may_go_on(state, run):
         return []
     if step.limits.asks and lacks_slots(state, run):
         return []
-    moved = resume_iterations(plan, state, inputs, run, loop) or _add_lanes(plan, state, inputs, run, loop)
+    if moved := resume_iterations(plan, state, inputs, run, loop):
+        return moved
+    if step.loop is not None and step.loop.paced:
+        return _begin_iterations(plan, state, inputs, run, loop)
+    return _issue_lanes(plan, state, inputs, run, loop, busy=busy)
+
+
+def _issue_lanes(
+    plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState, *, busy: bool
+) -> list[Draft]:
+    """The lanes that the loop lacks: the first ones, further ones of a cursor, or a new
+    generation."""
+    moved = _add_lanes(plan, state, inputs, run, loop)
     if moved or busy or awaits_lanes(state, run):
         return moved
     if not (run.takes or has_lanes(state, run)):
@@ -134,8 +165,22 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
 
 def _may_go_on(state: State, run: Run) -> bool:
     """Whether anything of the loop may be issued."""
-    ending = state.stopping and not run.final
-    return not (state.pause_requested or ending or is_step_paused(state, run.step))
+    return not (state.pause_requested or _is_stopped(state, run) or is_step_paused(state, run.step))
+
+
+def _begin_iterations(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
+    """The next iterations of a loop without lanes, as many as there is room for."""
+    free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling) - awaits_lanes(state, run)
+    left = members(((1 << loop.count) - 1) & ~loop.ended)
+    # Loops may have very many items: only the first ones are looked at.
+    missing = (index for index in left if not _is_away(state, run, loop, inputs, index))
+    return begin_iterations(plan, state, inputs, run, loop, list(islice(missing, max(0, free))))
+
+
+def _is_away(state: State, run: Run, loop: LoopState, inputs: Inputs, index: int) -> bool:
+    """Whether the iteration has begun, or is to: it waits, or has a command."""
+    waits = index in loop.suspended or index in loop.calling or awaits_slot(state, run, index)
+    return waits or run.commands.get(f"i{index}") in inputs.commands
 
 
 def _at_work(run: Run, inputs: Inputs) -> int:
@@ -176,31 +221,6 @@ def find_failed_loops(plan: Plan, state: State) -> list[str]:
         for run in state.runs.values()
         if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
     ]
-
-
-def _close(
-    step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
-) -> list[Draft]:
-    stats = loop_stats(loop)
-    done = LoopDone(stats["total"], stats["completed"], stats["failed"], stats.get("cancelled", 0))
-    drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
-    if stop is not None:
-        return [*drafts, fail_run(run, replace(stop, stats=stats))]
-    try:
-        patch = reduce_writes(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
-    except TemplateError as error:
-        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return [*drafts, fail_run(run, replace(problem, stats=stats))]
-    if patch:
-        drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
-    result = loop_result(loop, inputs.paged)
-    # The events of the iterations already hold results that are not paged.
-    end = StepDone(result=result if _is_paged(result) else None)
-    return [*drafts, Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
-
-
-def _is_paged(result: JsonMap) -> bool:
-    return is_reference(result["results"]) or is_reference(result.get("errors"))
 
 
 def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
@@ -252,5 +272,4 @@ def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
     """The item in brief; rows of a cursor are in the events of its claims."""
     if loop.cursor is not None or inputs.load is None:
         return None
-    items = load_value(loop.items, inputs.load)
-    return brief(items[index]) if index < len(items) else None
+    return None if (item := item_at(loop.items, loop.added, index, inputs)) is None else brief(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from noetl.facts import events as e
 from noetl.facts.events import Event
@@ -16,11 +17,23 @@ def moment_at(events: Sequence[Event], version: int) -> int:
     return version
 
 
+#: What may follow when a loop ends, of its run.
+_ENDS_OF_LOOPS: Final = (
+    e.IterationCancelled,
+    e.LoopDone,
+    e.CtxPatched,
+    e.StepDone,
+    e.StepFailed,
+)
+
+
 def _belong_together(one: Event, next: Event) -> bool:
     """Whether both are of one change: of a boundary, of a firing, or of the end of a task."""
     match one.fact:
-        case e.LoopDone() | e.WorkflowFinished():
+        case e.WorkflowFinished():
             return True
+        case e.LoopDone() | e.IterationCancelled():
+            return _is_of_run(one, next) and isinstance(next.fact, _ENDS_OF_LOOPS)
         case e.CtxPatched(cause="step" | "arc" | "loop"):
             return True
         case e.StepScheduled() | e.LoopStarted() | e.CommandIssued():
@@ -31,6 +44,10 @@ def _belong_together(one: Event, next: Event) -> bool:
             return _is_same_run(one, next)
         case _:
             return _is_same_run(one, next) and _follows_a_task(next.fact)
+
+
+def _is_of_run(one: Event, other: Event) -> bool:
+    return one.draft.run_id == other.draft.run_id
 
 
 def _is_same_run(one: Event, other: Event) -> bool:

@@ -77,7 +77,7 @@ def _of_meta(fact: Any) -> Json:
 #: the task that called.
 _WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
     **dict.fromkeys(
-        (e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted),
+        (e.Evaluated, e.StepScheduled, e.LoopStarted, e.LoopGrown, e.NextEvaluated, e.TaskLoopStarted),
         attrgetter("warnings"),
     ),
     **dict.fromkeys(

@@ -10,12 +10,13 @@ from typing import assert_never
 from noetl.engine.approvals import expire, find_verdict
 from noetl.engine.callbacks import find_call
 from noetl.engine.inputs import Inputs
+from noetl.engine.loop_ends import time_out
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import overdue
 from noetl.engine.state import PendingWait, Signal, State, Timer
 from noetl.engine.suspensions import place_key
-from noetl.engine.timers import due_timers, fire_timer, step_of, time_out
+from noetl.engine.timers import due_timers, find_late, fire_timer, step_of
 from noetl.errors import TemplateError
 from noetl.expressions import truth
 from noetl.expressions.scope import layer_names
@@ -43,7 +44,7 @@ class Occurrence:
 def find_occurrences(plan: Plan, state: State, inputs: Inputs) -> Iterator[Occurrence]:
     """All that has come by now, in no order."""
     for timer in due_timers(state, inputs.now):
-        yield _fired(state, timer)
+        yield _fired(plan, state, timer)
     for key, wait in state.waits.items():
         names = _Names(plan, state, inputs, wait)
         for place, one in enumerate(wait.left):
@@ -56,7 +57,7 @@ def find_occurrences(plan: Plan, state: State, inputs: Inputs) -> Iterator[Occur
             yield Occurrence((at, signal.version, 0), [draft], own, own)
 
 
-def _fired(state: State, timer: Timer) -> Occurrence:
+def _fired(plan: Plan, state: State, timer: Timer) -> Occurrence:
     key = place_key(timer.run_id, timer.iteration)
     at = datetime.fromisoformat(timer.due_at or "")
     fired = fire_timer(timer, step_of(state, timer))
@@ -65,7 +66,8 @@ def _fired(state: State, timer: Timer) -> Occurrence:
             return Occurrence((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
         case "deadline":
             run, own = state.runs[timer.run_id], frozenset({timer.run_id})
-            return Occurrence((at, 0, 0), [fired, time_out(run, timer)], own, own)
+            ended = time_out(plan.step(run.step), run, find_late(run, timer))
+            return Occurrence((at, 0, 0), [fired, *ended], own, own)
         case "timeout" | "expiry":
             wait = state.waits[key]
             over = _time_out(wait) if timer.purpose == "timeout" else expire(wait, timer)

@@ -132,10 +132,11 @@ def _names_of_retry(net: Net) -> frozenset[Path]:
 def _names_around(step: Transition) -> frozenset[Path]:
     """Of the templates of a step that are not its tasks'."""
     rules = step.admit.rules if step.admit else ()
-    looped = [step.loop.collection, step.loop.max_in_flight] if step.loop else []
+    looped = [step.loop.collection, step.loop.max_in_flight, step.loop.grow] if step.loop else []
+    guards = step.loop.guards if step.loop else ()
     return _names(
         [step.args, *looped, *(arc.args for arc in step.arcs), *(arc.times for arc in step.arcs)],
-        [*(rule.when for rule in rules), *(arc.when for arc in step.arcs)],
+        [*(rule.when for rule in rules), *(arc.when for arc in step.arcs), *guards],
         chain(step.set, *(arc.set for arc in step.arcs)),
     )
 

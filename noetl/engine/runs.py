@@ -1,41 +1,33 @@
-"""What events of steps, their commands and their tasks change in the runs of a state, and in the
-rounds that follow these runs."""
+"""What events of steps, their commands and their tasks change in the runs of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from noetl.engine.children import drop_child, drop_children, waits_for_child
+from noetl.engine.children import drop_child, waits_for_child
 from noetl.engine.iterations import (
     cut_short,
     fold_iteration,
-    loop_result,
     new_loop,
+    note_begun,
     reset_drained,
     with_lanes,
 )
-from noetl.engine.slots import drop_slots
-from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
-from noetl.engine.timers import drop_timers
-from noetl.engine.undoing import fold_handled, remember_run
-from noetl.engine.waits import begin_wait, drop_wait, drop_waits
+from noetl.engine.run_ends import (
+    drop_run,
+    end_released,
+    end_run,
+    release_run,
+    result_of_run,
+    with_run,
+)
+from noetl.engine.slots import drop_part
+from noetl.engine.state import LastTask, Run, State
+from noetl.engine.waits import begin_wait, drop_wait
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign
 from noetl.facts.outcome import ErrorInfo
-
-
-def inherit(state: State, gone: Iterable[str], heirs: Iterable[str]) -> State:
-    """Rounds follow what lived when they fired: `heirs` take the place of what is `gone`."""
-    if not state.rounds:
-        return state
-    lost, new = frozenset(gone), frozenset(heirs)
-    rounds = {
-        step: replace(r, outstanding=(r.outstanding - lost) | new) if r.outstanding & lost else r
-        for step, r in state.rounds.items()
-    }
-    return replace(state, rounds=rounds)
 
 
 def place_of(draft: e.Draft) -> tuple[str, str]:
@@ -43,10 +35,6 @@ def place_of(draft: e.Draft) -> tuple[str, str]:
     if draft.step is None or draft.run_id is None:
         raise ValueError(f"{draft.fact.type} needs a step and a run")
     return draft.step, draft.run_id
-
-
-def with_run(state: State, run: Run) -> State:
-    return replace(state, runs={**state.runs, run.id: run})
 
 
 def fold_command(state: State, fact: e.CommandFact, draft: e.Draft) -> State:
@@ -93,26 +81,28 @@ def fold_step(state: State, fact: e.StepFact, draft: e.Draft) -> State:
             timed = replace(run, status="waiting", resume_at=fact.due_at or "")
             return _leave_worker(state, run, None, fact) or with_run(state, timed)
         case e.StepDone():
-            if fact.forced_by is not None and run.loop is not None:
-                run = replace(run, loop=cut_short(run.loop))
-            result = _result_of(run, fact)
-            return end_run(state, replace(run, status="done", result=result))
+            return _end_well(state, run, fact)
         case e.StepFailed():
             timed_out = isinstance(fact, e.StepTimedOut)
             return end_run(state, replace(run, status="failed", error=fact.error, timed_out=timed_out))
         case e.StepCancelRequested():
             return with_run(state, _ask_to_end(run, draft.iteration, fact.reason))
-        case e.StepCancelled(asked=True):
+        case e.StepCancelled(asked=True) if run.puts_tokens:
             error = ErrorInfo("cancelled", fact.reason, step=run.step)
             return end_run(state, replace(run, status="cancelled", error=error))
         case e.StepCancelled():
-            state = end_run(state, replace(run, status="cancelled", withdrawn=True))
-            # It is still to be cleaned up.
-            kept = run.cleanup == "wanted"
-            runs = {key: other for key, other in state.runs.items() if kept or key != run.id}
-            return inherit(replace(state, runs=runs), (run.id,), ())
+            return drop_run(state, run)
         case _:
             assert_never(fact)
+
+
+def _end_well(state: State, run: Run, fact: e.StepDone) -> State:
+    if fact.released:
+        return release_run(state, run, fact)
+    if fact.forced_by is not None and run.loop is not None:
+        # Logs of before say so here alone, and not in `loop.done`.
+        run = replace(run, loop=cut_short(run.loop))
+    return end_run(state, replace(run, status="done", result=result_of_run(run, fact)))
 
 
 def _leave_worker(
@@ -132,32 +122,6 @@ def _ask_to_end(run: Run, iteration: int | None, reason: str) -> Run:
     if loop is None or loop.ended >> iteration & 1 or iteration >= loop.count:
         return run
     return replace(run, loop=replace(loop, unwanted={**loop.unwanted, iteration: reason}))
-
-
-def _result_of(run: Run, fact: e.StepDone) -> Json:
-    if run.loop is not None:
-        return fact.result if fact.result is not None else loop_result(run.loop)
-    return run.results.get(fact.task) if fact.task is not None else fact.result
-
-
-def end_run(state: State, run: Run) -> State:
-    state = drop_waits(drop_children(with_run(state, run), run.id), run.id)
-    state = drop_slots(drop_timers(state, run.id), run.id)
-    state = remember_run(fold_handled(state, run), run)
-    state = remember(state, run.step, run.status)
-    record = replace(state.steps[run.step], error=run.error)
-    if run.status == "done":
-        record = replace(record, result=run.result, results=run.results)
-        if run.loop is not None and run.loop.errors:
-            record = replace(record, passed=record.passed.after_loop(run.loop.errors, run.loop.count))
-        state = replace(state, last_step=run.step)
-    return replace(state, steps={**state.steps, run.step: record})
-
-
-def remember(state: State, step: str, status: RunStatus) -> State:
-    record = state.steps.get(step, StepRecord())
-    counts = {**record.counts, status: record.counts.get(status, 0) + 1}
-    return replace(state, steps={**state.steps, step: replace(record, status=status, counts=counts)})
 
 
 def fold_task(state: State, fact: e.TaskFact, draft: e.Draft) -> State:
@@ -227,8 +191,13 @@ def fold_loop(state: State, fact: e.LoopFact, draft: e.Draft) -> State:
     index = draft.iteration if draft.iteration is not None else -1
     if index >= 0 and loop.ended >> index & 1:
         return state
+    if isinstance(fact, e.LoopDone) and run.released != "no":
+        return end_released(state, run, fact)
     if isinstance(fact, e.IterationSuspended) and (left := _leave_worker(state, run, index, fact)):
         return left
     if isinstance(fact, e.IterationCancelled):
         state = drop_wait(drop_child(state, run.id, index), run.id, index)
+        loop = note_begun(run.issues, loop, index)
+    if isinstance(fact, e.IterationCancelled | e.IterationDone | e.IterationFailed):
+        state = drop_part(state, run.id, f"i{index}")
     return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

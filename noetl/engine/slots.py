@@ -67,6 +67,15 @@ def drop_slots(state: State, run_id: str) -> State:
     return replace(state, holders=left)
 
 
+def drop_part(state: State, run_id: str, part: str) -> State:
+    """That part of the run has ended: it holds nothing, and waits for nothing."""
+    gone = slot_place(run_id, part)
+    if gone not in state.holders:
+        return state
+    left = {place: one for place, one in state.holders.items() if place != gone}
+    return replace(state, holders=left)
+
+
 def forget_slots(state: State) -> State:
     """Those of another execution are not its fork's: runs ask anew, and lanes are issued anew. Nor
     are its steps paused that were paused there."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, assert_never
 
 from noetl.engine.plan import Plan
 from noetl.engine.state import RunStatus
@@ -22,6 +22,8 @@ _ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
     e.StepTimedOut: "failed",
     e.StepSkipped: "skipped",
     e.StepCancelled: "cancelled",
+    #: Of a run whose step was routed before: its iterations have failed it.
+    e.LoopDone: "failed",
 }
 
 
@@ -39,6 +41,8 @@ class SourceRun:
     error: ErrorInfo | None = None
     #: The event of its end.
     ended: Event | None = None
+    #: The version at which its step was done.
+    done_at: int | None = None
     routed: Event | None = None
     loop: e.LoopStarted | None = None
     events: Sequence[Event] = ()
@@ -46,12 +50,16 @@ class SourceRun:
     claims: Sequence[Event] = ()
     #: The first calls of the addresses of its tasks.
     callbacks: Sequence[Event] = ()
+    #: What iterations of its loop brought.
+    grown: Sequence[e.LoopGrown] = ()
 
     @property
     def stands(self) -> bool:
         """Whether its end is one to go on from: it went well, or its failure was handled."""
         handled = self.routed is not None and getattr(self.routed.fact, "failure", None) is None
-        return self.status == "done" or (self.status == "failed" and handled)
+        # Nothing handles the failure of iterations that ran on.
+        late = self.ended is not None and isinstance(self.ended.fact, e.LoopDone)
+        return self.status == "done" or (self.status == "failed" and handled and not late)
 
     def calls(self) -> Iterator[SourceCall]:
         """The calls of playbooks, in their order."""
@@ -243,20 +251,26 @@ class _Collected:
         self._iterations: dict[int, list[Event]] = {}
         self._claims: list[Event] = []
         self._callbacks: list[Event] = []
+        self._grown: list[e.LoopGrown] = []
         self._ended: Event | None = None
+        #: The end of the step, while iterations run on.
+        self._released: Event | None = None
+        self._done_at: int | None = None
         self._routed: Event | None = None
         self._loop: e.LoopStarted | None = None
 
     def add(self, event: Event) -> None:
         match event.fact:
-            case e.LoopStarted() as fact:
-                self._loop = fact
-            case e.LoopClaimed():
-                self._claims.append(event)
+            case e.LoopStarted() | e.LoopClaimed() | e.LoopGrown() | e.LoopDone():
+                self._add_of_loop(event, event.fact)
             case e.NextEvaluated():
                 self._routed = event
+            case e.StepDone(released=True):
+                self._released, self._done_at = event, event.version
             case e.StepDone() | e.StepFailed() | e.StepSkipped() | e.StepCancelled():
                 self._ended = event
+                if isinstance(event.fact, e.StepDone):
+                    self._done_at = event.version
                 self._events.append(event)
             case e.ApprovalAnswered():
                 # It was given from outside.
@@ -271,6 +285,23 @@ class _Collected:
             case _:
                 self._events.append(event)
 
+    def _add_of_loop(
+        self, event: Event, fact: e.LoopStarted | e.LoopClaimed | e.LoopGrown | e.LoopDone
+    ) -> None:
+        match fact:
+            case e.LoopStarted():
+                self._loop = fact
+            case e.LoopClaimed():
+                self._claims.append(event)
+            case e.LoopGrown():
+                self._grown.append(fact)
+            case e.LoopDone():
+                self._events.append(event)
+                if self._released is not None:
+                    self._ended = self._released if fact.failure is None else event
+            case _:
+                assert_never(fact)
+
     def finish(self) -> SourceRun:
         run, ended = self._run, self._ended
         return SourceRun(
@@ -279,12 +310,25 @@ class _Collected:
             run.scheduled,
             run.version,
             status="running" if ended is None else _status_of(ended.fact),
-            error=ended.fact.error if ended is not None and isinstance(ended.fact, e.StepFailed) else None,
+            error=None if ended is None else _error_of(ended.fact),
             ended=ended,
+            done_at=self._done_at,
             routed=self._routed,
             loop=self._loop,
             events=tuple(self._events),
             iterations=self._iterations,
             claims=tuple(self._claims),
             callbacks=tuple(self._callbacks),
+            grown=tuple(self._grown),
         )
+
+
+def _error_of(fact: e.Fact) -> ErrorInfo | None:
+    """Why a run failed that ended so; None where it did not."""
+    match fact:
+        case e.StepFailed(error=error):
+            return error
+        case e.LoopDone(failure=failure):
+            return failure
+        case _:
+            return None

@@ -60,7 +60,7 @@ class SparseValues:
 
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 11
+STATE_SCHEMA = 12
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -91,7 +91,8 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How far a loop has come. `ended`, `failed` and `cancelled` are bit sets over the indices.
+    """How far a loop has come. `ended`, `failed`, `cancelled` and `started` (as far as that was
+    recorded) are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
     `suspended` the due instants of those that left their worker; `calling` those that wait for a
@@ -108,6 +109,7 @@ class LoopState:
     ended: int = 0
     failed: int = 0
     cancelled: int = 0
+    started: int = 0
     errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
     partial: Mapping[int, JsonMap] = field(default_factory=dict)
     suspended: Mapping[int, str | None] = field(default_factory=dict)
@@ -117,6 +119,12 @@ class LoopState:
     #: Why iterations are to end that have not yet, by index.
     unwanted: Mapping[int, str] = field(default_factory=dict)
     cursor: CursorState | None = None
+    #: The iterations that were asked what they bring (a bit set), and what they brought: lists of
+    #: items, or references, each with the index of its first.
+    asked: int = 0
+    added: tuple[tuple[int, Json], ...] = ()
+    #: It is not over when all iterations have ended.
+    stays_open: bool = False
 
     @property
     def completed_count(self) -> int:
@@ -125,6 +133,11 @@ class LoopState:
     @property
     def failed_count(self) -> int:
         return self.failed.bit_count()
+
+    @property
+    def only_open(self) -> bool:
+        """Whether all iterations have ended, and it waits for what closes it."""
+        return self.stays_open and not self.closed and self.complete
 
     @property
     def complete(self) -> bool:
@@ -144,7 +157,7 @@ class LastTask:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One firing of a step that has not been routed yet.
+    """One firing of a step that has not been routed yet, or whose iterations run on.
 
     `results` are those of its tasks, by name; `issues` counts the commands of each part; `commands`
     are the ids of the newest ones, by part.
@@ -183,6 +196,9 @@ class Run:
     cleanup: Literal["", "wanted", "done"] = ""
     #: It was taken out of the execution, and is only there until it is cleaned up.
     withdrawn: bool = False
+    #: Whether its step is done although iterations of its loop run on: it is to be routed, or has
+    #: been.
+    released: Literal["no", "due", "routed"] = "no"
 
     @property
     def ended(self) -> bool:
@@ -192,6 +208,16 @@ class Run:
     def undoes(self) -> bool:
         """Whether it undoes another one: where that fails, others still have to be undone."""
         return self.handling is not None and self.handling.purpose == "compensate"
+
+    @property
+    def puts_tokens(self) -> bool:
+        """Whether it is still to be routed."""
+        return self.released != "routed"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its step is done, and it is to be routed."""
+        return self.released == "due" or (self.status == "done" and self.puts_tokens)
 
     @property
     def takes(self) -> bool:
@@ -255,7 +281,8 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Undoable:
     """A run that has ended, at `version`, and has done something that may have to be undone. Of a
-    loop it is what the iterations of the bits in `left` have done, over `items`."""
+    loop it is what the iterations of the bits in `left` have done, over `items` and what was
+    `added` to them."""
 
     run_id: str
     step: str
@@ -265,6 +292,7 @@ class Undoable:
     result: Json = None
     error: ErrorInfo | None = None
     items: Json = None
+    added: tuple[tuple[int, Json], ...] = ()
     results: SparseValues | None = None
     left: int | None = None
 

@@ -39,6 +39,12 @@ def errors_of(state: State) -> tuple[ErrorInfo, ...]:
     return state.failures if ended is None else (ended, *state.failures)
 
 
+def stops(step: Transition) -> bool:
+    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or
+    else the executor."""
+    return step.failure.mode != "best_effort"
+
+
 def conclude(plan: Plan, state: State) -> list[Draft]:
     """The last events of an execution of which nothing is left."""
     if state.cancelling:

@@ -174,12 +174,11 @@ def fire_timer(timer: Timer, step: str | None) -> Draft:
     )
 
 
-def time_out(run: Run, timer: Timer) -> Draft:
-    """The end of a run that has not ended by its deadline."""
+def find_late(run: Run, timer: Timer) -> ErrorInfo:
+    """The error of a run that has not ended by its deadline."""
     length = compact(timer.seconds or 0.0)
     message = (
         f"Step {run.step!r} did not end within its deadline of {length}, which counts from when it was "
         "scheduled."
     )
-    error = ErrorInfo("timeout", message, type="StepDeadline", step=run.step)
-    return Draft(e.StepTimedOut(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")
+    return ErrorInfo("timeout", message, type="StepDeadline", step=run.step)

@@ -15,7 +15,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.regions import is_held_back, leads_on
 from noetl.engine.splits import read_times
 from noetl.engine.state import Round, Run, State, Waiting
-from noetl.engine.termination import error_of, termination_of
+from noetl.engine.termination import error_of, stops, termination_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts.events import (
@@ -133,7 +133,8 @@ def _can_still_come(plan: Plan, state: State, join: str) -> bool:
     reach = plan.reach[join]
     if not leads_on(plan, state).isdisjoint(reach.runs):
         return True
-    return any(run.step in reach.runs and not run.final for run in state.runs.values()) or any(
+    alive = (run for run in state.runs.values() if run.puts_tokens and not run.final)
+    return any(run.step in reach.runs for run in alive) or any(
         waiting.token.step in reach.tokens for waiting in state.tokens.values()
     )
 
@@ -152,7 +153,9 @@ def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tupl
     reach = plan.reach.get(join)
     if reach is None:
         return [], []
-    runs = [run.id for run in state.runs.values() if run.step in reach.runs and not run.ended]
+    runs = [
+        run.id for run in state.runs.values() if run.step in reach.runs and run.puts_tokens and not run.ended
+    ]
     waiting = (one.token for one in state.tokens.values() if one.token.id not in taken)
     tokens = [token.id for token in waiting if token.step in reach.tokens or token.step == join]
     return runs, tokens
@@ -240,6 +243,8 @@ class _Boundary:
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
     `next.evaluated`."""
+    if run.released == "due" and not run.ended:
+        run = replace(run, status="done")
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     terminates = termination_of(here.step, run, state)
     try:
@@ -263,12 +268,6 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
         times=here.times,
     )
     return [*here.patches, Draft(fact, step=run.step, run_id=run.id, dedup_key=f"next:{run.id}")]
-
-
-def stops(step: Transition) -> bool:
-    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or
-    else the executor."""
-    return step.failure.mode != "best_effort"
 
 
 def _follow(here: _Boundary) -> None:

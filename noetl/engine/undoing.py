@@ -3,15 +3,14 @@ runs that do so, one after another, the latest first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.inputs import Inputs
+from noetl.engine.iterations import find_begun, item_at
 from noetl.engine.state import LoopState, Run, State, Undoable
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import load_value
 from noetl.facts.scopes import Handling
 from noetl.net.model import Region
 
@@ -22,7 +21,7 @@ def remember_run(state: State, run: Run) -> State:
     """Keeps of a run that has ended what has to be undone of it."""
     if not run.undo:
         return state
-    left = _find_iterations(run.loop, started=run.undo == "started") if run.loop is not None else None
+    left = _find_iterations(run, run.loop) if run.loop is not None else None
     if left == 0 or (left is None and run.status != "done" and run.undo != "started"):
         return state
     loop = run.loop
@@ -35,19 +34,20 @@ def remember_run(state: State, run: Run) -> State:
         result=run.result if loop is None else None,
         error=run.error,
         items=None if loop is None else loop.items,
+        added=() if loop is None else loop.added,
         results=None if loop is None else loop.results,
         left=left,
     )
     return replace(state, undoable=(*state.undoable, kept))
 
 
-def _find_iterations(loop: LoopState, *, started: bool) -> int:
+def _find_iterations(run: Run, loop: LoopState) -> int:
     """The iterations, as bits, of which something has to be undone."""
     done = loop.ended & ~(loop.failed | loop.cancelled)
-    if not started:
+    if run.undo != "started":
         return done
-    begun = sum(1 << index for index in (*loop.partial, *loop.suspended, *loop.calling))
-    return done | loop.failed | begun
+    begun = sum(1 << index for index in find_begun(run.issues, loop))
+    return done | loop.failed | loop.started | begun
 
 
 def fold_handled(state: State, run: Run) -> State:
@@ -102,7 +102,7 @@ def describe_undoable(one: Undoable, iteration: int | None, inputs: Inputs) -> J
     result, item, status = one.result, None, one.status
     if iteration is not None:
         result = None if one.results is None else one.results[iteration]
-        item, status = _item(one.items, iteration, inputs), "done"
+        item, status = inputs.hold(item_at(one.items, one.added, iteration, inputs)), "done"
     return {
         "of": one.step,
         "run": one.run_id,
@@ -113,10 +113,3 @@ def describe_undoable(one: Undoable, iteration: int | None, inputs: Inputs) -> J
         "status": status,
         "error": None if error is None else error.as_json(),
     }
-
-
-def _item(items: Json, index: int, inputs: Inputs) -> Json:
-    if inputs.load is not None:
-        items = load_value(items, inputs.load)
-    # Of a cursor's rows each is only in the event that claimed it.
-    return inputs.hold(items[index]) if isinstance(items, Sequence) and index < len(items) else None

@@ -175,6 +175,8 @@ def waiting_for(state: State) -> str | None:
         (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
         for wait in describe_waits(state)
     ] + describe_slots(state)
+    open_loops = (run.step for run in state.runs.values() if run.loop is not None and run.loop.only_open)
+    texts += [f"the loop of step '{step}' to close" for step in open_loops]
     if not texts:
         return None
     shown = list(dict.fromkeys(texts))[:_FEW]

@@ -52,6 +52,7 @@ from noetl.facts.loops import (
     IterationSuspended as IterationSuspended,
     LoopClaimed as LoopClaimed,
     LoopDone as LoopDone,
+    LoopGrown as LoopGrown,
     LoopStarted as LoopStarted,
 )
 from noetl.facts.retries import (
@@ -169,6 +170,7 @@ TaskFact: TypeAlias = (
 IterationFact: TypeAlias = (
     LoopClaimed
     | LoopDone
+    | LoopGrown
     | IterationStarted
     | IterationSuspended
     | IterationResumed

@@ -16,7 +16,8 @@ from noetl.facts.warnings import Warned
 class LoopStarted:
     """The collection was evaluated. `items` is the list, or the reference that stands for it.
 
-    A loop over a `cursor` begins without items: its lanes claim them."""
+    A loop over a `cursor` begins without items: its lanes claim them. One that stays `open` is not
+    over when all iterations have ended."""
 
     type: ClassVar[str] = "loop.started"
     count: int
@@ -25,6 +26,20 @@ class LoopStarted:
     max_in_flight: int
     warnings: tuple[Warned, ...] = ()
     cursor: bool = False
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopGrown:
+    """The loop was asked what the iteration `from_index` brings: `items` are the `count` of them
+    that were appended to the collection, or the reference that stands for them. The event's
+    iteration is the index of the first."""
+
+    type: ClassVar[str] = "loop.grown"
+    from_index: int
+    count: int = 0
+    items: Json = None
+    warnings: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +61,20 @@ class LoopClaimed:
 
 @dataclass(frozen=True, slots=True)
 class LoopDone:
-    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers
-    folded."""
+    """Every iteration ended, or a failed one stopped the loop, or it was `cut` short because enough
+    had ended or another run ended its step: then all others are cancelled with it.
+
+    Of a run that was released it is the last event: `failure` is the error with which its branch
+    fails, and `stops` says that the whole execution fails with it."""
 
     type: ClassVar[str] = "loop.done"
     total: int
     completed: int
     failed: int
     cancelled: int = 0
+    cut: bool = False
+    failure: ErrorInfo | None = None
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,14 @@ class StepDone:
     loop whose lists are too large for the log `result` holds them in pages, by reference.
 
     `forced_by` is the run that ended it as done before it had ended; iterations of its loop that
-    had not ended are cancelled."""
+    had not ended are cancelled. `released`: iterations of its loop run on, until `loop.done`; the
+    step is routed meanwhile."""
 
     type: ClassVar[str] = "step.done"
     task: str | None = None
     result: Json = None
     forced_by: str | None = None
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)

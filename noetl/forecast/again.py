@@ -168,7 +168,7 @@ class _Ahead:
         """The recorded runs that no firing has come to: they follow, or are dropped; and steps that
         run for the first time behind what runs."""
         used = {_taken(draft.fact) for draft in self.drafts}
-        running = [run.step for run in self.after.runs.values() if not run.ended]
+        running = [run.step for run in self.after.runs.values() if run.puts_tokens and not run.ended]
         behind = self._behind(running)
         reason = "depends on " + ", ".join(dict.fromkeys(running))
         for run in self.source.runs.values():

@@ -34,7 +34,9 @@ class Rendered:
 class LoopForecast:
     """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations
     run at once; `cursor` the kind that claims its rows, whose call is the first of the step's
-    tasks."""
+    tasks. Without `sync` the step does not wait for it; nor, where the guard `enough` holds, for
+    the `rest`, which is cancelled or runs on. `grow` is what iterations bring; until the guard
+    `close` holds it stays open."""
 
     iterator: str
     mode: str
@@ -42,6 +44,11 @@ class LoopForecast:
     width: Rendered
     count: int | None = None
     cursor: str | None = None
+    sync: bool = True
+    enough: Template = None
+    rest: str = ""
+    grow: Template = None
+    close: Template = None
 
 
 @dataclass(frozen=True, slots=True)

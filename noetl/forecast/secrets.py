@@ -150,7 +150,8 @@ def _around(step: Transition) -> frozenset[tuple[str, ...]]:
     """The names that a step uses besides those of its tasks."""
     found = names_used([dict(step.args), *(one.value for one in step.set)])
     if step.loop is not None:
-        found |= names_used([step.loop.collection, step.loop.max_in_flight])
+        found |= names_used([step.loop.collection, step.loop.max_in_flight, step.loop.grow])
+        found = found.union(*(names_used(guard, guard=True) for guard in step.loop.guards))
     for rule in step.admit.rules if step.admit is not None else ():
         found |= names_used(rule.when, guard=True)
     for arc in step.arcs:

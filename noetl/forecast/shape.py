@@ -107,6 +107,10 @@ def _loop(loop: LoopForecast) -> JsonMap:
         "mode": loop.mode,
         "width": loop.width.value,
         "count": loop.count,
+        "sync": loop.sync,
+        "enough": None if loop.enough is None else {"when": loop.enough, "rest": loop.rest},
+        "grow": loop.grow,
+        "close": loop.close,
         "needs": list(needs_of(renderings(loop))),
     }
 

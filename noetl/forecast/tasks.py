@@ -95,8 +95,13 @@ def forecast_loop(loop: Loop, scope: KnownNames, max_in_flight: int) -> LoopFore
         mode=loop.mode if loop.mode != "cursor" else "sequential" if alone else "parallel",
         collection=collection,
         width=wide,
-        count=as_items(collection.worlds[0], None)[0] if known else None,
+        count=as_items(collection.worlds[0], None)[0] if known and loop.grow is None else None,
         cursor=loop.cursor.kind if loop.cursor is not None else None,
+        sync=loop.sync,
+        enough=None if loop.enough is None else loop.enough.when,
+        rest="" if loop.enough is None else loop.enough.rest,
+        grow=loop.grow,
+        close=loop.close,
     )
 
 

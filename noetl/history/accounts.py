@@ -156,6 +156,7 @@ class LoopAccount:
     waiting: int
     open: int
     failures: tuple[FailedIteration, ...] = ()
+    cancelled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

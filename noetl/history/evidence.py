@@ -127,7 +127,7 @@ class Evidence:
             match event.fact:
                 case e.CommandIssued(due_at=str(at)) if index is not None:
                     due[index] = at
-                case e.LoopClaimed():
+                case e.LoopClaimed() | e.LoopGrown():
                     pass
                 case _ if index is not None:
                     due.pop(index, None)

@@ -121,6 +121,8 @@ def _ending(
     match end.fact if end else None:
         case e.StepDone() if routed and isinstance(routed.fact, e.NextEvaluated) and routed.fact.terminates:
             return "done", f"it ended the execution as {routed.fact.terminates}", None
+        case e.StepDone(released=True) if (late := _late_failure(here, run)) is not None:
+            return "failed", "its step was done, and iterations that ran on failed", late
         case e.StepDone() if failure is not None:
             return "failed", "it ended well, and its arcs could not be followed", failure
         case e.StepDone(forced_by=str() as forced_by):
@@ -138,6 +140,12 @@ def _ending(
         case _:
             waits = run in here.state.runs and here.state.runs[run].status == "waiting"
             return ("waiting" if waits else "running"), "", None
+
+
+def _late_failure(here: Evidence, run: str) -> ErrorInfo | None:
+    """Why the branch failed behind the end of the step; None where it did not."""
+    ends = (one.fact for one in here.of_run.get(run, ()) if isinstance(one.fact, e.LoopDone))
+    return next((fact.failure for fact in ends), None)
 
 
 # --- tasks ---
@@ -201,14 +209,24 @@ def _loop(here: Evidence, run: str, events: list[Event]) -> LoopAccount | None:
     started = _first(events, e.LoopStarted)
     if started is None or not isinstance(started.fact, e.LoopStarted):
         return None
-    total = started.fact.count + sum(one.fact.count for one in events if isinstance(one.fact, e.LoopClaimed))
+    later = (one.fact.count for one in events if isinstance(one.fact, e.LoopClaimed | e.LoopGrown))
+    total = started.fact.count + sum(later)
     done = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationDone)}
     failed = [one for one in events if isinstance(one.fact, e.IterationFailed)]
     count = len({one.draft.iteration for one in failed} - done)
+    cancelled = _count_cancelled(events)
     live = here.state.runs.get(run)
     waiting = _waiting(here, live) if live is not None else 0
     shown = tuple(_failure(one.draft.iteration, one.fact) for one in failed[: here.bounds.failures])
-    return LoopAccount(total, len(done), count, waiting, total - len(done) - count - waiting, shown)
+    left = total - len(done) - count - cancelled - waiting
+    return LoopAccount(total, len(done), count, waiting, left, shown, cancelled)
+
+
+def _count_cancelled(events: Iterable[Event]) -> int:
+    """The iterations that were cancelled: one by one, or as those that a loop did not wait for."""
+    one_by_one = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationCancelled)}
+    done = (one.fact.cancelled for one in events if isinstance(one.fact, e.LoopDone))
+    return next(done, len(one_by_one))
 
 
 def _waiting(here: Evidence, run: Run) -> int:

@@ -117,7 +117,8 @@ def _counted(here: Evidence, join: Join, missing: list[str], came: int) -> WaitA
 
 def _still_coming(here: Evidence, join: str) -> WaitAccount | None:
     reach, state = here.plan.reach[join], here.state
-    runs = [run.id for run in state.runs.values() if run.step in reach.runs and not run.final]
+    alive = [run for run in state.runs.values() if run.puts_tokens and not run.final]
+    runs = [run.id for run in alive if run.step in reach.runs]
     steps = [one.token.step for one in state.tokens.values() if one.token.step in reach.tokens]
     parts = [f"run {listed(runs)}"] if runs else []
     parts += [f"what waits before {listed(steps)}"] if steps else []
@@ -147,7 +148,9 @@ def _loop(run: Run, loop: LoopState) -> WaitAccount:
     failed = f", {loop.failed_count} of them failed" if loop.failed else ""
     width = f"; at most {loop.max_in_flight} run at once"
     more = "; more rows may be claimed" if loop.cursor is not None else ""
-    text = f"{ended} of {loop.count} iterations have ended{failed}{width}{more}"
+    more += "; it stays open until `close` holds" if loop.stays_open else ""
+    on = "" if run.puts_tokens else "; its step is done, and they run on"
+    text = f"{ended} of {loop.count} iterations have ended{failed}{width}{more}{on}"
     return WaitAccount("loop", text, run.id)
 
 

@@ -23,8 +23,8 @@ _UNLIMITED: Final[Mapping[str, Any]] = {"concurrency": [], "rate": None, "priori
 SCHEMA: Final = 2
 
 
-#: What a net, a task, a step and an arc say that earlier versions did not know, and what it is of
-#: one that does not say it.
+#: What a net, a task, a loop, a step and an arc say that earlier versions did not know, and what it
+#: is of one that does not say it.
 _LATER: Final[Mapping[str, Json]] = {
     "inputs": [],
     "key": None,
@@ -33,6 +33,13 @@ _LATER: Final[Mapping[str, Json]] = {
     "regions": [],
 }
 _LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None}
+_LATER_OF_LOOPS: Final[Mapping[str, Json]] = {
+    "sync": True,
+    "enough": None,
+    "grow": None,
+    "close": None,
+    "concurrency": [],
+}
 _LATER_OF_STEPS: Final[Mapping[str, Json]] = {
     "terminate": None,
     "completes": [],
@@ -51,6 +58,8 @@ def to_json(net: Net) -> dict[str, Json]:
     _leave_out_limits(body)
     for task in _tasks_of(body):
         _leave_out(task, _LATER_OF_TASKS)
+    for loop in _loops_of(body):
+        _leave_out(loop, _LATER_OF_LOOPS)
     for step in body["transitions"]:
         _leave_out(step, _LATER_OF_STEPS)
         for arc in step["arcs"]:
@@ -66,15 +75,15 @@ def _leave_out(part: dict[str, Json], later: Mapping[str, Json]) -> None:
 
 def _leave_out_limits(body: dict[str, Any]) -> None:
     """Those of what has none."""
-    steps = body["transitions"]
-    for part in (body, *steps):
+    for part in (body, *body["transitions"]):
         if part["limits"] == _UNLIMITED:
             del part["limits"]
-    of_tasks = (task for tasks in (step["tasks"] for step in steps) for task in tasks)
-    for part in (*steps, *of_tasks, *body["workbook"].values()):
-        loop = part["loop"]
-        if loop is not None and not loop["concurrency"]:
-            del loop["concurrency"]
+
+
+def _loops_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:
+    """The loops of steps, and of tasks."""
+    owners = (*body["transitions"], *_tasks_of(body))
+    return (owner["loop"] for owner in owners if owner["loop"] is not None)
 
 
 def _tasks_of(body: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

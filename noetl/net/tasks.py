@@ -308,6 +308,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class EnoughRule:
+    """When a loop has come to enough: `when`, a guard, is asked whenever an iteration has ended.
+    What becomes of the `rest`: it is cancelled, or runs on while its step is routed."""
+
+    when: Template
+    rest: Literal["cancel", "run"] = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """`in` is a template or a literal list. `iterator` names the element in `iter` and bare.
 
@@ -329,3 +338,27 @@ class Loop:
     process: Literal["row", "frame"] = "row"
     #: What its iterations need a slot of, each.
     concurrency: tuple[Concurrency, ...] = ()
+    #: Whether its step waits for the iterations.
+    sync: bool = True
+    enough: EnoughRule | None = None
+    #: What each iteration that has ended brings: a list of further items, or null.
+    grow: Template = None
+    #: A guard: the loop is not over before it holds.
+    close: Template = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether something is asked whenever an iteration has ended."""
+        return self.enough is not None or self.grow is not None
+
+    @property
+    def paced(self) -> bool:
+        """Whether the scheduler begins its iterations one by one, each once the ends of others have
+        been considered. Rows of a cursor are taken by lanes."""
+        return self.asks and self.cursor is None
+
+    @property
+    def guards(self) -> tuple[Template, ...]:
+        """Those that are asked while it runs."""
+        enough = () if self.enough is None else (self.enough.when,)
+        return (*enough, *(() if self.close is None else (self.close,)))

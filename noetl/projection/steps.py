@@ -13,6 +13,7 @@ from noetl.facts.events import (
     JoinUnsatisfied,
     LoopClaimed,
     LoopDone,
+    LoopGrown,
     LoopStarted,
     NextEvaluated,
     StepCancelled,
@@ -153,16 +154,23 @@ def _change(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
             return {"status": "waiting"}
         case LoopStarted(mode=mode, count=count):
             return {"loop_mode": mode, "iterations": count, "iterations_done": 0, "iterations_failed": 0}
-        case LoopClaimed(count=count) if count:
+        case LoopClaimed(count=count) | LoopGrown(count=count) if count:
             return {"iterations": values["iterations"] + count}
         case LoopDone(completed=completed, failed=failed):
             return {"iterations_done": completed, "iterations_failed": failed}
+        case StepDone(released=True):
+            # Its row stays open until the last of its iterations has ended.
+            return {"status": "done"}
         case _:
             return {}
 
 
 def _end(event: Event, values: dict[str, Any], state: State) -> dict[str, Json]:
     match event.fact:
+        case StepDone(released=True):
+            return {}
+        case LoopDone(failure=failure) if values["status"] == "done":
+            return {"status": "done"} if failure is None else {"status": "failed", **error_columns(failure)}
         case StepDone():
             record = state.steps.get(values["step"])
             # Those of a loop are as many as its items: they stand in the rows of its tasks.

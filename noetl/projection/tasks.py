@@ -15,6 +15,7 @@ from noetl.facts.events import (
     IterationFailed,
     IterationResumed,
     IterationSuspended,
+    LoopDone,
     PolicyEvaluated,
     StepCancelled,
     StepDone,
@@ -67,6 +68,8 @@ class TaskRows:
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._pipelines: dict[str, dict[int | None, _Pipeline]] = {}
+        #: Runs whose iterations run on behind the end of their step.
+        self._released: set[str] = set()
 
     def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles."""
@@ -85,6 +88,10 @@ class TaskRows:
             case IterationDone() | IterationFailed():
                 pipelines = self._pipelines.get(event.draft.run_id or "", {})
                 yield from self._close(event, pipelines.pop(event.draft.iteration, None))
+            case StepDone(released=True):
+                self._released.add(event.draft.run_id or "")
+            case LoopDone() if event.draft.run_id in self._released:
+                yield from self.end(event, event.draft.run_id or "")
             case StepDone() | StepFailed() | StepCancelled():
                 yield from self.end(event, event.draft.run_id or "")
             case _:

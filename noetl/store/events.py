@@ -12,7 +12,7 @@ from sqlalchemy import Select, bindparam, exists, insert, select, update
 
 from noetl.errors import BadRequest, NoetlError, VersionConflict
 from noetl.facts.event_names import ALIASES
-from noetl.facts.events import Draft, Event, LoopClaimed
+from noetl.facts.events import Draft, Event, LoopClaimed, LoopGrown
 from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.audit import entry_row
@@ -63,7 +63,7 @@ _claim_of = (
         _e.execution_id == bindparam("id"),
         _e.step_run_id == bindparam("run"),
         _e.iteration <= bindparam("iteration"),
-        _e.type == LoopClaimed.type,
+        _e.type.in_([LoopClaimed.type, LoopGrown.type]),
     )
     .order_by(_e.iteration.desc(), _e.version.desc())
     .limit(1)

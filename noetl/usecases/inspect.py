@@ -296,7 +296,12 @@ def _marking(state: State) -> JsonMap:
         if not waiting.token.absorbed
     ]
     running = [
-        {"run_id": run.id, "step": run.step, "status": run.status}
+        {
+            "run_id": run.id,
+            "step": run.step,
+            "status": run.status,
+            **({} if run.puts_tokens else {"routed": True}),
+        }
         for run in state.runs.values()
         if not run.ended
     ]

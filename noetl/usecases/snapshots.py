@@ -14,7 +14,7 @@ from noetl.usecases.ports import Transaction
 
 #: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more
 #: than 4,300 digits (14,000 iterations), so they are kept as hexadecimal text.
-_BITS: Final = ("ended", "failed", "cancelled")
+_BITS: Final = ("ended", "failed", "cancelled", "started", "asked")
 
 
 @cache

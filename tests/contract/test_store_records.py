@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from noetl.errors import Conflict, NotFound
-from noetl.facts.events import Draft, IterationDone, LoopClaimed
+from noetl.facts.events import Draft, IterationDone, LoopClaimed, LoopGrown
 from noetl.facts.json import Json
 from noetl.usecases.ports import (
     CredentialRow,
@@ -148,6 +148,20 @@ def test_the_claim_of_an_index_is_the_last_one_that_begins_before_it(store: Stor
     assert [items("s#1", index) for index in range(4)] == [["a", "b"], ["a", "b"], ["c"], ["c"]]
     assert [items("s#2", index) for index in range(2)] == [None, ["other"]]
     assert items("s#1", 0, "200") is None
+
+
+def test_what_was_added_to_a_loop_is_found_as_claims_are(store: Store) -> None:
+    create(store, execution("100"))
+
+    def grown(first: int | None, *items: Json) -> Draft:
+        return Draft(LoopGrown(0, len(items), list(items)), step="s", run_id="s#1", iteration=first)
+
+    with store.begin() as tx:
+        tx.executions.lock("100")
+        tx.events.append("100", 0, [grown(2, "c", "d"), grown(None), grown(4, "e")], NOW)
+    with store.read() as tx:
+        found = [tx.events.claim_of("100", "s#1", index) for index in range(1, 5)]
+    assert [event and event.fact.items for event in found] == [None, ["c", "d"], ["c", "d"], ["e"]]  # type: ignore[union-attr]
 
 
 def test_an_unknown_loop_hands_nothing_out(store: Store) -> None:

@@ -41,6 +41,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Failure": (parts.FailurePolicy, parts.Tolerate),
     "Retry of the execution": (parts.ExecutionRetry,),
     "Loop": (parts.Loop, parts.LoopSpec),
+    "Enough": (parts.Enough,),
     "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Arcs that wait": (parts.ArcWait, parts.ArcSignal),

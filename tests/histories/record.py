@@ -768,6 +768,48 @@ def that_was_approved() -> Simulation:
     return settled(sim, run)
 
 
+INSTANCES = f"""{HEAD}
+workflow:
+  - step: start
+    next: [apart, some, tree]
+  - step: apart
+    spec: {{policy: {{failure: {{mode: best_effort}}}}}}
+    loop: {{in: [1, 2, 3], iterator: n, spec: {{sync: false, mode: parallel, reduce: {{ctx.sum: sum}}, policy: {{failure: {{mode: fail_fast}}}}}}}}
+    tool: {{kind: http, url: "http://{{{{ n }}}}", input: {{n: "{{{{ n }}}}"}}, set: {{ctx.sum: "{{{{ n }}}}"}}}}
+    next: join
+  - step: some
+    loop: {{in: [4, 5, 6, 7], iterator: n, enough: {{when: "{{{{ completed >= 2 }}}}"}}, spec: {{mode: parallel, max_in_flight: 3}}}}
+    tool: {{kind: http, url: "http://{{{{ n }}}}", input: {{n: "{{{{ n }}}}"}}}}
+    next: join
+  - step: tree
+    loop:
+      in: [1]
+      iterator: n
+      grow: "{{{{ [n * 10, n * 10 + 1] if n < 10 else none }}}}"
+      close: "{{{{ ctx.closed }}}}"
+      enough: {{when: "{{{{ completed == 2 }}}}", rest: run}}
+    tool: {{kind: http, url: "http://{{{{ n }}}}", input: {{n: "{{{{ n }}}}"}}}}
+    next: join
+  - step: join
+    tool: {{kind: noop, input: {{some: "{{{{ some.stats }}}}", tree: "{{{{ tree.results }}}}"}}}}
+"""
+
+
+def iterations_that_run_on() -> Simulation:
+    """Steps that do not wait for all of their iterations: one of them fails its branch later."""
+
+    def http(call: Call) -> Json:
+        if call.args["n"] == 3:
+            raise ToolError("client_error", "three is too many")
+        return call.args["n"]
+
+    sim = Simulation(INSTANCES, {"http": http})
+    run = sim.start()
+    sim.settle()
+    control.patch_ctx(sim.rt, run, {"closed": True})
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -817,6 +859,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         ended_by_steps,
         called_back,
         that_was_approved,
+        iterations_that_run_on,
     )
 }
 

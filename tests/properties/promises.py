@@ -114,7 +114,9 @@ def _once(events: list[Event]) -> Iterator[str]:
     """Runs are scheduled, end and route once; iterations end once; commands are issued once."""
     groups: list[tuple[str, Iterable[object]]] = [
         ("scheduled", (d.run_id for d in _drafts(events, e.StepScheduled))),
-        ("ended", (d.run_id for d in _drafts(events, *ENDS))),
+        ("ended", (d.run_id for d in _drafts(events, *ENDS) if not getattr(d.fact, "released", False))),
+        ("released", (d.run_id for d in _drafts(events, e.StepDone) if getattr(d.fact, "released", False))),
+        ("closed", (d.run_id for d in _drafts(events, e.LoopDone))),
         ("routed", (d.run_id for d in _drafts(events, e.NextEvaluated))),
         ("ended as iteration", ((d.run_id, d.iteration) for d in _drafts(events, *ITERATION_ENDS))),
         ("fanned out", (d.run_id for d in _drafts(events, e.LoopStarted))),
@@ -133,19 +135,27 @@ def _drafts(events: list[Event], *facts: type) -> Iterator[e.Draft]:
 
 def _fan_in(events: list[Event]) -> Iterator[str]:
     """A loop that went well closes after all its iterations; one that closes has them ended or
-    stopped."""
+    stopped, or cancelled as those that nobody waits for."""
     counts: dict[str, int] = {}
     ended: Counter[str] = Counter()
+    cut: set[str] = set()
     for event in events:
         run = event.draft.run_id or ""
         if isinstance(event.fact, e.LoopStarted):
             counts[run] = event.fact.count
-        elif isinstance(event.fact, e.LoopClaimed):
+        elif isinstance(event.fact, e.LoopClaimed | e.LoopGrown):
             counts[run] += event.fact.count
         elif isinstance(event.fact, ITERATION_ENDS):
             ended[run] += 1
-        elif isinstance(event.fact, e.StepDone) and run in counts and ended[run] != counts[run]:
+        elif isinstance(event.fact, e.LoopDone) and event.fact.cut:
+            cut.add(run)
+        elif _is_whole(event.fact) and run not in cut and ended[run] != counts.get(run, ended[run]):
             yield f"early fan-in: {run} is done after {ended[run]} of {counts[run]} iterations"
+
+
+def _is_whole(fact: e.Fact) -> bool:
+    """Whether it says that all of a loop went well."""
+    return isinstance(fact, e.StepDone) and not fact.released
 
 
 def _cancelled(events: list[Event]) -> Iterator[str]:

@@ -81,7 +81,11 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
     match path[2:]:
         case ("tool", *_):
             return _missing_in_task(subject, path)
-        case ("input" | "args", *_) | ("loop", "in" | "cursor", *_) | ("loop", "spec", "max_in_flight"):
+        case (
+            ("input" | "args", *_)
+            | ("loop", "in" | "cursor" | "enough" | "grow" | "close", *_)
+            | ("loop", "spec", "max_in_flight")
+        ):
             return _OF_ENDS
         case ("spec", "policy", "admit", *_):
             return _OF_ENDS

@@ -33,6 +33,8 @@ _OF_THE_CALLER: Final = frozenset({"parent"})
 _OF_ITERATIONS: Final = frozenset({"index", "parent"})
 #: The parts of a step that are rendered once its loop is over.
 _BEHIND_LOOPS: Final = (("set",), ("next",))
+#: What a loop asks of all its iterations while it runs.
+_OF_ALL_ITERATIONS: Final = (("loop", "enough"), ("loop", "close"))
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 Chain = tuple[str, ...]
@@ -103,12 +105,14 @@ class NameReader:
             if chain[0] in iterators(here) | {"loop_index"} or (
                 name is not None and name not in _OF_THE_CALLER
             ):
+                undefined = f"{quote_value('.'.join(chain[:2]))} is undefined"
+                if _is_of_all(path):
+                    about = f"this is asked of all iterations of step {quote_value(here.name)}"
+                    yield Code.OUTSIDE_OF_LOOP, f"{about}: {undefined}", "read results, or ctx"
+                    return
                 yield (
                     Code.OUTSIDE_OF_LOOP,
-                    (
-                        f"the loop of step {quote_value(here.name)} is over here: "
-                        f"{quote_value('.'.join(chain[:2]))} is undefined"
-                    ),
+                    f"the loop of step {quote_value(here.name)} is over here: {undefined}",
                     f"read {here.name}.results, or assign to ctx in the loop",
                 )
         elif here.loop is not None:
@@ -167,8 +171,13 @@ class NameReader:
 
 
 def is_behind_loops(path: Path) -> bool:
-    """Whether what stands at `path` is rendered once the loop of its step is over."""
-    return path[:1] == ("workflow",) and path[2:3] in _BEHIND_LOOPS
+    """Whether what stands at `path` is rendered once the loop of its step is over, or for all of
+    its iterations together."""
+    return path[:1] == ("workflow",) and (path[2:3] in _BEHIND_LOOPS or _is_of_all(path))
+
+
+def _is_of_all(path: Path) -> bool:
+    return path[2:4] in _OF_ALL_ITERATIONS
 
 
 def iterators(step: Transition) -> frozenset[str]:

@@ -117,7 +117,11 @@ _OF_TOOLS: Final = frozenset(
     {"kind", "command", "commands", "code", "url", "endpoint", "method", "query", "script", "argv"}
 )
 #: Keys of the loop of a step; `check_loops_of_tasks` reports them in the loop of a task.
-_OF_STEP_LOOPS: Final = frozenset({"cursor", "mode"})
+_OF_STEP_LOOPS: Final = frozenset({"cursor", "mode", "enough", "grow", "close"})
+
+
+#: Those that are about iterations which run side by side with the scheduler.
+_OF_INSTANCES: Final = frozenset({"enough", "grow", "close"})
 
 
 def check_keys(subject: Subject) -> Iterator[Finding]:
@@ -252,6 +256,8 @@ def _find_misplaced_keys(loop: TaskLoop, spec: LoopSpec, path: Path) -> Iterator
         yield _at_key(
             (*path, "cursor"), "`cursor` claims rows for the loop of a step", "put the loop on a step"
         )
+    for key in sorted(_OF_INSTANCES & extra.keys()):
+        yield _at_key((*path, key), f"`{key}` is asked by the loop of a step", "put the loop on a step")
     for mode, at in ((extra.get("mode"), (*path, "mode")), (spec.mode, (*path, "spec", "mode"))):
         if mode not in (None, "sequential"):
             yield _at_key(at, "the loop of a task runs one item after another", "loop on a step for that")

@@ -9,6 +9,7 @@ from noetl.dsl.compile.context import Context, PipelineSite, as_number, whole_nu
 from noetl.dsl.compile.cursors import cursor
 from noetl.dsl.compile.entries import ToolEntry
 from noetl.dsl.compile.limits import compile_concurrency
+from noetl.dsl.compile.loop_guards import close_of, enough_of, growth_of
 from noetl.dsl.document import Loop, LoopSpec, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.problems import Code, Path, quote_value
@@ -50,6 +51,10 @@ def loop(
         reduce=reducers(context, part, path),
         commit=spec.commit,
         cursor=claim,
+        sync=spec.sync is not False,
+        enough=enough_of(context, part, path, step),
+        grow=growth_of(context, part, path, step),
+        close=close_of(context, part, path, step),
         process=(spec.frame.process if spec.frame is not None else None) or "row",
         concurrency=compile_concurrency(context, spec.concurrency, (*at, "concurrency"), step),
     )

@@ -117,6 +117,16 @@ class Cursor(DocumentPart):
     spec: ClaimSpec | None = None
 
 
+class Enough(DocumentPart):
+    """When the step is done though iterations of its loop have not ended."""
+
+    when: Annotated[bool | str | None, Key(required=True, example='"{{ completed >= 2 }}"')] = None
+    """A guard over `completed`, `failed`, `total` and `results`, asked whenever an iteration has
+    ended."""
+    rest: Literal["cancel", "run"] | None = None
+    """What becomes of the others: they are cancelled (default), or run on."""
+
+
 class Loop(DocumentPart):
     """Runs the step's pipeline once for each element."""
 
@@ -128,6 +138,13 @@ class Loop(DocumentPart):
         older()
     )
     spec: LoopSpec | None = None
+    enough: Annotated[Enough | None, Key(example="{when: ...}")] = None
+    """The step does not wait for all iterations."""
+    grow: Any = None
+    """Asked after each iteration, over `iter` and its `result`: a list of further items, or null;
+    mostly a template."""
+    close: Annotated[bool | str | None, Key(example='"{{ ctx.closed }}"')] = None
+    """A guard: the loop stays open until it holds, and is asked when all iterations have ended."""
 
 
 class Step(DocumentPart):

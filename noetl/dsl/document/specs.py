@@ -234,6 +234,8 @@ class LoopSpec(TaskSpec):
     concurrency: Annotated[ConcurrencyForm | None, Key(is_structure=True)] = None
     """How many iterations with the same key run at once, over all loops that name it. They wait for
     their slots."""
+    sync: Annotated[bool | None, Key(is_structure=True)] = None
+    """`false`: the step is done as soon as its iterations are handed out, and they run on."""
 
 
 class ExecutorSpec(TaskSpec):

@@ -45,6 +45,6 @@ class Events(Protocol):
 
     def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
         """Of a loop over a cursor: the `loop.claimed` that holds the row of that index, or would,
-        were it longer."""
+        were it longer; of one that grows the `loop.grown`."""
 
     def recorded(self, execution_id: str, dedup_key: str) -> bool: ...

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never, cast
 
-from noetl.engine.loops import too_many
+from noetl.engine.loop_ends import too_many
 from noetl.engine.plan import Plan
 from noetl.errors import NoetlError
 from noetl.facts.events import Draft, LoopClaimed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import Final, assert_never
 
 from noetl.facts.events import (
+    CommandIssued,
     CtxPatched,
     Draft,
     IterationDone,
@@ -15,6 +16,7 @@ from noetl.facts.events import (
     IterationStarted,
     IterationSuspended,
     LoopClaimed,
+    LoopGrown,
 )
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
@@ -42,6 +44,10 @@ from noetl.usecases.work.shares import LoopItems
 
 #: Before anything began.
 EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+#: What the log may hold of an iteration that has not begun.
+_BEFORE_ITS_START: Final = (LoopClaimed, LoopGrown, CommandIssued)
 
 
 @dataclass(slots=True)
@@ -73,8 +79,8 @@ class Iterations:
         earlier = self.recorded.get(index, [])
         progress = replay_pipeline(prog, earlier)
         self._started = rt.clock()
-        self._begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
-        if index == command.iteration:
+        self._begun = any(not isinstance(draft.fact, _BEFORE_ITS_START) for draft in earlier)
+        if index == command.iteration and not (self.items.loop.paced and command.issue == 1):
             self._resume(index, earlier)
         ports = pipeline_ports(rt, command, self.tools, self.tools.log, self.batch.cache)
         try:
@@ -140,6 +146,7 @@ class Iterations:
             case Completed():
                 writes = tuple((name, rt.hold(value, keep)) for name, value in progress.writes)
                 self._add(IterationDone(ending.task, writes), index, "iteration", spent)
+                self.batch.wakes = self.batch.wakes or self.items.loop.asks
             case Failed():
                 self._add(IterationFailed(ending.error), index, "iteration", spent)
                 self.batch.wakes = True

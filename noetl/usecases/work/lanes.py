@@ -89,12 +89,12 @@ class _Lane:
         """Runs iterations until none are left, one suspends, or the slice is over."""
         ends = time.monotonic() + self.worker.rt.limits.slice_s
         while True:
-            if not taken:
+            if not taken and not self.policy.paced:
                 taken, end = self._take()
                 if end is not None:
                     return end
             self._run(taken)
-            if self._has_failed() or self.iterations.suspended is not None:
+            if self.policy.paced or self._has_failed() or self.iterations.suspended is not None:
                 return self.batch.commit_with(lambda tx, _: self._close(tx))
             if time.monotonic() >= ends:
                 return self.batch.commit_with(self._yield)

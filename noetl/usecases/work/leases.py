@@ -243,10 +243,11 @@ def refusal(tx: Transaction, command_id: str, claimed: int = 0) -> Delivery:
         )
         return Delivery(End.CANCELLED)
     if command.state == "closed":
-        if tx.events.recorded(command.execution_id, f"end:{command.run_id}"):
-            return Delivery(End.OVER, is_last=command.attempt <= claimed)
+        # A run whose iterations ran on behind the end of its step may have both.
         if tx.events.recorded(command.execution_id, f"cancelled:{command.run_id}"):
             return Delivery(End.CANCELLED)
+        if tx.events.recorded(command.execution_id, f"end:{command.run_id}"):
+            return Delivery(End.OVER, is_last=command.attempt <= claimed)
     execution = tx.executions.get(command.execution_id)
     over = execution is None or execution.status in ENDED or execution.halt in ("cancel", "fail")
     return Delivery(End.CANCELLED if over else End.REFUSED)

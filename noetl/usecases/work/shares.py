@@ -13,7 +13,7 @@ from noetl.errors import NoetlError
 from noetl.facts.events import Draft
 from noetl.facts.executions import CtxPatched
 from noetl.facts.json import Json, JsonMap, assign
-from noetl.facts.loops import LoopClaimed
+from noetl.facts.loops import LoopClaimed, LoopGrown
 from noetl.facts.reference import load_value
 from noetl.net.kinds import KindInfo
 from noetl.net.model import Transition
@@ -29,11 +29,13 @@ from noetl.usecases.work.pipelines import names, scope_around
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
     """`commits_each`: the end of each iteration is committed by itself. `may_suspend`: one may
-    leave its worker half-way. `fails_fast`: after a failure nothing new begins."""
+    leave its worker half-way. `fails_fast`: after a failure nothing new begins. `paced`: a command
+    is for one iteration."""
 
     commits_each: bool
     may_suspend: bool
     fails_fast: bool
+    paced: bool
 
     @staticmethod
     def of(plan: Plan, command: CommandRow, kinds: Mapping[str, KindInfo]) -> LanePolicy:
@@ -43,6 +45,7 @@ class LanePolicy:
             _commits_each(command, step, loop),
             _may_suspend(step, kinds),
             loop.failure.mode == "fail_fast",
+            loop.paced,
         )
 
     def share(self, limits: RuntimeLimits, size: int, lanes: int, pace: float) -> int:
@@ -64,6 +67,9 @@ def loop_of(plan: Plan, command: CommandRow) -> Loop:
 
 
 def _commits_each(command: CommandRow, step: Transition, loop: Loop) -> bool:
+    if loop.asks:
+        # The scheduler waits for every end of an iteration.
+        return True
     if loop.commit is not None:
         return loop.commit == "each"
     if loop_mode(command.context, step) == "sequential":
@@ -88,6 +94,10 @@ def first(
     step = plan.step(command.step)
     sequential = loop_mode(command.context, step) == "sequential"
     unfinished: tuple[int, ...] = ()
+    if loop_of(plan, command).paced:
+        own = command.iteration
+        unfinished = () if own is None or _has_ended(tx, row, own) else (own,)
+        return unfinished, _history(tx, command, unfinished)
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
         unfinished = _find_unfinished(tx, row)
@@ -167,8 +177,9 @@ class LoopItems:
     plan: Plan
     row: LoopRow
     patches: JsonMap = field(default_factory=dict)
-    _list: Sequence[Json] | None = None
-    #: Of a loop over a cursor `_list` is the rows of one claim; the index of the first of them.
+    _items: Sequence[Json] | None = None
+    #: The rows of one claim, or what one iteration has added; the index of the first of them.
+    _later: Sequence[Json] = ()
     _first: int = 0
 
     @property
@@ -194,20 +205,20 @@ class LoopItems:
 
     def _item(self, index: int) -> Json:
         if self.loop.cursor is not None:
-            return self._row(index)
-        if self._list is None:
-            self._list = cast("Sequence[Json]", load_value(self.row.items, self.worker.rt.load))
-        return self._list[index] if self._list else None
+            return self._find_later(index)
+        if self._items is None:
+            self._items = cast("Sequence[Json]", load_value(self.row.items, self.worker.rt.load))
+        return self._items[index] if index < len(self._items) else self._find_later(index)
 
-    def _row(self, index: int) -> Json:
-        """The row of that index, from the log where it belongs to another claim than the last one
-        did. Raises NoetlError where the log holds no such row."""
-        if not self._first <= index < self._first + len(self._list or ()):
+    def _find_later(self, index: int) -> Json:
+        """The row of that index, or the item that was added, from the log where it belongs to
+        another event than the last one did. Raises NoetlError where the log holds none."""
+        if not self._first <= index < self._first + len(self._later):
             command = self.command
             with self.worker.rt.store.read() as tx:
                 event = tx.events.claim_of(command.execution_id, command.run_id, index)
-            if event is None or not isinstance(event.fact, LoopClaimed):
-                raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
+            if event is None or not isinstance(event.fact, LoopClaimed | LoopGrown):
+                raise NoetlError(f"The log holds no item {index} of step {command.step!r}.")
             self._first = event.draft.iteration or 0
-            self._list = cast("Sequence[Json]", load_value(event.fact.items, self.worker.rt.load))
-        return self._list[index - self._first] if self._list else None
+            self._later = cast("Sequence[Json]", load_value(event.fact.items, self.worker.rt.load))
+        return self._later[index - self._first] if self._later else None

@@ -371,3 +371,36 @@ def test_a_terminal_gets_lines_that_fit(loading: str) -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, plain)) <= 60
     assert "NOETL_SECRETS_ENV_PREFIX" in "".join(plain)
+
+
+def test_a_plan_tells_which_iterations_a_step_does_not_wait_for(cli: Cli) -> None:
+    body = """
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: n, spec: {sync: false}}
+    tool: {kind: noop}
+    next: some
+  - step: some
+    loop: {in: [1, 2], iterator: n, enough: {when: "{{ completed > 1 }}", rest: run}}
+    tool: {kind: noop}
+    next: tree
+  - step: tree
+    loop: {in: [1], iterator: n, grow: "{{ result.more }}", close: "{{ ctx.closed }}", enough: {when: "{{ failed > 1 }}"}}
+    tool: {kind: noop}
+"""
+    file = write(Path.cwd(), "instances", body)
+    lines = [" ".join(line.split()) for line in cli("plan", file).out.splitlines()]
+    for expected in (
+        "the step does not wait for them",
+        "until {{ completed > 1 }}; the others run on",
+        "for each n in [1]: as many as that has, sequential",
+        "and for each of what {{ result.more }} brings",
+        "open until {{ ctx.closed }}",
+        "until {{ failed > 1 }}; the others are cancelled",
+    ):
+        assert expected in lines, expected
+    found = json.loads(cli("plan", file, "--json").out)
+    loops = {step["step"]: step["loop"] for step in found["steps"]}
+    assert [loops[name]["sync"] for name in ("start", "some", "tree")] == [False, True, True]
+    assert loops["some"]["enough"] == {"when": "{{ completed > 1 }}", "rest": "run"}
+    assert (loops["tree"]["grow"], loops["tree"]["close"]) == ("{{ result.more }}", "{{ ctx.closed }}")

@@ -169,6 +169,14 @@ def _bracket(
             "the steps between a loop and its end run for one item after another",
             "for mode: parallel put the loop on the step that has the tool",
         )
+    for at in _find_keys_of_one_step(loop):
+        report.add(
+            Code.MISPLACED,
+            (*path, "loop", *at),
+            f"`{at[-1]}` is for the loop of one step, and this one runs several",
+            "put the loop on the step that has the tool",
+            at_key=True,
+        )
     if raws[begin].get("pass") is not None:
         report.add(
             Code.MISPLACED,
@@ -178,6 +186,12 @@ def _bracket(
             at_key=True,
         )
     return made
+
+
+def _find_keys_of_one_step(loop: Mapping[str, Any]) -> Iterator[Path]:
+    """What a loop around several steps cannot do."""
+    yield from ((key,) for key in ("enough", "grow", "close") if key in loop)
+    yield from (("spec", key) for key in ("sync",) if key in names_of(loop.get("spec")))
 
 
 def _usable_iterator(context: RewriteContext, region: LoopRegion) -> bool:
