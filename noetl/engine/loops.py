@@ -183,8 +183,7 @@ def _begin_iterations(
 
 def _is_away(run: Run, loop: LoopState, inputs: Inputs, index: int) -> bool:
     """Whether the iteration has begun: it waits, or has a command."""
-    waits = index in loop.suspended or index in loop.calling
-    return waits or run.commands.get(f"i{index}") in inputs.commands
+    return index in {*loop.suspended, *loop.calling} or run.commands.get(f"i{index}") in inputs.commands
 
 
 def _begin_iteration(state: State, step: Transition, run: Run, index: int) -> Draft:
