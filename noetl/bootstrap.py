@@ -165,6 +165,7 @@ def runtime(
         private=(settings.home_dir,),
         memory_mb=settings.python_memory_mb,
         default_deadline_s=settings.task_timeout_s,
+        stop_grace_s=min(Services.stop_grace_s, settings.cancel_grace_s),
     )
     tools = Registry(services)
     return Runtime(

@@ -76,6 +76,7 @@ class LocalDesk:
         return open_approvals.show_open(self.rt, found)
 
     def answer(self, address: str, request: ApprovalRequest) -> JsonMap:
+        """Raises as it does, and BadRequest for values that cannot be."""
         try:
             return approvals.answer(self.rt, self.principal, resolve(self.rt, address), request).as_json()
         except InputsInvalid as error:
@@ -99,6 +100,7 @@ class RemoteDesk:
         return self.client.approvals_of(address)
 
     def answer(self, address: str, request: ApprovalRequest) -> JsonMap:
+        """Raises as it does, and BadRequest for values that cannot be."""
         place = {"task": request.task, "name": request.name, "iteration": request.iteration, "id": request.id}
         try:
             if request.answer == "reject":

@@ -130,11 +130,11 @@ def compile_file(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> 
         strict=strict,
         sources=beside,
         parse_sql=True,
-        bounds=_bounds(),
+        bounds=bounds_of_patience(),
     )
 
 
-def _bounds() -> SoundnessBounds:
+def bounds_of_patience() -> SoundnessBounds:
     """A second for the runs of one playbook that come to no proper end."""
     late = time.monotonic() + _PATIENCE_S
     return SoundnessBounds(should_stop=lambda: time.monotonic() > late)

@@ -10,11 +10,12 @@ from typing import Final
 import click
 
 from noetl import bootstrap
-from noetl.cli.check import compile_file
+from noetl.cli.check import bounds_of_patience, compile_file
 from noetl.cli.complaints import INVALID
 from noetl.cli.console import assigned_of, json_out, overrides_of, payload_of, payload_option, set_option
 from noetl.cli.plan_steps import IN, Line, columns, failures, names, print_lines, reads, short, steps
 from noetl.config import Settings
+from noetl.dsl.checks.soundness import why_undecided
 from noetl.dsl.explain.rendering import render
 from noetl.engine.admission import admit
 from noetl.engine.plan import Plan
@@ -67,11 +68,13 @@ def plan(
         tools, given.payload, given.overrides, settings.environment(), settings.loop_max_in_flight
     )
     ahead = _look_up(foresee(found.net, known), file, settings)
+    undecided = why_undecided(found.net, bounds_of_patience())
     if as_json:
         json_out(
             {
                 "ok": True,
                 **forecast_as_json(ahead),
+                "undecided": undecided,
                 "problems": [problem.as_json() for problem in found.problems],
             }
         )
@@ -79,6 +82,9 @@ def plan(
     for problem in found.problems:
         click.echo(render(problem), err=True)
     print_forecast(ahead)
+    if undecided is not None:
+        said = f"not decided whether every run comes to an end: {undecided}"
+        print_lines([Line(""), Line(said, "warning")])
 
 
 def _look_up(ahead: Forecast, file: Path, settings: Settings) -> Forecast:

@@ -25,7 +25,7 @@ from noetl.facts.limits import (
     AskedSlot,
 )
 from noetl.net.limits import Concurrency, RunLimits, StartRate
-from noetl.net.model import Transition
+from noetl.net.model import Region, Transition
 
 #: Characters of a key, and slots that one may have.
 LONGEST: Final = 200
@@ -57,6 +57,13 @@ def ask_for_iteration(
     names, key = step_names(state, inputs, step, run.args), f"{plan.net.path}:{step.name}[]"
     asked = (_ask_slot(one, names, inputs, key, "loop.spec.concurrency") for one in given)
     return _merge([*asked, *_ask_queue(step, inputs)])
+
+
+def ask_for_region(plan: Plan, inputs: Inputs, region: Region, names: Mapping[str, Any]) -> list[AskedSlot]:
+    """What a region needs before its first run; `names` are what that sees. Raises
+    TemplateError."""
+    key, place = f"{plan.net.path}:{region.name}", f"concurrency of region {region.name!r}"
+    return _merge(_ask_slot(one, names, inputs, key, place) for one in region.concurrency)
 
 
 def ask_for_execution(plan: Plan, state: State, inputs: Inputs) -> list[AskedSlot]:

@@ -39,7 +39,7 @@ from noetl.engine.scopes import (
     close_execution,
     close_regions,
 )
-from noetl.engine.slots import is_step_paused
+from noetl.engine.slots import is_step_paused, lacks_region
 from noetl.engine.state import Run, State
 from noetl.engine.termination import conclude, errors_of, finish, reason_of, stops, verdict
 from noetl.engine.tokens import Enabled, find_enabled, route, tokens_at
@@ -373,8 +373,12 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _is_held_up(state: State) -> bool:
-    """Whether a token waits before a step that is paused."""
-    return not state.stopping and any(is_step_paused(state, one.token.step) for one in state.tokens.values())
+    """Whether a token waits before a step that is paused, or a region that has no slot yet."""
+    if state.stopping or state.closing is not None:
+        return False
+    if any(now.is_open and lacks_region(state, name, now.number) for name, now in state.regions.items()):
+        return True
+    return any(is_step_paused(state, one.token.step) for one in state.tokens.values())
 
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:

@@ -15,7 +15,7 @@ from noetl.engine.loops import start_loop
 from noetl.engine.milestones import ask_milestone
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.regions import enter_regions
+from noetl.engine.regions import enter_regions, must_ask, regions_around
 from noetl.engine.reuse import choose, depends_on
 from noetl.engine.state import Run, State
 from noetl.engine.timers import set_deadline
@@ -114,9 +114,22 @@ def _admit(
 def _start_admitted(
     plan: Plan, state: State, inputs: Inputs, step: Transition, one: Enabled
 ) -> Iterable[Draft]:
+    if must_ask(plan, state, step.name):
+        # Its tokens wait until the region that it would enter has its slots.
+        yield from _ask_for_regions(plan, state, inputs, step, one)
+        return
     if step.join.cancel_rest:
         yield from _withdraw_rest(plan, state, step, one)
     yield from start_run(plan, state, inputs, step, one.ids, one.args(inputs), round=one.round)
+
+
+def _ask_for_regions(plan: Plan, state: State, inputs: Inputs, step: Transition, one: Enabled) -> list[Draft]:
+    names = step_names(state, inputs, step, one.args(inputs))
+    try:
+        return enter_regions(plan, state, inputs, step, names)
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+        return _fail_at_once(state, inputs, step, one, problem)
 
 
 def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> Iterable[Draft]:
@@ -163,7 +176,7 @@ def start_run(
     # What a handler does is always done.
     if step.tasks and problem is None and "handling" not in more:
         more |= _compare(plan, state, inputs, step, args, names)
-    more |= _ends(step, more)
+    more |= _ends(plan, step, more)
     begin = _schedule(state, step, tokens, args, warnings=tuple(warnings), **more)
     state = evolve(state, begin)
     run = state.runs[begin.run_id or ""]
@@ -198,13 +211,14 @@ def _compare(
     return found
 
 
-def _ends(step: Transition, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be done when the run has ended, for `step.scheduled`: nothing for what is run at
-    an end itself."""
+def _ends(plan: Plan, step: Transition, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run is a part of, and what has to be done when it has ended, for `step.scheduled`:
+    nothing for what is run at an end itself."""
     if "handling" in more or "final" in more:
         return {}
     undo = "" if step.compensate is None else step.compensate.when
-    return {"undo": undo, "cleanup": step.cleanup is not None}
+    regions = regions_around(plan, step.name)
+    return {"undo": undo, "cleanup": step.cleanup is not None, "regions": regions}
 
 
 def _evaluate_args(

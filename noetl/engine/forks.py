@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from noetl.engine.slots import forget_slots
 from noetl.engine.state import Run, State
+from noetl.engine.suspensions import place_key
 from noetl.engine.timers import forget_instants
 from noetl.facts.events import Forked
 
@@ -13,7 +14,7 @@ from noetl.facts.events import Forked
 def fold_fork(state: State, fact: Forked) -> State:
     """What was on its way in the other execution is to be issued anew here: no command of it is
     ours, and the children that it waited for are forks of those there."""
-    runs = {key: run if run.ended else _without_commands(run) for key, run in state.runs.items()}
+    runs = {key: run if run.ended else _without_commands(state, run) for key, run in state.runs.items()}
     children = {
         key: replace(child, id=fact.children.get(child.id or ""), waits=False, heard=0)
         for key, child in state.children.items()
@@ -23,7 +24,10 @@ def fold_fork(state: State, fact: Forked) -> State:
     return forget_slots(forget_instants(replace(forked, signals=(), answers=(), callbacks={})))
 
 
-def _without_commands(run: Run) -> Run:
-    if run.loop is not None or run.status == "waiting" or run.resume_at is not None or not run.commands:
+def _without_commands(state: State, run: Run) -> Run:
+    place = place_key(run.id, None)
+    waits = place in state.waits or place in state.children
+    if run.loop is not None or waits or run.resume_at is not None or not run.commands:
         return replace(run, commands={})
+    # It was with a worker, or on its way to one.
     return replace(run, commands={}, status="waiting", resume_at="")

@@ -28,7 +28,7 @@ from noetl.engine.state import Run, SlotHolder, State
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft
-from noetl.facts.limits import WHOLE
+from noetl.facts.limits import WHOLE, region_of
 from noetl.facts.outcome import ErrorInfo
 
 
@@ -72,13 +72,24 @@ def take_slots(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """What was asked for and is answered, one request after another: it begins, is skipped, or
     fails."""
     for holder in find_waiting(state):
-        run = state.runs.get(holder.run_id)
-        if run is None or run.ended or is_step_paused(state, run.step):
+        run, region = state.runs.get(holder.run_id), region_of(holder.run_id)
+        answered = inputs.slots(slot_place(holder.run_id, holder.part), holder.since)
+        if answered is None:
             continue
-        answered = inputs.slots(slot_place(run.id, holder.part), holder.since)
-        if answered is not None:
+        if region is not None and not state.regions[region].is_leaving:
+            return _answer_region(region, holder, answered)
+        if run is not None and not run.ended and not is_step_paused(state, run.step):
             return _answer(plan, state, run, holder, answered)
     return []
+
+
+def _answer_region(region: str, holder: SlotHolder, answered: SlotVerdict) -> list[Draft]:
+    """It is entered, or left without anything of it having run."""
+    if answered.answer == "granted":
+        return [grant_slots(holder, None)]
+    error = _full(answered, None) if answered.answer == "fail" else None
+    asked = e.RegionCancelRequested(region, answered.reason, error)
+    return [Draft(asked, dedup_key=f"cancel:{holder.run_id}")]
 
 
 def _answer(plan: Plan, state: State, run: Run, holder: SlotHolder, answered: SlotVerdict) -> list[Draft]:

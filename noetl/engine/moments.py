@@ -29,11 +29,19 @@ _ENDS_OF_LOOPS: Final = (
 
 def _belong_together(one: Event, next: Event) -> bool:
     """Whether both are of one change: of a boundary, of a firing, or of the end of a task."""
+    if isinstance(next.fact, e.RegionEntered):
+        return isinstance(one.fact, e.StepScheduled | e.RegionEntered | e.TimerScheduled | e.SlotRequested)
     match one.fact:
         case e.WorkflowFinished():
             return True
         case e.LoopDone() | e.IterationCancelled():
             return _is_of_run(one, next) and isinstance(next.fact, _ENDS_OF_LOOPS)
+        case e.TimerFired(purpose=purpose):
+            return purpose != "reminder"
+        case e.RegionEntered():
+            return isinstance(next.fact, e.TimerScheduled | e.SlotRequested) or _begins(next.fact)
+        case e.RegionCancelled():
+            return isinstance(next.fact, e.StepCancelled | e.StepSkipped)
         case e.CtxPatched(cause="step" | "arc" | "loop"):
             return True
         case e.StepScheduled() | e.LoopStarted() | e.CommandIssued():

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
+from noetl.engine.asking import ask_for_region, priority_of_execution
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.slots import drop_slots, lacks_region, request_region_slots
 from noetl.engine.state import RegionState, Run, State, Timer
 from noetl.engine.timers import drop_timer, schedule_timer
 from noetl.errors import TemplateError
@@ -22,6 +24,7 @@ from noetl.expressions import evaluate, truth
 from noetl.facts import events as e
 from noetl.facts.durations import compact, seconds
 from noetl.facts.events import Draft, Token
+from noetl.facts.limits import region_run
 from noetl.facts.outcome import ErrorInfo
 from noetl.net.model import Region, Transition
 
@@ -43,8 +46,10 @@ def fold_region(state: State, fact: e.RegionFact) -> State:
             now = state.regions[fact.region]
             return _with(state, fact.region, replace(now, cancelled=fact.reason, error=fact.error))
         case e.RegionEnded():
-            state = drop_timer(state, _timer_id(fact.region, state.regions[fact.region]))
-            return _with(state, fact.region, replace(state.regions[fact.region], is_open=False))
+            now = state.regions[fact.region]
+            state = drop_timer(state, _timer_id(fact.region, now))
+            state = drop_slots(state, region_run(fact.region, now.number))
+            return _with(state, fact.region, replace(now, is_open=False))
         case _:
             assert_never(fact)
 
@@ -71,11 +76,11 @@ def open_regions(plan: Plan, state: State) -> Iterator[tuple[Region, RegionState
 
 
 def is_held_back(plan: Plan, state: State, token: Token) -> bool:
-    """Whether a token waits for the end of a region: it has left one that has more to do first, or
-    would enter one that was cancelled."""
+    """Whether a token waits for a region: it has left one that has more to do first, or would enter
+    one that was cancelled, or that has no slot yet."""
     for region, now in open_regions(plan, state):
         inside, arc = token.step in region.steps, plan.net.arcs.get(token.arc)
-        if inside and now.cancelled is not None:
+        if inside and (now.cancelled is not None or lacks_region(state, region.name, now.number)):
             return True
         if inside or arc is None or (region.cleanup is None and now.cancelled is None):
             continue
@@ -115,16 +120,44 @@ def is_empty(state: State, region: Region, now: RegionState) -> bool:
 # --- deciding -------------------------------------------------------------------------------------
 
 
+def regions_around(plan: Plan, step: str) -> tuple[str, ...]:
+    """The regions that a step is a part of, the inner ones first."""
+    return tuple(region.name for region in plan.net.regions if step in region.steps)
+
+
+def must_ask(plan: Plan, state: State, step: str) -> bool:
+    """Whether a region that a run of `step` would enter needs a slot first."""
+    return any(region.concurrency for region in _closed_around(plan, state, step))
+
+
+def _closed_around(plan: Plan, state: State, step: str) -> list[Region]:
+    """The regions that a run of `step` enters, the outer ones first."""
+    return [
+        region
+        for region in reversed(plan.net.regions)
+        if step in region.steps and not is_open(state, region.name)
+    ]
+
+
+def is_open(state: State, region: str) -> bool:
+    now = state.regions.get(region)
+    return now is not None and now.is_open
+
+
 def enter_regions(
     plan: Plan, state: State, inputs: Inputs, step: Transition, names: Mapping[str, Any]
 ) -> list[Draft]:
-    """What a run of `step` begins besides itself: the regions that it is the first one of. Raises
-    TemplateError for a deadline that is no time."""
+    """What a run of `step` begins besides itself: the regions that it is the first one of, and the
+    requests for their slots. Raises TemplateError for a deadline that is no time, and for a slot
+    that cannot be."""
     drafts: list[Draft] = []
-    for region in reversed(plan.net.regions):
+    for region in _closed_around(plan, state, step.name):
         now = state.regions.get(region.name)
-        if step.name in region.steps and (now is None or not now.is_open):
-            drafts += _enter(region, 1 if now is None else now.number + 1, inputs, names)
+        number = 1 if now is None else now.number + 1
+        drafts += _enter(region, number, inputs, names)
+        if region.concurrency:
+            slots, priority = ask_for_region(plan, inputs, region, names), priority_of_execution(plan)
+            drafts.append(request_region_slots(state, region.name, number, slots, priority))
     return drafts
 
 

@@ -32,6 +32,9 @@ def cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The first region for whose end there is a cause loses all that runs or waits in it."""
     for region, now in open_regions(plan, state):
         if now.cancelled is not None:
+            # In a fork, of which the log was cut in between.
+            if left := _withdraw_runs(state, region, now.cancelled):
+                return left
             continue
         try:
             reason = find_cause(plan, state, inputs, region, now)
@@ -46,15 +49,22 @@ def cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _cancel(state: State, region: Region, reason: str, error: ErrorInfo | None) -> list[Draft]:
     number = state.regions[region.name].number
     cancelled = e.RegionCancelled(region.name, reason, error)
-    why = f"region {region.name!r} was cancelled: {reason}"
-    runs = [
-        withdraw(run, why)
-        for run in state.runs.values()
-        if run.step in region.steps and run.handling is None and not run.ended
-    ]
+    why, runs = _say_why(region, reason), _withdraw_runs(state, region, reason)
     inside = (one.token for one in state.tokens.values() if one.token.step in region.steps)
     tokens = [skip_token(token, why) for token in inside]
     return [Draft(cancelled, dedup_key=f"cancelled:{region.name}#{number}"), *runs, *tokens]
+
+
+def _withdraw_runs(state: State, region: Region, reason: str) -> list[Draft]:
+    return [
+        withdraw(run, _say_why(region, reason))
+        for run in state.runs.values()
+        if run.step in region.steps and run.handling is None and not run.ended
+    ]
+
+
+def _say_why(region: Region, reason: str) -> str:
+    return f"region {region.name!r} was cancelled: {reason}"
 
 
 def close_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:

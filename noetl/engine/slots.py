@@ -13,7 +13,7 @@ from typing import assert_never
 from noetl.engine.state import Run, SlotHolder, State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
-from noetl.facts.limits import WHOLE, AskedSlot
+from noetl.facts.limits import WHOLE, AskedSlot, region_of, region_run
 
 # --- folding --------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ def fold_slots(state: State, fact: e.SlotFact, draft: Draft) -> State:
 
 def _ask(state: State, fact: e.SlotRequested, run_id: str) -> State:
     run = state.runs.get(run_id)
-    if run_id and (run is None or run.ended):
+    if run_id and region_of(run_id) is None and (run is None or run.ended):
         return state
     holder = SlotHolder(run_id, fact.part, fact.slots, fact.priority, state.version, fact.generation)
     if run is not None and fact.part == WHOLE:
@@ -95,6 +95,12 @@ def find_waiting(state: State) -> list[SlotHolder]:
     return [one for one in state.holders.values() if not one.granted]
 
 
+def lacks_region(state: State, region: str, number: int) -> bool:
+    """Whether the region has asked for slots and does not have them."""
+    holder = state.holders.get(slot_place(region_run(region, number), WHOLE))
+    return holder is not None and not holder.granted
+
+
 def awaits_slots(state: State, run: Run) -> bool:
     """Whether the run as a whole has asked and may not begin, or go on, yet."""
     holder = state.holders.get(slot_place(run.id, WHOLE))
@@ -141,6 +147,15 @@ def request_slots(
     run_id, step = (None, None) if run is None else (run.id, run.step)
     place = slot_place(run_id or "", part)
     return Draft(fact, step=step, run_id=run_id, dedup_key=f"slots:{place}/{state.version}")
+
+
+def request_region_slots(
+    state: State, region: str, number: int, slots: Iterable[AskedSlot], priority: int
+) -> Draft:
+    """`slot.requested` for a region, before anything of it runs."""
+    run_id = region_run(region, number)
+    fact = e.SlotRequested(WHOLE, tuple(slots), priority)
+    return Draft(fact, run_id=run_id, dedup_key=f"slots:{slot_place(run_id, WHOLE)}/{state.version}")
 
 
 def grant_slots(holder: SlotHolder, step: str | None) -> Draft:

@@ -194,6 +194,8 @@ class Run:
     undo: Literal["", "done", "started"] = ""
     #: Whether something is to be run behind its end, and whether that has been.
     cleanup: Literal["", "wanted", "done"] = ""
+    #: The regions that it is a part of, the inner ones first.
+    regions: tuple[str, ...] = ()
     #: It was taken out of the execution, and is only there until it is cleaned up.
     withdrawn: bool = False
     #: Whether its step is done although iterations of its loop run on: it is to be routed, or has
@@ -312,6 +314,11 @@ class RegionState:
     ran: tuple[HandlerPurpose, ...] = ()
     #: How often each step had been done when it was entered.
     done_before: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is, or is about to be, cancelled."""
+        return self.unwanted is not None or self.cancelled is not None
 
 
 @dataclass(frozen=True, slots=True)

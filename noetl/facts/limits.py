@@ -19,6 +19,10 @@ LAST_PLACE: Final = 9
 #: Where the slot of a run as a whole belongs, or that of the execution; a lane's is its part.
 WHOLE: Final = "-"
 
+#: What stands before the name of a region, and which entry of it, in the place of a run: no step is
+#: called so.
+REGION_RUN: Final = "region/"
+
 #: What keys begin with that are not written in playbooks: those of queues, and of rates.
 QUEUE_KEY: Final = "queue:"
 RATE_KEY: Final = "rate:"
@@ -99,6 +103,16 @@ class SlotRow:
     def holder(self) -> str:
         """Who asked, among all executions."""
         return holder_id(self.execution_id, self.run_id, self.part)
+
+
+def region_run(region: str, number: int) -> str:
+    """Stands for a region in the place of a run: it holds slots itself."""
+    return f"{REGION_RUN}{region}#{number}"
+
+
+def region_of(run_id: str) -> str | None:
+    """The region that this stands for; None for a run."""
+    return run_id[len(REGION_RUN) :].rpartition("#")[0] if run_id.startswith(REGION_RUN) else None
 
 
 def holder_id(execution_id: str, run_id: str, part: str) -> str:

@@ -93,6 +93,8 @@ class StepScheduled:
     undo: Literal["", "done", "started"] = ""
     #: Whether something is run behind its end.
     cleanup: bool = False
+    #: The regions that it is a part of, the inner ones first.
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

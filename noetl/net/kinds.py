@@ -64,7 +64,8 @@ class KindInfo:
     """What the language needs to know of a tool kind to compile and check playbooks.
 
     `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which
-    one must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless
+    one must be there (`(("command", "commands"),)`), and not be empty; an empty mapping under a key
+    in `may_be_empty` is there. Keys in `verbatim` are never rendered (unless
     the task says `spec.render: true`), those in `verbatim_with_params` are not where the task has
     `params`. Texts in `quoted` (or in a list there) are command lines: what templates put into them
     is quoted, unless the task says `spec.quote: false`. `defaults` is the kind's default `spec`.
@@ -92,6 +93,7 @@ class KindInfo:
     description: str = ""
     schema: JsonMap = field(default_factory=dict)
     required: tuple[tuple[str, ...], ...] = ()
+    may_be_empty: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     verbatim_with_params: tuple[str, ...] = ()
     quoted: tuple[str, ...] = ()
@@ -109,6 +111,11 @@ class KindInfo:
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults
     parse: Callable[[str, bool], tuple[int, str] | None] = _parses
     effects_of: Callable[[JsonMap], Effects | None] = _tells_nothing
+
+    def says(self, config: JsonMap, key: str) -> bool:
+        """Whether `config` says something under `key`."""
+        value = config.get(key)
+        return value not in (None, "", [], {}) or (value == {} and key in self.may_be_empty)
 
     def effects_with(self, config: JsonMap) -> Effects:
         """What a call with `config`, in which templates are left, changes."""

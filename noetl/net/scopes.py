@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noetl.facts.json import Json
+from noetl.net.limits import Concurrency
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +41,6 @@ class Region:
     compensate: bool = False
     on_cancel: str | None = None
     cleanup: str | None = None
+    #: What it needs before it is entered.
+    concurrency: tuple[Concurrency, ...] = ()
     line: int = 0

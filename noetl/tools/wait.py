@@ -197,6 +197,7 @@ class WaitForIt(Tool):
         config_model=WaitConfig,
         spellings={"duration": Spelling("timer"), "seconds": Spelling("timer")},
         required=(_KEYS,),
+        may_be_empty=("approval", "callback"),
         deferred=("when", "condition"),
         declares=("approval.form", "any.*.approval.form", "all.*.approval.form"),
         suspends=True,

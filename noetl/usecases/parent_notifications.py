@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from noetl.errors import Conflict, NotFound, UnknownPurpose
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft
+from noetl.facts.limits import region_of
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases import control
@@ -44,7 +45,10 @@ def _cancel_other(rt: Runtime, command: CommandRow) -> None:
     reason = command.context.get("reason", f"execution {command.execution_id} does not wait for it any more")
     # It may have ended meanwhile.
     with suppress(Conflict, NotFound):
-        if run := command.context.get("run"):
+        run = command.context.get("run", "")
+        if (region := region_of(run)) is not None:
+            control.cancel_region(rt, command.part, region, reason)
+        elif run:
             control.cancel_step(rt, command.part, run, reason=reason)
         else:
             control.cancel(rt, command.part, reason)

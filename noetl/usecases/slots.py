@@ -14,7 +14,7 @@ from noetl.engine.serving import Served, SlotAskers, serve
 from noetl.engine.slots import find_waiting, is_step_paused, slot_place
 from noetl.engine.state import SlotHolder, State
 from noetl.facts.events import Parent, Requested
-from noetl.facts.limits import WHOLE, AskedSlot, SlotRow, holder_id
+from noetl.facts.limits import WHOLE, AskedSlot, SlotRow, holder_id, region_run
 from noetl.usecases.ports import Transaction, paused_step
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake
@@ -122,10 +122,14 @@ def _make_row(tx: Transaction, state: State, one: SlotHolder, slot: AskedSlot, n
 
 
 def _find_within(tx: Transaction, state: State, one: SlotHolder) -> list[str]:
-    """Those that go on only when it does: the loop of a lane, the execution, and what called it."""
+    """Those that go on only when it does: the loop of a lane, the regions around, the execution,
+    and what called it."""
     own: list[str] = []
     if one.run_id:
         own.append(holder_id(state.execution_id, "", WHOLE))
+    run = state.runs.get(one.run_id)
+    around = [region_run(name, state.regions[name].number) for name in (run.regions if run else ())]
+    own = [*(holder_id(state.execution_id, region, WHOLE) for region in around), *own]
     if one.part != WHOLE:
         own.insert(0, holder_id(state.execution_id, one.run_id, WHOLE))
     return [*own, *_find_callers(tx, state.parent)]

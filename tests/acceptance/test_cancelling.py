@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -107,6 +108,30 @@ def test_a_command_that_sleeps_dies_with_its_children(stack: Stack, what: dict[s
         assert (report["status"], report["result"]) == ("completed", {"how": "cancelled"})
     else:
         assert report["status"] == "cancelled"
+
+
+TIDY = (
+    head("tidies")
+    + """
+workload: {mark: x, file: x}
+workflow:
+  - step: start
+    tool:
+      kind: shell
+      env: {FILE: "{{ workload.file }}"}
+      command: |
+        trap 'echo tidied > "$FILE"; exit' TERM
+        python3 -c 'import time; time.sleep(600)' {{ workload.mark }} & wait
+"""
+)
+
+
+def test_a_command_may_tidy_up_before_it_ends(stack: Stack, tmp_path: Path) -> None:
+    file = tmp_path / "tidied"
+    execution, mark = begin(stack, TIDY, file=str(file))
+    pace.check(cancel(stack, execution, mark), STOPS_S)
+    assert ended(stack, execution)["status"] == "cancelled"
+    eventually(file.exists, "the file that the command leaves")
 
 
 def test_an_iteration_is_cancelled_and_the_others_are_not(stack: Stack) -> None:

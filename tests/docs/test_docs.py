@@ -404,6 +404,7 @@ def planned() -> dict[str, Any]:
     return {
         "ok": True,
         **as_json(foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine)))),
+        "undecided": None,
         "problems": [],
     }
 

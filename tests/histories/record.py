@@ -26,7 +26,7 @@ from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import catalog, control, inspect
+from noetl.usecases import catalog, control, inspect, pausing
 from noetl.usecases.access import Grant, Principal
 from noetl.usecases.approval_requests import ApprovalRequest
 from noetl.usecases.approvals import answer
@@ -810,6 +810,87 @@ def iterations_that_run_on() -> Simulation:
     return settled(sim, run)
 
 
+BOUNDED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: bounded, path: histories/bounded}
+executor: {spec: {concurrency: {limit: 1, key: whole}}}
+workflow:
+  - step: start
+    next: [one, many]
+  - step: one
+    spec: {concurrency: [{limit: 1, key: a}, {limit: 2, key: b}], rate: {limit: 1, per: 10s}, priority: 9}
+    tool: {kind: python, code: "result = 1"}
+    next: full
+  - step: many
+    spec: {concurrency: {limit: 1, key: loops}}
+    loop:
+      in: [1, 2, 3]
+      iterator: n
+      spec: {mode: parallel, max_in_flight: 3, concurrency: {limit: 2, key: lanes}}
+    tool: {kind: wait, signal: {name: "go{{ iter.n }}"}}
+    next: last
+  - step: full
+    spec: {concurrency: {limit: 1, key: loops, on_full: skip}}
+    tool: {kind: python, code: "result = 2"}
+  - step: last
+    tool: {kind: python, code: "result = 3"}
+"""
+
+
+def bounded() -> Simulation:
+    """Slots of an execution, of steps, of loops and of their iterations; a step that finds no room,
+    and one that was paused by itself."""
+    sim = Simulation(BOUNDED)
+    run = sim.start()
+    other = sim.start()
+    pausing.pause_step(sim.rt, run, "last", "not yet")
+    sim.settle()
+    for n in (2, 1, 3):
+        send_signal(sim.rt, run, SignalRequest(f"go{n}", n, f"go{n}"))
+        sim.settle()
+    pausing.resume_step(sim.rt, run, "last")
+    sim.settle()
+    control.cancel(sim.rt, other)
+    return settled(sim, run)
+
+
+UNDONE = f"""{HEAD}
+executor: {{spec: {{on_cancel: told, finally: cleared}}}}
+regions:
+  trip: {{steps: [book, stay, both], deadline: 1h, compensate: true, on_cancel: later, finally: closed}}
+  whole: {{steps: [trip, start, later], finally: closed}}
+workflow:
+  - {{step: start, next: [book, stay]}}
+  - step: book
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+    compensate: {{step: unbook, when: started}}
+    finally: swept
+    tool: {{kind: python, code: "result = n", input: {{n: "{{{{ n }}}}"}}}}
+    next: both
+  - {{step: stay, tool: {{kind: wait, signal: go}}, next: both}}
+  - {{step: both, spec: {{join: all}}, next: paid}}
+  - {{step: later, compensate: unbook, tool: {{kind: noop}}, next: paid}}
+  - {{step: paid, tool: {{kind: wait, signal: paid}}}}
+  - {{step: unbook, tool: {{kind: noop, input: {{was: "{{{{ args.result }}}}"}}}}}}
+  - {{step: swept, tool: {{kind: noop}}}}
+  - {{step: closed, tool: {{kind: noop}}}}
+  - {{step: told, tool: {{kind: noop}}}}
+  - {{step: cleared, tool: {{kind: noop}}}}
+"""
+
+
+def undone_and_left() -> Simulation:
+    """A region that is not in time, inside of another one; then the execution is cancelled."""
+    sim = Simulation(UNDONE)
+    run = sim.start()
+    sim.settle()
+    sim.pass_time(3600)
+    sim.settle()
+    control.cancel(sim.rt, run, "too late")
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -859,6 +940,8 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         ended_by_steps,
         called_back,
         that_was_approved,
+        bounded,
+        undone_and_left,
         iterations_that_run_on,
     )
 }

@@ -84,6 +84,8 @@ def patterns() -> list[ControlFlowPattern]:
 def _parts(document: Any, actions: list[Any], change: Mapping[str, Any]) -> list[Any]:
     if "signal" in change:
         return [one for one in actions if one.get("signal") == change["signal"]]
+    if "region" in change:
+        return [document["regions"][change["region"]]]
     return [step for step in document["workflow"] if step["step"] == change["step"]]
 
 
@@ -232,10 +234,23 @@ def _faults_of_order(expected: Mapping[str, Any], log: Sequence[Event]) -> Itera
     for one, other in expected.get("before", ()):
         if not begins.get(one, len(log)) < last.get(other, len(log)):
             yield f"{one} begins after {other} is done"
+    for pair in expected.get("apart", ()):
+        (_, end), (later, _) = sorted(_span(log, part) for part in pair)
+        if later < end:
+            yield f"{pair[0]} and {pair[1]} are at work at once"
     for step, tokens in expected.get("skipped", {}).items():
         found = [event for event in log if isinstance(event.fact, e.StepSkipped) and event.draft.step == step]
         if len(found) != tokens:
             yield f"{step} is skipped {_times(len(found))}, not {_times(tokens)}"
+
+
+def _span(log: Sequence[Event], part: str | Sequence[str]) -> tuple[int, int]:
+    """From when to when one of these steps is at work."""
+    steps = {part} if isinstance(part, str) else set(part)
+    found = [event for event in log if event.draft.step in steps]
+    begun = (event.version for event in found if isinstance(event.fact, e.StepStarted))
+    ended = (event.version for event in found if isinstance(event.fact, e.StepDone | e.StepCancelled))
+    return min(begun, default=len(log)), max(ended, default=len(log))
 
 
 def _first(log: Sequence[Event], *kinds: type) -> dict[str, int]:

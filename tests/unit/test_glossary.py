@@ -57,6 +57,7 @@ HOMES = {
     "playbook": {"engine", "usecases/ports"},
     "policy": {"dsl/document"},
     "projection": {"projection"},
+    "region": {"net"},
     "report": {"usecases"},
     "result": {"usecases/ports", "client"},
     "round": {"engine"},

@@ -20,7 +20,16 @@ from noetl.net.checks import (
     unfillable_joins,
 )
 from noetl.net.model import Arc, Net
-from noetl.net.soundness import Move, Unsound, Unsoundness, decide
+from noetl.net.soundness import (
+    Move,
+    NotDecided,
+    Sound,
+    SoundnessBounds,
+    Unsound,
+    Unsoundness,
+    Verdict,
+    decide,
+)
 
 #: How a step ended, as guards ask for it.
 _OF_ENDS: Final = frozenset(
@@ -37,19 +46,29 @@ _HINT: Final = "unless guards exclude this, "
 def check_soundness(subject: Subject) -> Iterator[Finding]:
     """What can go wrong whatever the guards say, where no other check explains it."""
     net, graph = subject.net, subject.graph
-    if net is None or graph is None or not _may_be_unsound(net):
+    if net is None or graph is None:
         return
-
-    def holds(arc: Arc, failed: bool) -> bool | None:
-        return _holds(net, arc, failed)
-
-    verdict = decide(net, holds, subject.bounds)
+    verdict = _decide(net, subject.bounds)
     if isinstance(verdict, Unsound):
         explained = _explained(net, {one.join for one in unfillable_joins(net, graph)})
         positions = {name: index for index, name in enumerate(net.steps)}
         for fault in _worth_saying(net, verdict):
             if explained.isdisjoint(_at_fault(fault)):
                 yield Finding(Code.UNSOUND, ("workflow", positions[fault.step], "step"), *_say(fault))
+
+
+def why_undecided(net: Net, bounds: SoundnessBounds) -> str | None:
+    """Why it was not found out whether every run of `net` can come to an end; None where it was,
+    and where a fault was found."""
+    verdict = _decide(net, bounds)
+    return verdict.reason if isinstance(verdict, NotDecided) else None
+
+
+def _decide(net: Net, bounds: SoundnessBounds) -> Verdict:
+    def holds(arc: Arc, failed: bool) -> bool | None:
+        return _holds(net, arc, failed)
+
+    return decide(net, holds, bounds) if _may_be_unsound(net) else Sound(0)
 
 
 def _worth_saying(net: Net, verdict: Unsound) -> Iterator[Unsoundness]:

@@ -210,7 +210,7 @@ def check_required_keys(subject: Subject) -> Iterator[Finding]:
     """Keys that the kind of a task needs, and that neither it nor the workbook says."""
     for call in subject.notes.calls:
         for first, *others in call.kind.required:
-            if not any(_is_given(call, key) for key in (first, *others)):
+            if not any(call.kind.says(call.task.config, key) for key in (first, *others)):
                 or_else = f" (or {', '.join(others)})" if others else ""
                 yield Finding(
                     Code.MISSING,
@@ -219,16 +219,6 @@ def check_required_keys(subject: Subject) -> Iterator[Finding]:
                     f"add {first}:",
                     lacks=first,
                 )
-
-
-def _is_given(call: CompiledCall, key: str) -> bool:
-    """Whether the task says something under `key`; an empty mapping is, where its kind has a use
-    for it."""
-    value = call.task.config.get(key)
-    if value != {}:
-        return value not in (None, "", [])
-    forms = call.kind.schema.get("properties", {}).get(key, {}).get("anyOf", ())
-    return any("$ref" in form for form in forms) and not call.kind.faults({key: {}})
 
 
 _Faults = Mapping[Path, list[ErrorDetails]]

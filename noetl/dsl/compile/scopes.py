@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.dsl.compile.context import Context
+from noetl.dsl.compile.limits import compile_concurrency
 from noetl.dsl.document import Step
 from noetl.dsl.document.regions import RegionSpec
 from noetl.dsl.document.texts import is_template
@@ -88,6 +89,7 @@ def _compile_region(context: Context, name: str, said: RegionSpec, steps: tuple[
         compensate=bool(said.compensate),
         on_cancel=on_cancel,
         cleanup=find_step(context, said.finally_, (*path, "finally")),
+        concurrency=compile_concurrency(context, said.concurrency, (*path, "concurrency"), steps[0]),
         line=context.line(path),
     )
 

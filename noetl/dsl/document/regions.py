@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Tag
 
 from noetl.dsl.document.base import DocumentPart, Key, expect
+from noetl.dsl.document.policies import ConcurrencyForm
 from noetl.net.model import Spelling
 
 
@@ -37,6 +38,9 @@ class RegionSpec(DocumentPart):
     says no `on_cancel`."""
     timeout: Annotated[int | float | str | None, Spelling("deadline")] = None
     """The same as `deadline`, which wins."""
+    concurrency: Annotated[ConcurrencyForm | None, Key(is_structure=True)] = None
+    """How many of it, and of others that say the same key, are open at once: what would enter it
+    waits for its slot."""
     cancel_on: str | list[str] | None = None
     """What cancels it: the end of a step (its name, or several), or a guard over ctx."""
     compensate: bool | None = None

@@ -81,7 +81,8 @@ class Python(Tool):
     The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of the
     call. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time
     zone, certificates), those of `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's.
-    `spec.isolation: sandbox` runs it without network and without the files of the machine.
+    `spec.isolation: sandbox` runs it without network and without the files of the machine. Code
+    that is cancelled ends at once, unless it handles SIGTERM: then it is killed 5 seconds later.
 
     **Scripts.** `script` is a file by [the rule for files](../operations.md#files), looked for in
     the playbook's directory, then in that of the command, then below `NOETL_FILE_ROOTS`; a

@@ -75,7 +75,11 @@ class Shell(Tool):
 
     Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and
     `$TMPDIR` are a directory of the call. `spec.isolation: sandbox` is that of
-    [python](python.md) tasks: there the playbook's directory can only be read."""
+    [python](python.md) tasks: there the playbook's directory can only be read.
+
+    A command that is cancelled gets SIGTERM, with all that it runs, and is killed 5 seconds later
+    (sooner, where `NOETL_CANCEL_GRACE_S` is less) if it has not ended: a `trap` can tidy up. At its
+    deadline it is killed at once."""
 
     declaration = ToolDeclaration(
         kind="shell",

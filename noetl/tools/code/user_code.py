@@ -44,7 +44,9 @@ class Runners:
     call."""
 
     def __init__(self, services: Services) -> None:
-        self._plain = RunnerSettings(services.scratch, inherited=services.python_env)
+        self._plain = RunnerSettings(
+            services.scratch, inherited=services.python_env, grace_s=services.stop_grace_s
+        )
         self._hidden = services.private
         self._lock = threading.Lock()
         self._runners: dict[RunnerSettings, Runner] = {}

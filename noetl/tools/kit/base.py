@@ -84,6 +84,8 @@ class Services:
     output_limit: int = 64 * 1024
     #: Deadline of calls whose `spec.timeout` says nothing.
     default_deadline_s: float = 3600.0
+    #: How long a command that was cancelled may take to end by itself.
+    stop_grace_s: float = 5.0
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
 

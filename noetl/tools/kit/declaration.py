@@ -88,7 +88,7 @@ def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
     """The configuration as the tool's own class, without keys that mean nothing to it. Raises
     ToolError with one sentence naming the field."""
     for group in tool.required:
-        if all(config.get(key) in (None, "", [], {}) for key in group):
+        if not any(tool.says(config, key) for key in group):
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:

@@ -152,6 +152,8 @@ def test_what_the_document_says_may_be_sent_is_accepted(
                     name="approved",
                     path="examples/double",
                     token=token,
+                    key="reports",
+                    queue="http",
                 )
                 example = content["example"]
                 if path == "/api/operations":

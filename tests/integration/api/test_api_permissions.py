@@ -66,6 +66,8 @@ NAMES = {
     "name": "executions/1/" + "0" * 64 + ".json",
     "path": OTHER,
     "operation_id": "1",
+    "key": "reports",
+    "queue": "http",
     "token_id": "x",
     "address": "1",
     "token": "x",

@@ -404,3 +404,16 @@ workflow:
     assert [loops[name]["sync"] for name in ("start", "some", "tree")] == [False, True, True]
     assert loops["some"]["enough"] == {"when": "{{ completed > 1 }}", "rest": "run"}
     assert (loops["tree"]["grow"], loops["tree"]["close"]) == ("{{ result.more }}", "{{ ctx.closed }}")
+
+
+def test_what_was_not_decided_is_said_and_why(cli: Cli) -> None:
+    ways = ", ".join(f'{{step: s{n}, when: "{{{{ ctx.a{n} }}}}"}}' for n in range(12))
+    steps = "\n".join(f"  - {{step: s{n}, tool: {{kind: noop}}}}" for n in range(12))
+    wide = f"workflow:\n  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{ways}]}}\n{steps}\n"
+    file = write(Path.cwd(), "wide", wide)
+    why = "the router of 'start' can choose in too many ways"
+    assert cli("plan", file).out.splitlines()[-1] == f"not decided whether every run comes to an end: {why}"
+    assert json.loads(cli("plan", file, "--json").out)["undecided"] == why
+    narrow = write(Path.cwd(), "narrow", "workflow: [{step: start, tool: {kind: noop}}]\n")
+    assert "not decided" not in cli("plan", narrow).out
+    assert json.loads(cli("plan", narrow, "--json").out)["undecided"] is None

@@ -84,6 +84,30 @@ def test_many_executions_are_run_again_as_one_operation(client: Client) -> None:
         client.operation("12")
 
 
+def test_a_service_calls_the_address_that_it_was_handed(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "address"
+    text = f"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: asks, path: client/asks}}
+workflow:
+  - step: start
+    tool:
+      - tell: {{kind: python, input: {{to: "{{{{ callback.answer.url }}}}"}}, code: "open({str(file)!r}, 'x').write(to)"}}
+      - answer: {{kind: wait, callback: {{}}}}
+"""
+    client.register(text)
+    run = client.start("client/asks").execution_id
+    next(event for event in client.events(run) if event.type == "step.suspended")
+    address = file.read_text()
+    first = client.call_back(address, {"paid": 7})
+    assert first["accepted"]
+    assert client.wait(run).result["payload"] == {"paid": 7}
+    assert client.call_back(address, 8) == first
+    with pytest.raises(NotFound):
+        client.call_back(address + "x")
+
+
 def test_executions_are_explained_and_compared(client: Client) -> None:
     one, other = (client.start("client/double", {"n": n}).execution_id for n in (1, 2))
     for execution_id in (one, other):

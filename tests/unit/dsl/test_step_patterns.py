@@ -191,6 +191,14 @@ def test_the_step_behind_takes_no_name_that_another_one_has() -> None:
     assert [arc.step for arc in found.net.steps["start"].arcs] == ["start.choice.2"]
 
 
+def test_the_step_behind_belongs_to_the_same_iteration() -> None:
+    found = _compile(
+        "{step: a, wait: {timer: 1h}}, {step: b, wait: {timer: 2h}}]}, iteration: ctx.i, x: {y: [1"
+    )
+    assert found.net is not None
+    assert [step.iteration for step in found.net.transitions] == ["i", "i", "", ""]
+
+
 def test_the_canonical_form_keeps_arcs_as_they_were_written() -> None:
     assert _compile("{step: a, wait: {timer: 1h}}, {step: b, wait: {signal: x}}").source.origins == ()
 

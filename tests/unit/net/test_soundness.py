@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from noetl.net.model import Arc, Join, Net, Task, Transition
+from noetl.net.model import Arc, Join, Milestone, Net, Task, Transition
 from noetl.net.soundness import NotDecided, Sound, SoundnessBounds, Unsound, Unsoundness, decide
 from noetl.net.soundness.guards import Assumed, read_guard
 from tests.pace import uncollected, within
@@ -185,3 +186,57 @@ def test_a_long_cycle_and_a_wide_fork_need_no_recursion() -> None:
     assert isinstance(
         decide(_net(f"a>{','.join(wide)} {' '.join(f'{one}>j' for one in wide)}", j=ALL)), Sound
     )
+
+
+# --- how many tokens there are, and steps that end everything -------------------------------------
+
+
+def _split(arcs: str, times: int, **joins: Join) -> Net:
+    """The net of `_net` whose first arc puts down so many tokens."""
+    net = _net(arcs, **joins)
+    first = net.transitions[0]
+    split = replace(first, arcs=(replace(first.arcs[0], times=times), *first.arcs[1:]))
+    return replace(net, transitions=(split, *net.transitions[1:]))
+
+
+@pytest.mark.parametrize(
+    ("times", "needed", "waits"), [(6, 3, False), (4, 3, True), (2, 3, True), (3, 1, False), (16, 16, False)]
+)
+def test_a_join_that_merges_tokens_waits_for_ever_where_they_do_not_come_out_even(
+    times: int, needed: int, *, waits: bool
+) -> None:
+    faults = _faults(_split("a>b b>c", times, c=Join("tokens", needed)))
+    assert [(one.kind, one.step) for one in faults] == ([("waits", "c")] if waits else [])
+
+
+def test_a_merge_that_a_cycle_feeds_takes_what_gathers_before_it() -> None:
+    assert isinstance(decide(_net("a>b b?b,c c?d", c=Join("tokens", 1))), Unsound)
+    faults = _faults(_net("a>b b>c c?b", c=Join("tokens", 3)))
+    assert [one.kind for one in faults] == ["waits"]
+
+
+@pytest.mark.parametrize("times", [17, "{{ ctx.n }}"])
+def test_tokens_that_nobody_can_count_are_not_decided_about(times: object) -> None:
+    verdict = decide(_split("a>b b>c", times, c=Join("tokens", 3)))  # type: ignore[arg-type]
+    assert isinstance(verdict, NotDecided)
+    assert "'a'" in verdict.reason
+
+
+def test_a_step_that_ends_the_execution_ends_what_waits_and_what_repeats() -> None:
+    for arcs, joins in (("a>b,c b?j c>j,e", {"j": ALL}), ("a>b,e b>c c>b", {})):
+        net = _net(arcs, **joins)
+        assert _faults(net)
+        ends = tuple(
+            replace(one, terminate="completed") if one.name == "e" else one for one in net.transitions
+        )
+        ended = replace(net, transitions=ends)
+        assert not _faults(ended)
+
+
+def test_a_milestone_may_hold_a_token_back_and_drop_it() -> None:
+    net = _net("a>b,c b>j c>j", j=ALL)
+    assert not _faults(net)
+    held = tuple(
+        replace(one, milestone=Milestone("b")) if one.name == "c" else one for one in net.transitions
+    )
+    assert [one.kind for one in _faults(replace(net, transitions=held))] == ["waits"]

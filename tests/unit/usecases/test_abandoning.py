@@ -109,6 +109,17 @@ def test_a_branch_that_another_one_failed_ends_its_own() -> None:
     assert abandoned(sim, run) == [(None, None)]
 
 
+@pytest.mark.parametrize(
+    ("ends", "status"), [("spec: {completes: [start]}", "completed"), ("terminate: failed", "failed")]
+)
+def test_a_step_that_ends_others_ends_their_own_elsewhere(ends: str, status: str) -> None:
+    elsewhere = Elsewhere()
+    wrong = "{step: wrong, tool: {kind: python, code: 'raise ValueError()'}}"
+    sim, run = simulated(BRANCHES.replace(wrong, f"{{step: wrong, tool: {{kind: noop}}, {ends}}}"), elsewhere)
+    assert (sim.report(run).row.status, elsewhere.jobs) == (status, {"here": "ended"})
+    assert abandoned(sim, run) == [(None, None)]
+
+
 def test_an_order_whose_message_got_lost_is_sent_again_and_one_that_comes_twice_counts_once() -> None:
     elsewhere = Elsewhere()
     sim, run = simulated(ONE, elsewhere)

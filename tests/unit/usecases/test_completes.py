@@ -129,3 +129,9 @@ def test_what_was_completed_by_force_is_no_result_that_a_retry_takes_over() -> N
     assert scheduled["stop"].how == "whole"
     assert scheduled["work"].how != "whole"
     assert _ends(sim, again)["work"] == "stop#1"
+    (forced,) = [
+        event
+        for event in sim.events(again)
+        if isinstance(event.fact, e.StepDone) and event.fact.forced_by is not None
+    ]
+    assert forced.draft.origin is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from playbooks import lone
 from test_retry import CHAIN, LOOP, Again
 
-from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.errors import BadRequest, Conflict, NotFound, ToolError
 from noetl.facts import events as e
 from noetl.facts.json import Json, JsonMap
 from noetl.pipeline.model import Call
@@ -195,3 +197,20 @@ def test_nothing_follows_the_end() -> None:
         _fork(again, first, at=len(again.sim.events(first)))
     with pytest.raises(NotFound):
         _fork(again, "77", at=1)
+
+
+def test_what_has_stopped_waiting_goes_on_from_any_moment() -> None:
+    """Also from the one at which its worker was just told to."""
+    again = Again("- {step: start, tool: [{w: {kind: wait, timer: 10}}, {n: {kind: http, url: x}}]}")
+    first = again.sim.start()
+    again.sim.settle()
+    again.sim.pass_time(10)
+    again.sim.settle()
+    whole = [event.version for event in again.sim.events(first)]
+    for at in whole[3:-2]:
+        with suppress(Conflict, BadRequest):
+            second = fork.fork(again.sim.rt, ForkRequest(first, at=at)).execution_id
+            again.sim.settle()
+            again.sim.pass_time(10)
+            again.sim.settle()
+            assert again.report(second).row.status == "completed", at

@@ -130,6 +130,21 @@ def test_an_execution_that_waits_for_a_milestone_takes_no_turns_of_its_own() -> 
     assert sim.report(execution_id).row.status == "waiting"
 
 
+def test_what_waits_before_a_join_is_skipped_when_the_other_begins() -> None:
+    sim = Simulation(
+        playbook("""
+            - {step: start, next: [one, two, y]}
+            - {step: one, tool: {kind: noop}, next: m}
+            - {step: two, tool: {kind: wait, timer: 2h}, next: {arcs: [{step: m, when: "{{ false }}"}]}}
+            - {step: m, spec: {join: all, milestone: {before: z}}, tool: {kind: noop}}
+            - {step: y, tool: {kind: wait, timer: 1h}, next: z}
+            - {step: z, tool: {kind: noop}}
+        """)
+    )
+    report = sim.run()
+    assert (report.row.status, report.steps["m"]["status"]) == ("completed", "skipped")
+
+
 def test_admission_is_asked_once_the_milestone_is_reached() -> None:
     sim = Simulation(
         playbook("""

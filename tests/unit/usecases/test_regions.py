@@ -299,6 +299,104 @@ def test_a_called_playbook_in_a_region_is_cancelled_with_it() -> None:
     assert (family.status(child), family.status(run)) == ("cancelled", "failed")
 
 
+# --- limits ---------------------------------------------------------------------------------------
+
+CRITICAL = playbook(
+    say("start", also=", next: draw")
+    + say("draw", also=", next: hold")
+    + "- {step: hold, tool: {kind: wait, signal: go}, next: store}\n"
+    + say("store", also=", next: after")
+    + say("after")
+    + say("other")
+    + say("clear"),
+    "regions: {account: {steps: [draw, hold, store], concurrency: {key: account, limit: 1}}}",
+)
+
+
+def two(sim: Simulation) -> tuple[str, str]:
+    """Two executions, the second one when the first one has come as far as it can."""
+    first = sim.start()
+    sim.settle()
+    second = sim.start()
+    sim.settle()
+    return first, second
+
+
+def test_one_execution_at_a_time_is_in_a_region_with_one_slot() -> None:
+    log = Log()
+    sim = Simulation(CRITICAL, {"http": log})
+    first, second = two(sim)
+    assert log.said == ["start", "draw", "start"]
+    assert "a slot of 'account' (limit 1)" in (sim.report(second).row.waiting_for or "")
+    tell(sim, second, "go")
+    assert log.said == ["start", "draw", "start"]
+    tell(sim, first, "go")
+    sim.settle()
+    assert log.said == ["start", "draw", "start", "store", "after", "draw", "store", "after"]
+    assert ended(sim, first) == ended(sim, second) == ("completed", None)
+    with sim.rt.store.read() as tx:
+        assert tx.slots.of_key() == []
+
+
+def test_without_the_slot_both_are_in_it_at_once() -> None:
+    log = Log()
+    sim = Simulation(CRITICAL.replace(", concurrency: {key: account, limit: 1}", ""), {"http": log})
+    two(sim)
+    assert log.said == ["start", "draw", "start", "draw"]
+
+
+def test_a_slot_of_a_region_is_free_once_that_was_cancelled() -> None:
+    log = Log()
+    sim = Simulation(CRITICAL, {"http": log})
+    first, second = two(sim)
+    control.cancel_region(sim.rt, first, "account")
+    sim.settle()
+    assert ended(sim, first) == ("completed", None)
+    assert log.said == ["start", "draw", "start", "draw"]
+    control.cancel(sim.rt, second)
+    sim.settle()
+    with sim.rt.store.read() as tx:
+        assert tx.slots.of_key() == []
+
+
+def test_a_step_in_the_region_goes_on_with_the_slot_of_the_same_key() -> None:
+    log = Log()
+    text = CRITICAL.replace(
+        "input: {say: draw}}", "input: {say: draw}}, spec: {concurrency: {key: account, limit: 1}}"
+    )
+    sim, run = begun(text, log)
+    tell(sim, run, "go")
+    assert ended(sim, run) == ("completed", None)
+
+
+def test_a_region_for_which_there_is_no_room_is_left_at_once() -> None:
+    log = Log()
+    text = CRITICAL.replace("limit: 1}", "limit: 1, on_full: skip}, on_cancel: other")
+    sim = Simulation(text, {"http": log})
+    _, second = two(sim)
+    assert log.said == ["start", "draw", "start", "other"]
+    assert ended(sim, second) == ("completed", None)
+
+
+def test_a_region_for_which_there_is_no_room_fails_where_it_says_so() -> None:
+    log = Log()
+    text = CRITICAL.replace("limit: 1}", "limit: 1, on_full: fail}, finally: clear")
+    sim = Simulation(text, {"http": log})
+    _, second = two(sim)
+    assert log.said == ["start", "draw", "start", "clear"]
+    assert ended(sim, second) == ("failed", "No slot of 'account' was free (limit 1).")
+
+
+def test_the_region_that_has_had_its_slot_for_longest_is_cancelled_for_another() -> None:
+    log = Log()
+    text = CRITICAL.replace("limit: 1}", "limit: 1, on_full: cancel_oldest}")
+    sim = Simulation(text, {"http": log})
+    first, second = two(sim)
+    assert log.said == ["start", "draw", "start", "draw"]
+    assert ended(sim, first) == ("completed", None)
+    assert ended(sim, second)[0] in ("running", "waiting")
+
+
 # --- what is wrong with them ----------------------------------------------------------------------
 
 

@@ -112,6 +112,20 @@ def test_a_child_that_nobody_waits_for_any_more_is_told() -> None:
     assert found["status"] == "cancelled"
 
 
+def test_what_waits_before_joins_begins_nothing_any_more() -> None:
+    text = playbook("""
+        - {step: start, next: [one, two, stop]}
+        - {step: one, tool: {kind: noop}, next: [meet, every]}
+        - {step: two, tool: {kind: wait, timer: 1d}, next: [meet, every]}
+        - {step: meet, spec: {join: auto}, tool: {kind: noop}}
+        - {step: every, spec: {join: all}, tool: {kind: noop}}
+        - {step: stop, tool: {kind: wait, timer: 1h}, terminate: completed}
+    """)
+    report = Simulation(text).run()
+    assert report.row.status == "completed"
+    assert not {"meet", "every"} & report.steps.keys()
+
+
 def test_a_run_that_failed_ends_nothing() -> None:
     text = playbook("""
         - {step: start, next: work}

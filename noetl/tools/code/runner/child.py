@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading  # noqa: F401 - imported ahead, so that its fork hooks stand before user code runs
 from _thread import _count as running_threads
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from .... import processes
@@ -56,13 +56,14 @@ def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
 
 
 def _settle(runner: int, root: str, channel: int, out: int, err: int) -> None:
+    # Before there is a group that can be asked to end.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()
     processes.die_with_parent()
     processes.adopt_orphans()
     if os.getppid() != runner:
         os._exit(1)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
     _arrange_descriptors(channel, out, err)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if os.getuid() != 0:
@@ -168,6 +169,8 @@ class ChildProcess:
             with contextlib.suppress(Exception):
                 stream.flush()
         signal.alarm(0)
+        # What this call wanted to do before its end, the next one does not.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         sys.setrecursionlimit(self.recursion)
         if os.environ != self.environment:
             os.environ.clear()
@@ -201,26 +204,35 @@ def run_shell(request: Mapping[str, Any]) -> tuple[bytes, bool]:
     started.
 
     `exit_code` is that of the last command that ran, negative for a signal; `command` is its index.
-    What they print goes to the pipes that this process has as stdout and stderr.
+    What they print goes to the pipes that this process has as stdout and stderr. SIGTERM is for
+    them: this process outlives it, so that they may end as they like, and begins no further one.
     """
     ended = {"exit_code": 0, "command": 0}
-    for index, argv in enumerate(request["commands"]):
-        try:
-            ended = {"exit_code": _run_command(argv, request), "command": index}
-        except (OSError, ValueError) as error:
-            return b'"error":' + json.dumps(_report_start(error, argv, request)).encode(), False
-        if ended["exit_code"]:
-            break
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
+    try:
+        for index, argv in enumerate(request["commands"]):
+            exit_code = -asked[0] if asked else _run_command(argv, request, asked)
+            ended = {"exit_code": exit_code, "command": index}
+            if exit_code:
+                break
+    except (OSError, ValueError) as error:
+        return b'"error":' + json.dumps(_report_start(error, argv, request)).encode(), False
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return b'"value":' + json.dumps(ended).encode(), ended["exit_code"] == 0
 
 
-def _run_command(argv: list[str], request: Mapping[str, Any]) -> int:
+def _run_command(argv: list[str], request: Mapping[str, Any], asked: Sequence[int]) -> int:
     stdin = request["stdin"]
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
         cwd=request["cwd"],
     ) as process:
+        if asked:
+            # It came before there was anybody to hear it.
+            process.terminate()
         process.communicate(None if stdin is None else stdin.encode())
         return process.returncode
 

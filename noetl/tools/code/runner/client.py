@@ -23,6 +23,7 @@ from .requests import (
     CodeLimits,
     FrameFile,
     KeepFrame,
+    PrintedText,
     PythonRequest,
     RunnerReply,
     ShellRequest,
@@ -48,6 +49,15 @@ class LeasedChild:
     lease: Lease
     key: Key
     calls: int = 0
+    interrupted: bool = False
+
+    def interrupt(self) -> None:
+        """Asks what runs in it to end, which is killed where it does not."""
+        self.interrupted = True
+        try:
+            self.control.terminate(self.lease.pid)
+        except RunnerGone:
+            self.control.abandon(self.lease)
 
     def alive(self) -> bool:
         """An idle child says nothing: whatever can be read from its channel is its end."""
@@ -86,6 +96,8 @@ class Runner:
         as it comes."""
         child = self._take((type(request), request.owner, request.limits), token)
         try:
+            if child.interrupted:
+                return self._give_up(child)
             with child.control.showing() as show:
                 return self._converse(child, request, encode_request(request, show), deadline_s, listen)
         except BaseException:
@@ -99,15 +111,16 @@ class Runner:
                 self._busy.pop(child, None)
 
     def interrupt(self, token: object) -> None:
-        """Ends the call of `token`, which is then answered as one whose process died. A call that
-        is about to start is ended as soon as it has a process; one that has just ended is not
-        harmed."""
+        """Ends the call of `token`: commands are asked to (SIGTERM), and code is where it asks for
+        that; what has not ended after the grace is killed, and then answered as one whose process
+        died. A call that is about to start is ended as soon as it has a process; one that has just
+        ended is not harmed."""
         with self._lock:
             running = [child for child, whose in self._busy.items() if whose is token]
             if not running:
                 self._interrupted = [*self._interrupted[-IDLE_INTERRUPTS:], token]
             for child in running:
-                _kill(child)
+                child.interrupt()
 
     def _converse(
         self, child: LeasedChild, request: Request, message: bytes, deadline_s: float, listen: Listen
@@ -127,7 +140,7 @@ class Runner:
         if request.keep is not None and (written := answer.get("tables")):
             with child.control.tables(child.lease, len(written["sizes"])) as files:
                 value = put_tables(value, written, files, request.keep)
-        self._put_back(child, retire=answer["retire"] != KEEP)
+        self._put_back(child, retire=answer["retire"] != KEEP or child.interrupted)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
@@ -144,8 +157,14 @@ class Runner:
         with self._lock:
             self._busy[child] = token
             if token is not None and any(one is token for one in self._interrupted):
-                _kill(child)
+                child.interrupted = True
         return child
+
+    def _give_up(self, child: LeasedChild) -> RunnerReply:
+        """What is said of a call that was interrupted before it began."""
+        ended, nothing = self._end(child, kill=True), PrintedText("", 0, truncated=False)
+        child.lease.close()
+        return RunnerReply("died", nothing, nothing, reason=_describe(ended))
 
     def _idle_child(self, key: Key) -> LeasedChild | None:
         while True:
@@ -236,11 +255,6 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-
-
-def _kill(child: LeasedChild) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.lease.pid, signal.SIGKILL)
 
 
 def encode_request(request: Request, show: Callable[[Path], Path]) -> bytes:

@@ -57,7 +57,7 @@ class RunnerSettings:
 
     `readable` are the directories that a sandbox shows beside those of the system, `hidden` those
     that it never shows. `inherited` are variables of the worker's environment that are handed on
-    beside INHERITED."""
+    beside INHERITED. What is interrupted has `grace_s` seconds to end by itself."""
 
     scratch: Path
     sandbox: bool = False
@@ -66,6 +66,7 @@ class RunnerSettings:
     inherited: tuple[str, ...] = ()
     warm: int = 2
     idle: int = 8
+    grace_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Control:
         try:
             with theirs:
                 command = [sys.executable, "-I", "-X", "utf8", str(LAUNCH)]
-                command += [str(theirs.fileno()), root, str(settings.warm)]
+                command += [str(theirs.fileno()), root, str(settings.warm), str(settings.grace_s)]
                 shown = Path(root, SHOWN)
                 shown.mkdir(mode=0o700)
                 if settings.sandbox:
@@ -153,6 +154,12 @@ class Control:
                 raise RunnerGone
             status: int = ANSWER.unpack(answer)[1]
             return status
+
+    def terminate(self, pid: int) -> None:
+        """SIGTERM for a child and what it runs, and the end of it after the grace. Raises
+        RunnerGone."""
+        with self._lock, self._talking():
+            self._socket.sendall(REQUEST.pack(b"T", pid))
 
     @contextlib.contextmanager
     def showing(self) -> Iterator[Callable[[Path], Path]]:

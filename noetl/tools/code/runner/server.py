@@ -5,6 +5,7 @@ One thread, no state but its children. The worker asks over the control socket:
     L        lease: the answer is a pid with three descriptors (channel, stdout, stderr)
     K <pid>  kill the child and all that descends from it; the answer is its wait status
     R <pid>  the same for a child that is ending by itself: it is given a moment to do so
+    T <pid>  SIGTERM for the child and its group, and after the grace the same as K; no answer
 
 When the socket closes, the worker is gone: everything is killed. Every child adopts its own
 orphans, so a child of the runner that it did not fork belonged to a child that has died, and is
@@ -20,6 +21,7 @@ import shutil
 import signal
 import socket
 import struct
+import time
 from collections import OrderedDict
 
 from .... import processes
@@ -37,14 +39,17 @@ REMEMBERED = 256
 
 
 class RunnerServer:
-    def __init__(self, control: socket.socket, root: str, warm: int) -> None:
+    def __init__(self, control: socket.socket, root: str, warm: int, grace_s: float) -> None:
         self.control = control
         self.root = root
         self.target = warm
+        self.grace_s = grace_s
         #: Children that wait to be leased: the worker's ends of their descriptors by pid.
         self.warm: dict[int, tuple[int, int, int]] = {}
         self.alive: set[int] = set()
         self.ended: OrderedDict[int, int] = OrderedDict()
+        #: When those are killed that were asked to end, by pid.
+        self.dying: dict[int, float] = {}
 
     def serve(self) -> None:
         """Until the worker is gone."""
@@ -66,7 +71,8 @@ class RunnerServer:
         poller.register(wake, select.POLLIN)
         while True:
             short = len(self.warm) < self.target
-            ready = {descriptor for descriptor, _ in poller.poll(self.patience() if short else None)}
+            ready = {descriptor for descriptor, _ in poller.poll(self.timeout(short=short))}
+            self.kill_late()
             if wake.fileno() in ready:
                 with contextlib.suppress(BlockingIOError):
                     while wake.recv(4096):
@@ -83,6 +89,11 @@ class RunnerServer:
         by that can wait: what was just leased runs now, and a fork beside it would slow it down."""
         return REFILL_MS if self.warm else 0
 
+    def timeout(self, *, short: bool) -> float | None:
+        """Milliseconds until something is to be done of which no descriptor tells."""
+        late = [max(at - time.monotonic(), 0.0) * 1000 for at in self.dying.values()]
+        return min([*late, *([self.patience()] if short else [])], default=None)
+
     def answer(self) -> bool:
         """Serves one request. False once the worker has gone, in the middle of whatever it was."""
         try:
@@ -92,6 +103,8 @@ class RunnerServer:
             verb, pid = REQUEST.unpack(request)
             if verb == b"L":
                 self.lease()
+            elif verb == b"T":
+                self.terminate(pid)
             else:
                 grace_s = GRACE_S if verb == b"R" else 0.0
                 self.control.sendall(ANSWER.pack(pid, self.end(pid, grace_s)))
@@ -126,6 +139,26 @@ class RunnerServer:
         self.alive.add(pid)
         return pid, (channel, out, err)
 
+    def terminate(self, pid: int) -> None:
+        """Asks a child and what it runs to end, while there is time."""
+        if pid not in self.alive:
+            return
+        now = time.monotonic()
+        try:
+            os.killpg(pid, signal.SIGTERM)
+            self.dying.setdefault(pid, now + self.grace_s)
+        except ProcessLookupError:
+            # It has no group yet, and runs nothing.
+            self.dying[pid] = now
+
+    def kill_late(self) -> None:
+        """Kills what was asked to end, and has not; how it ended is asked for later."""
+        now = time.monotonic()
+        for pid in [pid for pid, at in self.dying.items() if at <= now]:
+            processes.kill_tree(pid)
+            self.bury(pid, os.waitpid(pid, 0)[1])
+            self.kill_orphans()
+
     def end(self, pid: int, grace_s: float) -> int:
         """Ends a child with all its descendants, and says how it ended."""
         if pid in self.alive:
@@ -153,6 +186,7 @@ class RunnerServer:
 
     def bury(self, pid: int, status: int) -> None:
         self.alive.discard(pid)
+        self.dying.pop(pid, None)
         self.ended[pid] = status
         while len(self.ended) > REMEMBERED:
             self.ended.popitem(last=False)
@@ -180,7 +214,7 @@ class RunnerServer:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def main(control: int, root: str, warm: int) -> None:
+def main(control: int, root: str, warm: int, grace_s: float) -> None:
     # The worker decides when the runner ends; a terminal or a service manager speaks to the worker.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -188,7 +222,7 @@ def main(control: int, root: str, warm: int) -> None:
     python_code.rehearse()
     gc.collect()
     gc.freeze()
-    server = RunnerServer(socket.socket(fileno=control), root, warm)
+    server = RunnerServer(socket.socket(fileno=control), root, warm, grace_s)
     try:
         server.serve()
     finally:
