@@ -29,4 +29,4 @@ def _complete(step: Transition, state: State, inputs: Inputs, run: Run, by: str)
     if run.loop is None:
         end = StepDone(forced_by=by)
         return [Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
-    return cut_loop(step, state, inputs, run, run.loop, f"run {by} ended the step as done", by)
+    return cut_loop(step, state, inputs, run, run.loop, f"run {by} ended what ran of the step", by)

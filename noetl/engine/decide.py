@@ -358,6 +358,9 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
+    if closing := begin_closing(plan, state, inputs):
+        # Runs that were withdrawn are there yet, and wait for that to be cleaned up.
+        return closing
     if state.runs or state.pause_requested or not state.started or _is_held_up(state):
         return []
     if not state.stopping and not state.closing:
@@ -365,7 +368,7 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
             return []
         if settled := _settle(plan, state, inputs):
             return settled
-    if closing := begin_closing(plan, state, inputs) or close_execution(plan, state, inputs):
+    if closing := close_execution(plan, state, inputs):
         return closing
     if final := _final_step(plan, state, inputs):
         return final

@@ -10,7 +10,7 @@ from noetl.engine.commands import issue_lane, resume_command
 from noetl.engine.inputs import Inputs
 from noetl.engine.loop_ends import fail_begun, template_fault
 from noetl.engine.plan import Plan
-from noetl.engine.slots import awaits_lanes, request_slots, slot_place
+from noetl.engine.slots import awaits_lanes, awaits_slot, request_slots
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.facts.events import Draft
@@ -51,12 +51,6 @@ def begin_iterations(
 def issue_iteration(state: State, step: Transition, run: Run, loop: LoopState, index: int) -> Draft:
     """The command that an iteration begins with, or goes on with when that is due."""
     return resume_command(state, step, run, f"i{index}", loop.suspended.get(index) or None, index)
-
-
-def awaits_slot(state: State, run: Run, index: int) -> bool:
-    """Whether the iteration has asked for its slots and waits."""
-    holder = state.holders.get(slot_place(run.id, f"i{index}"))
-    return holder is not None and not holder.granted
 
 
 def _ask(

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from noetl.engine.copies import has_copies
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import item_at, members
-from noetl.engine.lanes import awaits_slot, begin_iterations, has_lanes, issue_lanes, resume_iterations
+from noetl.engine.lanes import begin_iterations, has_lanes, issue_lanes, resume_iterations
 from noetl.engine.loop_ends import fail_loop, fail_run, release_at_once, template_fault, too_many
 from noetl.engine.loop_guards import ask_enough, ask_growth, ask_to_close
 from noetl.engine.plan import Plan
-from noetl.engine.slots import awaits_lanes, is_step_paused, lacks_slots
+from noetl.engine.slots import awaits_lanes, awaits_slot, is_step_paused, lacks_slots
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at

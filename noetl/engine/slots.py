@@ -118,6 +118,12 @@ def awaits_lanes(state: State, run: Run) -> int:
     return sum(one.run_id == run.id and one.part != WHOLE for one in find_waiting(state))
 
 
+def awaits_slot(state: State, run: Run, index: int) -> bool:
+    """Whether the iteration has asked for its slots and waits."""
+    holder = state.holders.get(slot_place(run.id, f"i{index}"))
+    return holder is not None and not holder.granted
+
+
 def is_step_paused(state: State, step: str) -> bool:
     return step in state.paused_steps
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from noetl.engine.decision import Notification
 from noetl.engine.inputs import SlotVerdict
 from noetl.engine.serving import Served, SlotAskers, serve
-from noetl.engine.slots import find_waiting, is_step_paused, slot_place
+from noetl.engine.slots import awaits_slot, find_waiting, is_step_paused, slot_place
 from noetl.engine.state import SlotHolder, State
 from noetl.facts.events import Parent, Requested
 from noetl.facts.limits import WHOLE, AskedSlot, SlotRow, holder_id, region_run
@@ -208,10 +208,13 @@ def free_ended(tx: Transaction, before: Sequence[State], after: State) -> None:
 
 
 def free_cancelled(tx: Transaction, before: State, run_id: str, index: int) -> None:
-    """An iteration was cancelled: what waited without a worker has its slot no more."""
+    """An iteration was cancelled: what waited without a worker, or for its slot, has none any
+    more."""
     run = before.runs.get(run_id)
-    loop = run.loop if run is not None else None
-    if loop is not None and before.holders and (index in loop.suspended or index in loop.calling):
+    if run is None or run.loop is None or not before.holders:
+        return
+    loop = run.loop
+    if index in loop.suspended or index in loop.calling or awaits_slot(before, run, index):
         tx.slots.free_part(before.execution_id, run_id, f"i{index}")
 
 
