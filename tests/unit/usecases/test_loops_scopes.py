@@ -1,5 +1,5 @@
-"""Loops of which iterations run on behind their step, in regions, and where runs are undone, cleaned
-up, or ended by others."""
+"""Loops of which iterations run on behind their step: in regions, where runs are undone and cleaned
+up, and where others end them."""
 
 from __future__ import annotations
 
