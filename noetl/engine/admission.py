@@ -81,6 +81,7 @@ def find_wrong_defaults(net: Net, workload: JsonMap) -> ErrorInfo | None:
 def make_invalid(net: Net, found: Sequence[InputFault]) -> InputsInvalid:
     """The error that tells of all that is wrong."""
     told = "; ".join(map(str, found))
+    end = "" if told.endswith("?") else "."
     return InputsInvalid(
-        f"Playbook {net.path!r} cannot be given this: {told}.", [one.as_json() for one in found]
+        f"Playbook {net.path!r} cannot be given this: {told}{end}", [one.as_json() for one in found]
     )

@@ -174,8 +174,9 @@ def _fill(one: OpenApproval, request: ApprovalRequest) -> JsonMap:
 def make_faulty(place: str, faults: list[InputFault]) -> InputsInvalid:
     """The error that tells of all that is wrong with the values of a form."""
     told = "; ".join(map(str, faults))
+    end = "" if told.endswith("?") else "."
     return InputsInvalid(
-        f"The form of {place} cannot be filled in so: {told}.", [one.as_json() for one in faults]
+        f"The form of {place} cannot be filled in so: {told}{end}", [one.as_json() for one in faults]
     )
 
 

@@ -91,7 +91,10 @@ def _first_call(tx: Transaction, place: TaskAddress) -> CallbackReceived:
 
 
 def _check_open(tx: Transaction, place: TaskAddress) -> None:
-    """Raises Conflict where the run, or the iteration, has ended."""
+    """Raises Conflict where the run, or the iteration, has ended, and NotFound where there was no
+    such run."""
+    if not tx.events.recorded(place.execution_id, f"scheduled:{place.run_id}"):
+        raise NotFound(NOTHING)
     ends = [f"end:{place.run_id}", f"cancelled:{place.run_id}"]
     if place.iteration is not None:
         ends.append(f"iteration:{place.run_id}/{place.iteration}")

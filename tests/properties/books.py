@@ -51,6 +51,7 @@ class Book:
     path: str = "tests/random"
     #: Books that this one calls.
     others: list[Book] = field(default_factory=list)
+    regions: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def width_of(self, run: str) -> int:
         """How many calls a run of this book, or of one that it calls, may make at once."""
@@ -73,6 +74,7 @@ class Book:
             "kind": "Playbook",
             "metadata": {"name": "random", "path": self.path},
             "executor": {"spec": spec},
+            **({"regions": self.regions} if self.regions else {}),
             "workflow": self.steps,
         }
         return json.dumps(root, indent=1)

@@ -159,12 +159,13 @@ def _is_whole(fact: e.Fact) -> bool:
 
 
 def _cancelled(events: list[Event]) -> Iterator[str]:
-    """A cancellation is the end: nothing is started after it."""
+    """A cancellation is the end: nothing is started after it but what is done at the end."""
     asked = next((event.version for event in events if isinstance(event.fact, e.CancelRequested)), None)
     if asked is None:
         return
     later = [event.fact for event in events[asked:]]
-    if any(isinstance(fact, e.StepScheduled) for fact in later):
+    begun = [fact for fact in later if isinstance(fact, e.StepScheduled)]
+    if any(fact.handling is None and not fact.final for fact in begun):
         yield "a step was scheduled after the cancellation"
     if any(isinstance(fact, e.Processed) for fact in later):
         yield "a cancelled execution ended as if it had not been"

@@ -484,3 +484,31 @@ def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alon
     assert relative.status_code == 400
     first = own.get(f"/api/executions/{taken.json['execution_id']}/events").json["events"][0]
     assert first["payload"]["directories"] == ["/books"]
+
+
+IN_A_REGION = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: region, path: examples/region}
+regions: {both: {steps: [start, then], on_cancel: other}}
+workflow:
+  - {step: start, tool: {kind: wait, signal: go}, next: then}
+  - {step: then, tool: {kind: noop}}
+  - {step: other, tool: {kind: noop, input: {why: "{{ args.reason }}"}}}
+"""
+
+
+def test_a_region_is_cancelled_over_rest(client: FlaskClient, sim: Simulation) -> None:
+    client.post("/api/catalog", json={"content": IN_A_REGION})
+    execution_id = client.post("/api/executions", json={"path": "examples/region"}).json["execution_id"]
+    sim.settle()
+    url = f"/api/executions/{execution_id}/cancel"
+
+    assert client.post(url, json={"region": "bth"}).status_code == 404
+    assert client.post(url, json={"region": "both", "step": "start"}).status_code == 400
+    assert client.post(url, json={"region": "both", "reason": "no need"}).status_code == 202
+    sim.settle()
+
+    report = client.get(f"/api/executions/{execution_id}").json
+    assert (report["status"], report["result"]["why"]) == ("completed", "no need")
+    assert client.post(url, json={"region": "both"}).status_code == 409

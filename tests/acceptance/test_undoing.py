@@ -1,0 +1,96 @@
+"""What has been done is undone while workers and the scheduler die with SIGKILL: each booking is
+given back, the latest first, before whoever waits for that is told."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import services
+from tests.budget import budget
+
+from .mortal import SEED, ask, kill_process, kill_worker, mortal_stack
+from .stack import Stack
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+TRIPS = budget("NOETL_TEST_TRIPS", quick=8, full=60, long=400)
+CITIES = 4
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: trip, path: tests/trip}
+workload: {file: ""}
+executor: {spec: {finally: told}}
+workflow:
+  - step: start
+    loop: {in: "{{ range(CITIES) | list }}", iterator: city, spec: {mode: parallel, max_in_flight: 2}}
+    compensate: give_back
+    tool: {kind: python, input: {file: "{{ file }}", words: "book {{ execution_id }} {{ iter.city }}"}, code: *note}
+    next: pay
+  - step: pay
+    tool: {kind: python, code: "raise ValueError('no money')"}
+  - step: give_back
+    tool: {kind: python, input: {file: "{{ file }}", words: "back {{ execution_id }} {{ args.item }}"}, code: *note}
+  - step: told
+    tool: {kind: python, input: {file: "{{ file }}", words: "told {{ execution_id }} {{ args.status }}"}, code: *note}
+"""
+CODE = """
+import os, time
+
+time.sleep(0.1)
+to = os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+os.write(to, f"{words}\\n".encode())
+os.close(to)
+result = words
+"""
+
+
+@pytest.fixture
+def mortal(
+    tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_module: str
+) -> Iterator[Stack]:
+    with mortal_stack(tmp_path, postgres_server, postgres_template, broker_of_module, "python") as running:
+        yield running
+
+
+def playbook() -> str:
+    note = f"x-note: &note |\n{textwrap.indent(CODE.strip(), '  ')}\n"
+    return note + textwrap.dedent(PLAYBOOK).replace("CITIES", str(CITIES)).lstrip()
+
+
+@pytest.mark.timeout(540)
+def test_every_booking_is_given_back_whatever_dies(mortal: Stack, tmp_path: Path) -> None:
+    print(f"seed {SEED}")
+    chance, noted = random.Random(SEED), tmp_path / "noted"
+    runs = [mortal.begin(playbook(), {"file": str(noted)}) for _ in range(TRIPS)]
+    dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
+    kills = 0
+    while ask(dsn, "select 1 from execution where ended_at is null limit 1"):
+        match kills % 4:
+            case 3:
+                mortal.restart("scheduler")
+            case 1:
+                kill_worker(mortal, chance)
+            case _:
+                kill_process(mortal, chance)
+        kills += 1
+        time.sleep(chance.uniform(0.2, 1.5))
+    mortal.wait(runs, 300)
+
+    assert {mortal.row(one).status for one in runs} == {"failed"}
+    lines = [line.split() for line in noted.read_text().splitlines()]
+    for run in runs:
+        own = [(word, what) for word, name, what in lines if name == run]
+        # What a kill interrupts is called again.
+        back = list(dict.fromkeys(what for word, what in own if word == "back"))
+        assert {what for word, what in own if word == "book"} == set(map(str, range(CITIES)))
+        assert back == [str(city) for city in reversed(range(CITIES))]
+        assert own[-1] == ("told", "failed")
+    assert kills > 0
