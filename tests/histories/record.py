@@ -891,6 +891,49 @@ def undone_and_left() -> Simulation:
     return settled(sim, run)
 
 
+RUN_ON = f"""{HEAD}
+regions: {{part: {{steps: [apart, tree, given], compensate: true, on_cancel: later, finally: closed}}}}
+workflow:
+  - {{step: start, next: [apart, tree, given, stop]}}
+  - step: apart
+    loop: {{in: [1, 2, 3], iterator: n, spec: {{sync: false, mode: parallel, concurrency: {{limit: 2, key: lanes}}}}}}
+    compensate: undo
+    finally: swept
+    tool: {{kind: wait, signal: {{name: "go{{{{ n }}}}"}}}}
+  - step: tree
+    loop:
+      in: [4]
+      iterator: n
+      grow: "{{{{ [n * 10, n * 10 + 1] if n < 10 else none }}}}"
+      enough: {{when: "{{{{ completed >= 1 }}}}", rest: run}}
+      spec: {{mode: parallel, concurrency: {{limit: 1, key: trees}}}}
+    compensate: {{step: undo, when: started}}
+    finally: swept
+    tool: {{kind: wait, signal: {{name: "go{{{{ n }}}}"}}}}
+  - step: given
+    loop: {{in: [5, 6], iterator: n, close: "{{{{ ctx.closed }}}}", spec: {{mode: parallel}}}}
+    tool: {{kind: wait, signal: {{name: "go{{{{ n }}}}"}}}}
+  - {{step: stop, spec: {{completes: [apart]}}, tool: {{kind: wait, signal: stop}}}}
+  - {{step: later, tool: {{kind: noop}}}}
+  - {{step: undo, tool: {{kind: noop, input: {{was: "{{{{ args.item }}}}"}}}}}}
+  - {{step: swept, tool: {{kind: noop, input: {{was: "{{{{ args.status }}}}"}}}}}}
+  - {{step: closed, tool: {{kind: noop}}}}
+"""
+
+
+def that_ran_on_in_a_region() -> Simulation:
+    """Iterations behind their steps: with slots, ended by another step, and cancelled with their
+    region, which undoes and cleans up what they have done."""
+    sim = Simulation(RUN_ON)
+    run = sim.start()
+    sim.settle()
+    for name in ("go4", "go1", "stop", "go40", "go5"):
+        send_signal(sim.rt, run, SignalRequest(name, name))
+        sim.settle()
+    control.cancel_region(sim.rt, run, "part", "that will do")
+    return settled(sim, run)
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
@@ -943,6 +986,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         bounded,
         undone_and_left,
         iterations_that_run_on,
+        that_ran_on_in_a_region,
     )
 }
 

@@ -3,6 +3,7 @@ done once, with what had ended by then, and leaves nothing behind."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from books import Book, tool
@@ -21,8 +22,11 @@ RETRY = {
 }
 
 
-def looping(loop: dict[str, Any], width: int, mode: str, fails: int, items: int) -> Book:
-    """A book of a loop, and a step behind it that reads what came of it."""
+def looping(
+    loop: dict[str, Any], width: int, mode: str, fails: int, items: int, *, broken: bool = False, **body: Any
+) -> Book:
+    """A book of a loop, and a step behind it that reads what came of it, and may be `broken`.
+    `body` is what else the step of the loop says."""
     book = Book(widths={"loop": width if mode == "parallel" else 1})
     task = {
         "name": "t0",
@@ -37,11 +41,10 @@ def looping(loop: dict[str, Any], width: int, mode: str, fails: int, items: int)
         loop={"in": list(range(items)), "iterator": "item", "spec": spec, **loop},
         tool=[task],
         next="behind",
+        **body,
     )
-    book.add(
-        "behind",
-        tool=[{"name": "t0", "kind": "python", "code": "x", "input": {"seen": "{{ loop.stats }}"}}],
-    )
+    seen = {"seen": "{{ loop.stats }}", "broken": broken}
+    book.add("behind", tool=[{"name": "t0", "kind": "python", "code": "x", "input": seen}])
     return book
 
 
@@ -139,3 +142,62 @@ def test_what_iterations_bring_is_run_once_each(
     result = report.steps["loop"]["result"]
     assert result["stats"]["total"] == (3 * items if sync else items)
     assert not sync or None not in result["results"]
+
+
+LOOPS: dict[str, dict[str, Any]] = {
+    "apart": {"spec": {"sync": False}},
+    "rest runs": {"enough": {"when": "{{ completed >= 1 }}", "rest": "run"}},
+    "rest ends": {"enough": {"when": "{{ completed >= 1 }}"}},
+    "growing": {"grow": "{{ [item + 20] if item < 20 else none }}", "spec": {"sync": False}},
+}
+
+
+@st.composite
+def scopes(draw: st.DrawFn) -> Book:
+    """A loop of any of those kinds that is cleaned up and undone, maybe in a region, with slots."""
+    loop = {key: dict(one) if isinstance(one, dict) else one for key, one in draw(kinds()).items()}
+    if draw(st.booleans()):
+        loop["spec"] = {**loop.get("spec", {}), "concurrency": {"limit": 1, "key": "lanes"}}
+    body: dict[str, Any] = {"compensate": "undo", "finally": "swept"}
+    if draw(st.booleans()):
+        body["spec"] = {"concurrency": {"limit": 1, "key": "loops"}}
+    book = looping(loop, *draw(shapes()), broken=draw(st.booleans()), **body)
+    for name in ("undo", "swept", "closed"):
+        book.add(name, tool=[{"name": "t0", "kind": "python", "code": "x"}])
+    if draw(st.booleans()):
+        book.regions = {"part": {"steps": ["loop"], "compensate": True, "finally": "closed"}}
+    else:
+        book.steps.pop()
+    return book
+
+
+def kinds() -> st.SearchStrategy[dict[str, Any]]:
+    return st.sampled_from(list(LOOPS.values()))
+
+
+@given(book=scopes(), schedule=schedules("cancel"))
+def test_what_iterations_have_done_is_undone_once_each_and_their_step_cleaned_up_once(
+    book: Book, schedule: Schedule
+) -> None:
+    world, problems = played(book, schedule)
+    assert problems == []
+    run = world.started[0]
+    events = world.sim.events(run)
+    handled = Counter(
+        (event.draft.step, event.fact.handling.iteration)
+        for event in events
+        if isinstance(event.fact, e.StepScheduled) and event.fact.handling is not None
+    )
+    assert set(handled.values()) <= {1}
+    began = any(isinstance(event.fact, e.StepScheduled) and event.draft.step == "loop" for event in events)
+    assert handled["swept", None] == began
+    done = {
+        event.draft.iteration
+        for event in events
+        if isinstance(event.fact, e.IterationDone) and event.draft.step == "loop"
+    }
+    status = world.sim.report(run).row.status
+    undone = {index for step, index in handled if step == "undo"}
+    assert undone == (set() if status == "completed" else done)
+    with world.store.read() as tx:
+        assert tx.slots.of_key(None) == []
