@@ -210,6 +210,8 @@ def test_a_run_that_waits_for_its_handler_begins_no_iteration_any_more() -> None
     send_signal(sim.rt, run, SignalRequest("swept"))
     sim.settle()
     assert sim.report(run).row.status == "failed"
+    issued = [event.draft.step for event in sim.events(run) if isinstance(event.fact, e.CommandIssued)]
+    assert issued == ["start", "swept", "swept"]
 
 
 def test_a_worker_is_stopped_before_what_it_was_at_is_cleaned_up() -> None:
