@@ -355,6 +355,29 @@ def test_what_a_worker_reports_of_them_then_does_not_count() -> None:
     assert not any(isinstance(event.fact, e.IterationDone) for event in sim.events(run))
 
 
+@pytest.mark.parametrize("sync", ["true", "false"])
+def test_an_undoing_whose_iterations_fail_does_not_end_the_others(sync: str) -> None:
+    text = playbook(
+        "- {step: start, next: [book, stay]}\n"
+        "- {step: book, compensate: undo, tool: {kind: noop}}\n"
+        "- {step: stay, tool: {kind: wait, signal: go}}\n"
+        "- step: undo\n"
+        f"  loop: {{in: [1], iterator: n, spec: {{sync: {sync}}}}}\n"
+        "  tool:\n"
+        "    kind: http\n"
+        "    url: http://x\n"
+        "    input: {say: bad}\n"
+        "    spec: {policy: {rules: [{else: {then: {do: fail}}}]}}\n" + say("later"),
+        "regions: {trip: {steps: [book, stay], compensate: true, on_cancel: later}}",
+    )
+    course = Course(text)
+    control.cancel_region(course.sim.rt, course.run, "trip", "it is off")
+    course.sim.settle()
+    assert course.said == ["bad", "later"]
+    assert course.ended == ("partial", "it is bad")
+    assert course.is_replayed()
+
+
 # --- ended by other steps ------------------------------------------------------------------------
 
 
