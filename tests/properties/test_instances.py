@@ -183,10 +183,13 @@ def test_what_iterations_have_done_is_undone_once_each_and_their_step_cleaned_up
     assert problems == []
     run = world.started[0]
     events = world.sim.events(run)
+    # A handler that a cancellation has withdrawn runs again.
+    withdrawn = {event.draft.run_id for event in events if isinstance(event.fact, e.StepCancelled)}
     handled = Counter(
         (event.draft.step, event.fact.handling.iteration)
         for event in events
         if isinstance(event.fact, e.StepScheduled) and event.fact.handling is not None
+        if event.draft.run_id not in withdrawn
     )
     assert set(handled.values()) <= {1}
     began = any(isinstance(event.fact, e.StepScheduled) and event.draft.step == "loop" for event in events)

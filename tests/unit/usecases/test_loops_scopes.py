@@ -210,6 +210,8 @@ def test_a_run_that_waits_for_its_handler_begins_no_iteration_any_more() -> None
     send_signal(sim.rt, run, SignalRequest("swept"))
     sim.settle()
     assert sim.report(run).row.status == "failed"
+    issued = [event.draft.step for event in sim.events(run) if isinstance(event.fact, e.CommandIssued)]
+    assert issued == ["start", "swept", "swept"]
 
 
 def test_a_worker_is_stopped_before_what_it_was_at_is_cleaned_up() -> None:
@@ -351,6 +353,29 @@ def test_what_a_worker_reports_of_them_then_does_not_count() -> None:
     sim.settle()
     assert sim.report(run).row.status == "completed"
     assert not any(isinstance(event.fact, e.IterationDone) for event in sim.events(run))
+
+
+@pytest.mark.parametrize("sync", ["true", "false"])
+def test_an_undoing_whose_iterations_fail_does_not_end_the_others(sync: str) -> None:
+    text = playbook(
+        "- {step: start, next: [book, stay]}\n"
+        "- {step: book, compensate: undo, tool: {kind: noop}}\n"
+        "- {step: stay, tool: {kind: wait, signal: go}}\n"
+        "- step: undo\n"
+        f"  loop: {{in: [1], iterator: n, spec: {{sync: {sync}}}}}\n"
+        "  tool:\n"
+        "    kind: http\n"
+        "    url: http://x\n"
+        "    input: {say: bad}\n"
+        "    spec: {policy: {rules: [{else: {then: {do: fail}}}]}}\n" + say("later"),
+        "regions: {trip: {steps: [book, stay], compensate: true, on_cancel: later}}",
+    )
+    course = Course(text)
+    control.cancel_region(course.sim.rt, course.run, "trip", "it is off")
+    course.sim.settle()
+    assert course.said == ["bad", "later"]
+    assert course.ended == ("partial", "it is bad")
+    assert course.is_replayed()
 
 
 # --- ended by other steps ------------------------------------------------------------------------
