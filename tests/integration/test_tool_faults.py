@@ -170,7 +170,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         {"kind": "python", "code": "import time\ntime.sleep(60)", "spec": LATE},
         "timeout",
         True,
-        "0.5 s (spec.timeout)",
+        "0.5s (spec.timeout)",
     ),
     "python, killed": (
         {"kind": "python", "code": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"},
@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         False,
         "nosuchprogram",
     ),
-    "shell, too late": ({"kind": "shell", "command": "sleep 60", "spec": LATE}, "timeout", True, "0.5 s"),
+    "shell, too late": ({"kind": "shell", "command": "sleep 60", "spec": LATE}, "timeout", True, "0.5s"),
     "artifact, missing": (
         {"kind": "artifact", "action": "get", "key": "nowhere.csv"},
         "client_error",

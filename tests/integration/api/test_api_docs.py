@@ -119,7 +119,9 @@ def choose(client: FlaskClient, sim: Simulation, path: str, execution_id: str) -
     if path.endswith("/retry"):
         return ended(client, sim)
     if path.endswith(("/signals/{name}", "/callbacks/{token}")):
-        return str(client.post("/api/executions", json={"playbook": WAITING}).get_json()["execution_id"])
+        waiting = client.post("/api/executions", json={"playbook": WAITING})
+        sim.settle()
+        return str(waiting.get_json()["execution_id"])
     if path.endswith("/approvals"):
         asked = client.post("/api/executions", json={"playbook": APPROVING})
         sim.settle()
