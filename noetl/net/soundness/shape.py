@@ -132,10 +132,10 @@ def _find_too_wide(net: Net, step: Transition, ways: Sequence[RunEnd]) -> TooWid
 
 def shape_of(net: Net, holds: Holds) -> FreeNet | TooWide:
     """The guard-free net of `net`, without its final step, which runs when all has ended, and
-    without handlers, which no token reaches."""
+    without handlers, which no token reaches; one that an arc leads to is a fault of its own."""
     nodes: dict[str, Node] = {}
     for step in net.transitions:
-        if step.name == net.final_step or step.name in net.handlers:
+        if step.name == net.final_step or (step.name in net.handlers and not net.incoming[step.name]):
             continue
         ways = list(islice(_ways(net, step, holds), MOST_WAYS + 1))
         if (wide := _find_too_wide(net, step, ways)) is not None:
