@@ -425,3 +425,14 @@ def test_a_region_that_cannot_be(regions: str, code: str, message: str) -> None:
     text = playbook(say("a", also=", next: b") + say("b", also=", next: c") + say("c"), f"regions: {regions}")
     found = problems(text)
     assert any(one == code and said.startswith(message) for one, said in found), found
+
+
+@pytest.mark.parametrize("key", ["finally", "compensate"])
+def test_a_handler_that_several_arcs_lead_to_is_told_of_and_nothing_else_is(key: str) -> None:
+    text = playbook(
+        say("start", also=", next: [a, b]")
+        + say("a", also=", next: join")
+        + say("b", also=f", next: join, {key}: join")
+        + say("join")
+    )
+    assert [code for code, _ in problems(text)] == ["NOETL218"]
