@@ -22,7 +22,7 @@ from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-CONTENDERS = budget("NOETL_TEST_CONTENDERS", quick=60, full=1000, long=5000)
+CONTENDERS = budget("NOETL_TEST_CONTENDERS", quick=60, full=200, long=1000)
 LIMIT = 3
 #: Seconds that each is at work: all of them together are for so long that there is time for kills.
 PAUSE_S = max(0.1, 24 / CONTENDERS)

@@ -19,7 +19,7 @@ from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-TRIPS = budget("NOETL_TEST_TRIPS", quick=8, full=60, long=400)
+TRIPS = budget("NOETL_TEST_TRIPS", quick=8, full=24, long=400)
 CITIES = 4
 
 PLAYBOOK = """
