@@ -336,13 +336,22 @@ class Net:
 
     def given_by_engine(self, step: str) -> frozenset[str]:
         """The names of the inputs that a step has because of what it is run for."""
-        found = set(FINAL_INPUTS) if step == self.final_step else set[str]()
-        if any(one.compensate is not None and one.compensate.step == step for one in self.transitions):
-            found.update(UNDO_INPUTS)
-        if any(one.cleanup == step for one in self.transitions):
-            found.update(CLEANUP_INPUTS)
-        regions = (name for one in self.regions for name in (one.cleanup, one.on_cancel))
-        return frozenset(found.union(END_INPUTS if step in (self.on_cancel, *regions) else ()))
+        return self._given.get(step, frozenset())
+
+    @cached_property
+    def _given(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+
+        def give(names: Iterable[str], steps: Iterable[str | None]) -> None:
+            for step in filter(None, steps):
+                found[step] = found.get(step, frozenset()).union(names)
+
+        give(FINAL_INPUTS, [self.final_step])
+        give(UNDO_INPUTS, [one.compensate.step for one in self.transitions if one.compensate is not None])
+        give(CLEANUP_INPUTS, [one.cleanup for one in self.transitions])
+        give(END_INPUTS, [name for one in self.regions for name in (one.cleanup, one.on_cancel)])
+        give(END_INPUTS, [self.on_cancel])
+        return found
 
     @cached_property
     def beginnings(self) -> tuple[str, ...]:

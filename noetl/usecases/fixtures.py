@@ -17,6 +17,8 @@ from noetl.facts.events import (
     Event,
     Fact,
     LoopClaimed,
+    LoopDone,
+    StepDone,
     StepScheduled,
     StepSkipped,
     TaskCallDone,
@@ -88,6 +90,7 @@ def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
         "stand_ins": dict(_stand_ins(net, log, book)),
         "expect": _expect(report, _path(log), book),
     }
+    book.notes.extend(_cut_short(log))
     about = f"Made of execution {execution_id} of {row.path}@{row.playbook_version}."
     shown = {key: value for key, value in test.items() if value not in ({}, [])}
     return Fixture(_file_of(net), shown, about, tuple(book.notes))
@@ -144,6 +147,19 @@ def _path(log: Iterable[Event]) -> list[str]:
     skipped = {event.draft.run_id for event in log if isinstance(event.fact, StepSkipped)}
     begun = (event.draft for event in log if isinstance(event.fact, StepScheduled))
     return [str(draft.step) for draft in begun if draft.run_id not in skipped]
+
+
+def _cut_short(log: Iterable[Event]) -> Iterator[str]:
+    """A note for each step of which something was ended before it had ended: it has no outcome
+    that could stand in for its call."""
+    for step in dict.fromkeys(str(event.draft.step) for event in log if _is_cut(event.fact)):
+        yield f"What ran of step {step!r} was ended before its end: nothing stands in for it."
+
+
+def _is_cut(fact: Fact) -> bool:
+    return (isinstance(fact, StepDone) and fact.forced_by is not None) or (
+        isinstance(fact, LoopDone) and fact.cut
+    )
 
 
 def _patches(log: Iterable[Event]) -> Iterator[JsonMap]:

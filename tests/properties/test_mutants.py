@@ -23,6 +23,7 @@ from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
 from noetl.engine import lanes as engine_lanes
 from noetl.engine import loops as engine_loops
+from noetl.engine.loop_ends import close_loop
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import commands as store_commands
@@ -311,7 +312,7 @@ def fan_in_by_counting_lanes(patch: pytest.MonkeyPatch) -> None:
         lanes_left = any(inputs.commands.get(command) is not None for command in run.commands.values())
         if run.loop is None or run.loop.closed or lanes_left:
             return original(plan, state, inputs, run)
-        return engine_loops._close(plan.step(run.step), state, inputs, run, run.loop, None)
+        return close_loop(plan.step(run.step), state, inputs, run, run.loop)
 
     patch.setattr(engine_decide, "tend_loop", counting)
 
@@ -431,7 +432,7 @@ def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> N
 
     def goes_on(self: Any, index: int, move: Any) -> None:
         original(self, index, move)
-        self.suspended = False
+        self.suspended = None
 
     patch.setattr(iterations.Iterations, "_suspend", goes_on)
 

@@ -31,13 +31,13 @@ def check_addresses(subject: Subject) -> Iterator[Finding]:
             waiting.setdefault(call.step, []).append(call)
     if not waiting:
         return
+    names = {step: [call.task.name for call in calls] for step, calls in waiting.items()}
     handed: set[tuple[str, str | None]] = set()
     for use in subject.notes.uses:
         if use.step in waiting and reads_addresses(use.path):
-            names = [call.task.name for call in waiting[use.step]]
             for path, text, chain in _chains(use):
                 handed.add((use.step, chain[_NAME] if len(chain) > _NAME else None))
-                yield from _check_chain(subject, use, path, text, chain, names)
+                yield from _check_chain(subject, use, path, text, chain, names[use.step])
     for call in subject.notes.calls:
         yield from _check_call(call, waiting, handed)
 

@@ -122,6 +122,7 @@ class _Names:
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = NameReader(subject, net)
         self._steps = frozenset(net.steps)
+        self._addressed = {step.name for step in net.transitions if tasks_with_address(step)}
         self._members = Members(subject.names, fill_keys(net.inputs, net.workload), net.variables)
         #: The chains that were met, by their first name; and those of them that are read before the
         #: first step.
@@ -154,8 +155,7 @@ class _Names:
                     yield spot.finding(*fault, chain)
 
     def _reads_addresses(self, use: TemplateUse) -> bool:
-        step = self._net.steps.get(use.step or "")
-        return step is not None and reads_addresses(use.path) and bool(tasks_with_address(step))
+        return use.step in self._addressed and reads_addresses(use.path)
 
     def _check_collection(self, use: TemplateUse) -> Iterator[Finding]:
         """`in: workload.rows` is one item, a text."""
