@@ -322,17 +322,25 @@ class Net:
 
     def role_of(self, step: str) -> str:
         """What a handler is there for, in words; empty for other steps."""
+        return self._roles.get(step, "")
+
+    @cached_property
+    def _roles(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
         for one in self.transitions:
-            if one.compensate is not None and one.compensate.step == step:
-                return f"undoes step {one.name!r}"
-            if one.cleanup == step:
-                return f"is the `finally` of step {one.name!r}"
+            if one.compensate is not None:
+                found.setdefault(one.compensate.step, f"undoes step {one.name!r}")
+            if one.cleanup is not None:
+                found.setdefault(one.cleanup, f"is the `finally` of step {one.name!r}")
         for region in self.regions:
-            if region.cleanup == step:
-                return f"is the `finally` of region {region.name!r}"
-            if region.on_cancel == step:
-                return f"is where the flow leaves region {region.name!r} that was cancelled"
-        return "is the `on_cancel` of the execution" if step == self.on_cancel else ""
+            if region.cleanup is not None:
+                found.setdefault(region.cleanup, f"is the `finally` of region {region.name!r}")
+            if region.on_cancel is not None:
+                told = f"is where the flow leaves region {region.name!r} that was cancelled"
+                found.setdefault(region.on_cancel, told)
+        if self.on_cancel is not None:
+            found.setdefault(self.on_cancel, "is the `on_cancel` of the execution")
+        return found
 
     def given_by_engine(self, step: str) -> frozenset[str]:
         """The names of the inputs that a step has because of what it is run for."""
