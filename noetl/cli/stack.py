@@ -281,7 +281,8 @@ def _services(
     def python(name: str, module: str, argv: list[str]) -> Service:
         return Service(name, argv, logs / f"{name}.log", module)
 
-    services = [Service("redis", broker.argv, logs / "redis.log")] if broker.argv else []
+    # A worker that finishes its task still has to say so.
+    services = [Service("redis", broker.argv, logs / "redis.log", is_needed=True)] if broker.argv else []
     services += [
         python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
         python("server", "gunicorn", server),

@@ -45,6 +45,8 @@ class Service:
     argv: Sequence[str]
     log: Path
     module: str | None = None
+    #: Others need it until they have ended: it is stopped when none of them is left.
+    is_needed: bool = False
     process: ForkedProcess | subprocess.Popen[bytes] | None = None
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
@@ -117,8 +119,9 @@ def _run_module(service: Service) -> None:
 
 
 class Supervisor:
-    """Starts services in order and stops them in reverse. Children are in other
-    sessions, so that an interrupt from the keyboard reaches only this process."""
+    """Starts services in order and stops them in reverse, those that others need at the very end.
+    Children are in other sessions, so that an interrupt from the keyboard reaches only this
+    process."""
 
     def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
         self.services = list(services)
@@ -182,15 +185,20 @@ class Supervisor:
         self._hurried = True
 
     def stop(self, *, announce: bool = False) -> None:
-        """Asks the children to end, waits, and insists. Nothing that was started is left behind.
+        """Asks the children to end, waits, and insists; then those that others need. Nothing that
+        was started is left behind.
 
         With `announce` the workers that do not end at once are named on standard error.
         """
-        running = [s.process for s in reversed(self.services) if s.process is not None]
+        for needed in (False, True):
+            self._end([one for one in reversed(self.services) if one.is_needed is needed], announce=announce)
+
+    def _end(self, services: Sequence[Service], *, announce: bool) -> None:
+        running = [one.process for one in services if one.process is not None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        self._wait_for_end(announce=announce)
+        self._wait_for_end(services, announce=announce)
         for process in running:
             if process.poll() is None:
                 process.kill()
@@ -199,12 +207,12 @@ class Supervisor:
                 os.killpg(process.pid, signal.SIGKILL)
         while any(process.poll() is None for process in running):
             time.sleep(0.01)
-        for service in self.services:
+        for service in services:
             service.process = None
 
-    def _wait_for_end(self, *, announce: bool) -> None:
+    def _wait_for_end(self, services: Sequence[Service], *, announce: bool) -> None:
         began = time.monotonic()
-        while not self._hurried and (busy := self._busy()):
+        while not self._hurried and (busy := _busy(services)):
             waited = time.monotonic() - began
             if waited > GRACE_S:
                 return
@@ -213,8 +221,9 @@ class Supervisor:
                 _announce_busy(busy)
             time.sleep(0.02)
 
-    def _busy(self) -> list[str]:
-        return [one.name for one in self.services if one.process is not None and one.process.poll() is None]
+
+def _busy(services: Sequence[Service]) -> list[str]:
+    return [one.name for one in services if one.process is not None and one.process.poll() is None]
 
 
 def _announce_busy(names: list[str]) -> None:

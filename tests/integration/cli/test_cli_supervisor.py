@@ -53,3 +53,26 @@ def test_what_does_not_end_within_the_grace_is_killed(
     busy.stop()
     assert 0.3 <= time.monotonic() - began < 2.0
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+
+
+def test_what_others_need_ends_when_they_have_ended(tmp_path: Path) -> None:
+    log = tmp_path / "ends"
+    ready = [tmp_path / "broker", tmp_path / "worker"]
+
+    def script(name: str, work_s: float) -> list[str]:
+        end = f"sleep {work_s}; echo {name} >> {log}; exit"
+        return ["sh", "-c", f"trap '{end}' TERM; echo > {tmp_path / name}; while :; do sleep 0.02; done"]
+
+    made = Supervisor(
+        [
+            Service("broker", script("broker", 0), tmp_path / "broker.log", is_needed=True),
+            Service("worker", script("worker", 0.4), tmp_path / "worker.log"),
+        ],
+        {},
+    )
+    made.start()
+    with within(5.0):
+        while not all(one.exists() for one in ready):
+            time.sleep(0.01)
+    made.stop()
+    assert log.read_text().split() == ["worker", "broker"]
