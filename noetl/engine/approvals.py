@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from noetl.engine.state import Answer, PendingWait, State, Timer
+from noetl.engine.state import State
+from noetl.engine.wait_state import Answer, PendingWait, Timer
 from noetl.facts import events as e
 from noetl.facts.approvals import ApprovalAnswered
 from noetl.facts.durations import compact

@@ -10,7 +10,8 @@ from typing import Any, Final
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.engine.workload import request_names
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from noetl.engine.plan import Plan
 from noetl.engine.source import SourceRun
-from noetl.engine.state import PendingWait, State
+from noetl.engine.state import State
+from noetl.engine.wait_state import PendingWait
 from noetl.facts import events as e
 from noetl.facts.callbacks import call_key
 from noetl.facts.events import CallbackReceived, Draft, Event

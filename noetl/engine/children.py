@@ -13,8 +13,10 @@ from datetime import datetime
 from typing import assert_never
 
 from noetl.engine.inputs import Inputs, Playbook
-from noetl.engine.state import Child, Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key, resume_place, wait_place
+from noetl.engine.wait_state import Child
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.fingerprint import fingerprint

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.facts.events import CommandIssued, Draft
 from noetl.facts.ids import command_id
 from noetl.net.model import Transition

@@ -10,7 +10,8 @@ from __future__ import annotations
 from noetl.engine.inputs import Inputs
 from noetl.engine.loop_ends import cut_loop
 from noetl.engine.plan import Plan
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.facts.events import Draft, StepDone
 from noetl.net.model import Transition
 

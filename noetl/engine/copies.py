@@ -17,8 +17,9 @@ from noetl.engine.callbacks import find_calls, tasks_handing_over
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.reuse import find_changed_playbook
+from noetl.engine.run_state import LoopState, Run
 from noetl.engine.source import Copy, RunCopies, SourceLog, SourceRun
-from noetl.engine.state import LoopState, Run, State
+from noetl.engine.state import State
 from noetl.engine.tokens import Enabled
 from noetl.facts import events as e
 from noetl.facts.callbacks import call_key

@@ -12,15 +12,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from noetl.engine.admission import find_wrong_defaults
+from noetl.engine.beginning import begin
 from noetl.engine.children import end_overdue, request_children
 from noetl.engine.commands import issue_command, resume_command
 from noetl.engine.completion import complete_others
 from noetl.engine.copies import append_copies, earliest_firing, has_copies, waits_for_copies
 from noetl.engine.decision import Decision, Fold
-from noetl.engine.firing import fire, start_run, withdraw
+from noetl.engine.firing import fire, withdraw
 from noetl.engine.granting import (
-    admit_execution,
     ask_for_slots,
     may_begin,
     take_slots,
@@ -28,30 +27,24 @@ from noetl.engine.granting import (
 from noetl.engine.inputs import Inputs
 from noetl.engine.loop_ends import cancel_iteration
 from noetl.engine.loops import find_failed_loops, tend_loop
-from noetl.engine.milestones import error_of_waiting
 from noetl.engine.plan import Plan
-from noetl.engine.request import render_keychain, unread_keys
+from noetl.engine.quiescence import end
 from noetl.engine.retries import decline, start_retry
+from noetl.engine.run_state import Run
 from noetl.engine.scopes import (
     begin_closing,
     cancel_regions,
     clean_up,
-    close_execution,
     close_regions,
 )
-from noetl.engine.slots import is_step_paused, lacks_region
-from noetl.engine.state import Run, State
-from noetl.engine.termination import conclude, errors_of, finish, reason_of, stops, verdict
-from noetl.engine.tokens import Enabled, find_enabled, route, tokens_at
+from noetl.engine.slots import is_step_paused
+from noetl.engine.state import State
+from noetl.engine.termination import conclude, reason_of
+from noetl.engine.tokens import find_enabled, route
 from noetl.engine.waits import tend_waits
-from noetl.engine.workload import render_ctx, render_workload
-from noetl.errors import BadRequest, TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft
-from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.warnings import Warned
-from noetl.net.model import ENTRY, Transition
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
 
@@ -162,50 +155,6 @@ def _after(inputs: Inputs, batch: Sequence[Draft]) -> Inputs:
 # --- the rules ------------------------------------------------------------------------------------
 
 
-def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if state.started or is_halted(state):
-        return []
-    if state.accepted is None:
-        return [Draft(_evaluate(plan, state, inputs), dedup_key="evaluated")]
-    if not state.accepted:
-        return finish("failed", None, state.error)
-    first = admit_execution(plan, state, inputs)
-    if first is not None:
-        return first
-    token = e.Token(ENTRY, ENTRY, plan.net.entry)
-    return [Draft(e.WorkflowStarted((token,)), dedup_key="started")]
-
-
-def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
-    if inputs.source is not None and inputs.source.evaluated_at is not None:
-        # The instant is no change.
-        inputs = replace(inputs, now=inputs.source.evaluated_at)
-    warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
-    try:
-        workload = render_workload(plan.net, state, inputs, warnings)
-    except TemplateError as error:
-        return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
-    wrong = find_wrong_defaults(plan.net, workload)
-    if wrong is not None:
-        return e.Evaluated(False, error=wrong)
-    try:
-        ctx = render_ctx(plan.net, workload, state, inputs, warnings)
-    except TemplateError as error:
-        return e.Evaluated(False, error=ErrorInfo("template", f"ctx: {error.message}"))
-    try:
-        keychain = render_keychain(plan.net, state, inputs, workload, warnings)
-    except (TemplateError, BadRequest) as error:
-        kind = "template" if isinstance(error, TemplateError) else "client_error"
-        return e.Evaluated(False, error=ErrorInfo(kind, error.message))
-    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain, ctx=ctx)
-
-
-def is_halted(state: State) -> bool:
-    """Whether nothing may begin. What is done at the end of an execution that was cancelled
-    does."""
-    return state.pause_requested or (state.cancelling and not state.closing)
-
-
 def cancel(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """Withdraws what no worker holds; ends when nothing runs any more or the grace has passed."""
     if state.cancel_deadline is None or state.closing:
@@ -242,7 +191,7 @@ def _withdraw_others(_plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
 
 
 def _tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else tend_waits(plan, state, inputs)
+    return [] if state.is_halted else tend_waits(plan, state, inputs)
 
 
 def stop(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -272,16 +221,16 @@ def _route_ended(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def _route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     if run.ended and run.cleanup == "wanted":
-        return [] if is_halted(state) else clean_up(plan, state, inputs, run)
+        return [] if state.is_halted else clean_up(plan, state, inputs, run)
     return route(plan, state, _then(inputs, run), run)
 
 
 def _cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else cancel_regions(plan, state, inputs)
+    return [] if state.is_halted else cancel_regions(plan, state, inputs)
 
 
 def _close_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else close_regions(plan, state, inputs)
+    return [] if state.is_halted else close_regions(plan, state, inputs)
 
 
 def _then(inputs: Inputs, run: Run) -> Inputs:
@@ -299,7 +248,7 @@ def _tend_loops(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _resume_runs(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if is_halted(state):
+    if state.is_halted:
         return []
     return [
         resume_command(state, plan.step(run.step), run, "-", run.resume_at or None, None)
@@ -311,7 +260,7 @@ def _resume_runs(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if is_halted(state) or not state.children:
+    if state.is_halted or not state.children:
         return []
     # A loop that has failed begins nothing new while it waits for its last lanes.
     return end_overdue(state, inputs.now) or request_children(state, inputs, find_failed_loops(plan, state))
@@ -324,7 +273,7 @@ def _append_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _go_on_behind_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The commands of pipelines of which a part stands, behind the last of it, and of those that
     have their slots."""
-    if is_halted(state):
+    if state.is_halted:
         return []
     return [
         issue_command(state, plan.step(run.step), run, "pipeline", "-", 1)
@@ -338,15 +287,15 @@ def _go_on_behind_copies(plan: Plan, state: State, inputs: Inputs) -> list[Draft
 
 
 def _take_slots(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else take_slots(plan, state, inputs)
+    return [] if state.is_halted else take_slots(plan, state, inputs)
 
 
 def _ask_for_slots(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if is_halted(state) else ask_for_slots(plan, state, inputs)
+    return [] if state.is_halted else ask_for_slots(plan, state, inputs)
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    if state.stopping or state.closing or is_halted(state):
+    if state.stopping or state.closing or state.is_halted:
         return []
     enabled = [one for one in find_enabled(plan, state) if not is_step_paused(state, one.step)]
     until = earliest_firing(state, inputs, enabled)
@@ -354,77 +303,6 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
         # Nothing, where this turn has made enough of them.
         return append_copies(plan, state, inputs, until)
     return _first(fire(plan, state, inputs, one) for one in enabled)
-
-
-def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
-    if closing := begin_closing(plan, state, inputs):
-        # Runs that were withdrawn are there yet, and wait for that to be cleaned up.
-        return closing
-    if state.runs or state.pause_requested or not state.started or _is_held_up(state):
-        return []
-    if not state.stopping and not state.closing:
-        if any(one.denied_at is not None for one in state.tokens.values()):
-            return []
-        if settled := _settle(plan, state, inputs):
-            return settled
-    if closing := close_execution(plan, state, inputs):
-        return closing
-    if final := _final_step(plan, state, inputs):
-        return final
-    return conclude(plan, state)
-
-
-def _is_held_up(state: State) -> bool:
-    """Whether a token waits before a step that is paused, or a region that has no slot yet."""
-    if state.stopping or state.closing is not None:
-        return False
-    if any(now.is_open and lacks_region(state, name, now.number) for name, now in state.regions.items()):
-        return True
-    return any(is_step_paused(state, one.token.step) for one in state.tokens.values())
-
-
-def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    """The first join in document order that waits: an OR-join fires with what has come, others
-    fail."""
-    waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
-    early = {one.token.step for one in state.tokens.values() if one.early}
-    # Those before a milestone are the last: what other joins come to may reach it.
-    for name in sorted(waiting, key=lambda name: (name in early, plan.order[name])):
-        step = plan.step(name)
-        tokens = [one.token for one in tokens_at(state, name)]
-        if step.milestone is not None and name in early:
-            return [_fail_waiting(step, tokens, error_of_waiting(step, step.milestone))]
-        if plan.is_or_join(step):
-            return fire(plan, state, inputs, Enabled(name, tuple(tokens)))
-        message = f"Join {name!r} can no longer fill: {_count_come(plan, step, tokens)} came."
-        error = ErrorInfo("join", message, step=name, line=step.line or None)
-        return [_fail_waiting(step, tokens, error)]
-    return []
-
-
-def _fail_waiting(step: Transition, tokens: Sequence[e.Token], error: ErrorInfo) -> Draft:
-    fact = e.JoinUnsatisfied(tuple(token.id for token in tokens), error, stops(step))
-    return Draft(fact, step=step.name)
-
-
-def _count_come(plan: Plan, step: Transition, tokens: Sequence[e.Token]) -> str:
-    if step.join.mode == "tokens":
-        return f"{len(tokens)} of {step.join.count} tokens"
-    needed = step.join.count if step.join.mode == "count" else len(plan.net.incoming[step.name])
-    return f"{len({token.arc for token in tokens})} of {needed} branches"
-
-
-def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    name = plan.net.final_step
-    if name is None or state.final_ran:
-        return []
-    counts = [record.counts for record in state.steps.values()]
-    total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
-    errors = [error.as_json() for error in errors_of(state)]
-    come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
-    args: JsonMap = {**come.args(inputs), "status": verdict(plan, state), "steps": total, "errors": errors}
-    return start_run(plan, state, inputs, plan.step(name), come.ids, args, final=True)
 
 
 _RULES: tuple[Rule, ...] = (

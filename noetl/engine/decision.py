@@ -16,8 +16,10 @@ from noetl.engine.loops import find_failed_loops, find_missing
 from noetl.engine.names import command_context
 from noetl.engine.plan import Plan
 from noetl.engine.retries import retry_due
-from noetl.engine.state import Child, Run, State, result_of
+from noetl.engine.run_state import Run
+from noetl.engine.state import State, result_of
 from noetl.engine.timers import next_timer
+from noetl.engine.wait_state import Child
 from noetl.engine.waits import next_expiry
 from noetl.facts.events import (
     ChildRequested,

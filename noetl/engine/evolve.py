@@ -14,9 +14,11 @@ from noetl.engine.forks import fold_fork
 from noetl.engine.regions import fold_region
 from noetl.engine.retries import fold_behind_end
 from noetl.engine.run_ends import end_run, fail_branch, inherit, leave_routed, remember
+from noetl.engine.run_state import Run
 from noetl.engine.runs import fold_command, fold_loop, fold_step, fold_task, place_of
+from noetl.engine.scope_state import Termination
 from noetl.engine.slots import fold_slots
-from noetl.engine.state import Round, Run, State, StepRecord, Termination, Waiting
+from noetl.engine.state import Round, State, StepRecord, Waiting
 from noetl.engine.timers import fold_timer, put_off
 from noetl.engine.waits import fold_wait
 from noetl.errors import VersionConflict

@@ -17,7 +17,8 @@ from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import enter_regions, must_ask, regions_around
 from noetl.engine.reuse import choose, depends_on
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.engine.timers import set_deadline
 from noetl.engine.tokens import Enabled, rest_of
 from noetl.errors import TemplateError

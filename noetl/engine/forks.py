@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl.engine.run_state import Run
 from noetl.engine.slots import forget_slots
-from noetl.engine.state import Run, State
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key
 from noetl.engine.timers import forget_instants
 from noetl.facts.events import Forked

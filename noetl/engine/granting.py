@@ -16,6 +16,7 @@ from noetl.engine.inputs import Inputs, SlotVerdict
 from noetl.engine.lanes import issue_iteration
 from noetl.engine.loop_ends import fail_begun, template_fault
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import Run
 from noetl.engine.slots import (
     awaits_slots,
     find_waiting,
@@ -24,7 +25,8 @@ from noetl.engine.slots import (
     request_slots,
     slot_place,
 )
-from noetl.engine.state import Run, SlotHolder, State
+from noetl.engine.state import State
+from noetl.engine.wait_state import SlotHolder
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft

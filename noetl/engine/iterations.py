@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, assert_never
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.state import CursorState, LoopState, SparseValues
+from noetl.engine.run_state import CursorState, LoopState, SparseValues
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.json import Json

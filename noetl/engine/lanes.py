@@ -10,8 +10,9 @@ from noetl.engine.commands import issue_lane, resume_command
 from noetl.engine.inputs import Inputs
 from noetl.engine.loop_ends import fail_begun, template_fault
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import LoopState, Run
 from noetl.engine.slots import awaits_lanes, awaits_slot, request_slots
-from noetl.engine.state import LoopState, Run, State
+from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.facts.events import Draft
 from noetl.net.model import Transition

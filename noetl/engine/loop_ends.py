@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import cut_short, find_begun, loop_result, loop_stats, reduce_writes
-from noetl.engine.state import LoopState, Run, State
+from noetl.engine.run_state import LoopState, Run
+from noetl.engine.state import State
 from noetl.engine.termination import stops
 from noetl.errors import TemplateError
 from noetl.facts.events import (

@@ -25,7 +25,8 @@ from noetl.engine.loop_ends import (
 )
 from noetl.engine.names import scope_around, step_names
 from noetl.engine.plan import Plan
-from noetl.engine.state import LoopState, Run, State
+from noetl.engine.run_state import LoopState, Run
+from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, names_used, truth
 from noetl.expressions.scope import layer_names

@@ -14,8 +14,9 @@ from noetl.engine.lanes import begin_iterations, has_lanes, issue_lanes, resume_
 from noetl.engine.loop_ends import fail_loop, fail_run, release_at_once, template_fault, too_many
 from noetl.engine.loop_guards import ask_enough, ask_growth, ask_to_close
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import LoopState, Run
 from noetl.engine.slots import awaits_lanes, awaits_slot, is_step_paused, lacks_slots
-from noetl.engine.state import LoopState, Run, State
+from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
 from noetl.facts.brief import brief

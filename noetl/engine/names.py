@@ -8,7 +8,8 @@ from typing import Any
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Needs, Plan
-from noetl.engine.state import Run, State, StepRecord
+from noetl.engine.run_state import Run
+from noetl.engine.state import State, StepRecord
 from noetl.expressions.scope import bare_names, layer_names, of_step, of_task
 from noetl.facts.event_names import CANCELLED, DONE, FAILED, LOOP_DONE, TIMED_OUT, BoundaryName
 from noetl.facts.json import Json, JsonMap

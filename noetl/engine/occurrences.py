@@ -14,9 +14,10 @@ from noetl.engine.loop_ends import time_out
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import overdue
-from noetl.engine.state import PendingWait, Signal, State, Timer
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key
 from noetl.engine.timers import due_timers, find_late, fire_timer, step_of
+from noetl.engine.wait_state import PendingWait, Signal, Timer
 from noetl.errors import TemplateError
 from noetl.expressions import truth
 from noetl.expressions.scope import layer_names

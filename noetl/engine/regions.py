@@ -16,9 +16,12 @@ from noetl.engine.asking import ask_for_region, priority_of_execution
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import Run
+from noetl.engine.scope_state import RegionState
 from noetl.engine.slots import drop_slots, lacks_region, request_region_slots
-from noetl.engine.state import RegionState, Run, State, Timer
+from noetl.engine.state import State
 from noetl.engine.timers import drop_timer, schedule_timer
+from noetl.engine.wait_state import Timer
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, truth
 from noetl.facts import events as e

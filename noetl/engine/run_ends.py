@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from noetl.engine.children import drop_children
 from noetl.engine.iterations import fold_iteration, loop_result
+from noetl.engine.run_state import Run, RunStatus, SparseValues
 from noetl.engine.slots import drop_slots
-from noetl.engine.state import Run, RunStatus, SparseValues, State, StepRecord
+from noetl.engine.state import State, StepRecord
 from noetl.engine.timers import drop_timers
 from noetl.engine.undoing import fold_handled, remember_run
 from noetl.engine.waits import drop_waits

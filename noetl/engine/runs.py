@@ -22,8 +22,9 @@ from noetl.engine.run_ends import (
     result_of_run,
     with_run,
 )
+from noetl.engine.run_state import LastTask, Run
 from noetl.engine.slots import drop_part
-from noetl.engine.state import LastTask, Run, State
+from noetl.engine.state import State
 from noetl.engine.waits import begin_wait, drop_wait
 from noetl.facts import events as e
 from noetl.facts.json import Json, assign

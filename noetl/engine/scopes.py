@@ -14,7 +14,9 @@ from noetl.engine.firing import skip_token, start_run, withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.regions import find_cause, is_empty, open_regions
-from noetl.engine.state import RegionState, Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.scope_state import RegionState
+from noetl.engine.state import State
 from noetl.engine.termination import reason_of
 from noetl.engine.undoing import describe_undoable, handling_of, next_undoable
 from noetl.errors import TemplateError

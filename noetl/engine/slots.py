@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from noetl.engine.state import Run, SlotHolder, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
+from noetl.engine.wait_state import SlotHolder
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.limits import WHOLE, AskedSlot, region_of, region_run

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, assert_never
 
 from noetl.engine.plan import Plan
-from noetl.engine.state import RunStatus
+from noetl.engine.run_state import RunStatus
 from noetl.facts import events as e
 from noetl.facts.events import Draft, Event
 from noetl.facts.json import Json

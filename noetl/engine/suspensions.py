@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 
 
 def place_key(run_id: str, iteration: int | None) -> str:

@@ -8,7 +8,9 @@ changes nothing any more. The final step still runs.
 from __future__ import annotations
 
 from noetl.engine.plan import Plan
-from noetl.engine.state import Run, State, Termination
+from noetl.engine.run_state import Run
+from noetl.engine.scope_state import Termination
+from noetl.engine.state import State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo

@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.state import Run, State, Timer
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key
+from noetl.engine.wait_state import Timer
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate
 from noetl.facts import events as e

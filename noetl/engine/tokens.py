@@ -13,8 +13,9 @@ from noetl.engine.milestones import is_early, is_passed
 from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
 from noetl.engine.regions import is_held_back, leads_on
+from noetl.engine.run_state import Run
 from noetl.engine.splits import read_times
-from noetl.engine.state import Round, Run, State, Waiting
+from noetl.engine.state import Round, State, Waiting
 from noetl.engine.termination import error_of, stops, termination_of
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read

@@ -8,7 +8,9 @@ from typing import assert_never
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import find_begun, item_at
-from noetl.engine.state import LoopState, Run, State, Undoable
+from noetl.engine.run_state import LoopState, Run
+from noetl.engine.scope_state import Undoable
+from noetl.engine.state import State
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.scopes import Handling

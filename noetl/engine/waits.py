@@ -19,14 +19,16 @@ from noetl.engine.callbacks import drop_callbacks, fold_callback
 from noetl.engine.inputs import Inputs
 from noetl.engine.occurrences import find_occurrences
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import Run
 from noetl.engine.slots import describe_slots
-from noetl.engine.state import PendingWait, Run, Signal, State, Timer
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key, resume_place, wait_place
 from noetl.engine.timers import (
     drop_timers_of,
     schedule_again,
     schedule_timer,
 )
+from noetl.engine.wait_state import PendingWait, Signal, Timer
 from noetl.facts import events as e
 from noetl.facts.approvals import SoughtApproval
 from noetl.facts.brief import brief

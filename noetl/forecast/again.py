@@ -15,8 +15,9 @@ from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs, SlotVerdict
 from noetl.engine.plan import Plan
+from noetl.engine.run_state import Run
 from noetl.engine.source import SourceLog, SourceRun
-from noetl.engine.state import Run, State, initial_state
+from noetl.engine.state import State, initial_state
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.json import Json

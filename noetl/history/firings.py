@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, Literal, assert_never
 
-from noetl.engine.state import Run
+from noetl.engine.run_state import Run
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.lineage import Reuse

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from noetl.engine.decide import is_halted
-from noetl.engine.state import Child, LoopState, Run, Waiting
+from noetl.engine.run_state import LoopState, Run
+from noetl.engine.state import Waiting
+from noetl.engine.wait_state import Child
 from noetl.engine.waits import describe_waits
 from noetl.facts import events as e
 from noetl.facts.brief import brief
@@ -187,7 +188,7 @@ def _pipeline(here: Evidence, run: Run) -> WaitAccount:
     issued = _last(events, e.CommandIssued)
     command = issued.fact if issued is not None and isinstance(issued.fact, e.CommandIssued) else None
     if run.resume_at is not None or command is None or issued is None:
-        halt = _halt(here) if is_halted(here.state) else None
+        halt = _halt(here) if here.state.is_halted else None
         return halt or WaitAccount("scheduler", "the scheduler's next turn lets it go on", run.id)
     reported = [event for event in events if event.version > issued.version]
     if command.due_at is not None and not reported:

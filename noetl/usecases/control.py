@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from noetl.engine.plan import Plan
-from noetl.engine.state import Run, State
+from noetl.engine.run_state import Run
+from noetl.engine.state import State
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import (
     CancelRequested,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl.engine.approvals import describe_approval, find_answers, find_end, open_approvals
-from noetl.engine.state import PendingWait, State
+from noetl.engine.state import State
 from noetl.engine.suspensions import place_key
+from noetl.engine.wait_state import PendingWait
 from noetl.errors import BadRequest
 from noetl.facts.approvals import GROUP, SoughtApproval, Verdict
 from noetl.facts.json import Json, JsonMap

@@ -12,7 +12,8 @@ from noetl.engine.decision import Notification
 from noetl.engine.inputs import SlotVerdict
 from noetl.engine.serving import Served, SlotAskers, serve
 from noetl.engine.slots import awaits_slot, find_waiting, is_step_paused, slot_place
-from noetl.engine.state import SlotHolder, State
+from noetl.engine.state import State
+from noetl.engine.wait_state import SlotHolder
 from noetl.facts.events import Parent, Requested
 from noetl.facts.limits import WHOLE, AskedSlot, SlotRow, holder_id, region_run
 from noetl.usecases.ports import Transaction, paused_step

@@ -10,7 +10,7 @@ from nets import plan, step, task
 from test_decide import ERROR, Play, iteration
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.state import SparseValues
+from noetl.engine.run_state import SparseValues
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo

@@ -9,7 +9,7 @@ import pytest
 from playbooks import lone, playbook
 
 from noetl.engine.names import outcome_of
-from noetl.engine.state import LastTask, Run
+from noetl.engine.run_state import LastTask, Run
 from noetl.errors import Conflict, NotFound, ToolError
 from noetl.facts.events import CommandIssued, Requested, TaskDone
 from noetl.facts.json import Json

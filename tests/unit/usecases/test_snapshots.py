@@ -7,7 +7,8 @@ import json
 from playbooks import playbook
 
 from noetl.engine.evolve import replay
-from noetl.engine.state import LoopState, Run, SparseValues, State, initial_state
+from noetl.engine.run_state import LoopState, Run, SparseValues
+from noetl.engine.state import State, initial_state
 from noetl.facts.outcome import ErrorInfo
 from noetl.testing import Simulation
 from noetl.usecases import inspect, snapshots
