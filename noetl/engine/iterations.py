@@ -25,6 +25,7 @@ def new_loop(fact: e.LoopStarted) -> LoopState:
         fact.max_in_flight,
         empty,
         empty,
+        empty,
         cursor=cursor,
         stays_open=fact.open,
     )
@@ -86,6 +87,7 @@ def _longer(loop: LoopState, more: int) -> LoopState:
         count=count,
         results=SparseValues(count, loop.results.chunks),
         writes=SparseValues(count, loop.writes.chunks),
+        ended_at=SparseValues(count, loop.ended_at.chunks),
     )
 
 

@@ -66,7 +66,8 @@ class CursorState:
 @dataclass(frozen=True, slots=True)
 class LoopState:
     """How far a loop has come. `ended`, `failed`, `cancelled` and `started` (as far as that was
-    recorded) are bit sets over the indices.
+    recorded) are bit sets over the indices. `ended_at` are the versions of their ends, where they
+    may have to be undone.
 
     `partial` holds the task results of iterations that are still open, by index and task;
     `suspended` the due instants of those that left their worker; `calling` those that wait for a
@@ -80,6 +81,7 @@ class LoopState:
     max_in_flight: int
     results: SparseValues
     writes: SparseValues
+    ended_at: SparseValues
     ended: int = 0
     failed: int = 0
     cancelled: int = 0

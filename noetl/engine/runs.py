@@ -201,4 +201,6 @@ def fold_loop(state: State, fact: e.LoopFact, draft: e.Draft) -> State:
         loop = note_begun(run.issues, loop, index)
     if isinstance(fact, e.IterationCancelled | e.IterationDone | e.IterationFailed):
         state = drop_part(state, run.id, f"i{index}")
+        if run.undo:
+            loop = replace(loop, ended_at=loop.ended_at.put(index, state.version))
     return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

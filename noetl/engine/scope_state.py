@@ -12,10 +12,19 @@ from noetl.facts.scopes import EndStatus, HandlerPurpose
 
 
 @dataclass(frozen=True, slots=True)
+class UndoableIteration:
+    """An iteration that may have to be undone: how it ended, and at which version."""
+
+    version: int
+    index: int
+    status: RunStatus
+
+
+@dataclass(frozen=True, slots=True)
 class Undoable:
     """A run that has ended, at `version`, and has done something that may have to be undone. Of a
-    loop it is what the iterations of the bits in `left` have done, over `items` and what was
-    `added` to them."""
+    loop it is what the iterations that are `left` have done, in the order in which they ended, over
+    `items` and what was `added` to them."""
 
     run_id: str
     step: str
@@ -27,7 +36,12 @@ class Undoable:
     items: Json = None
     added: tuple[tuple[int, Json], ...] = ()
     results: SparseValues | None = None
-    left: int | None = None
+    left: tuple[UndoableIteration, ...] | None = None
+
+    @property
+    def latest(self) -> int:
+        """The version of the last thing that is left of it."""
+        return self.left[-1].version if self.left else self.version
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def _undo(plan: Plan, state: State, inputs: Inputs, region: Region | None) -> li
     handling = handling_of(one, "" if region is None else region.name)
     undoing = plan.step(one.step).compensate
     assert undoing is not None, "its step says what undoes it"
-    args = describe_undoable(one, handling.iteration, inputs)
+    args = describe_undoable(one, inputs)
     return _run(plan, state, inputs, undoing.step, handling, args)
 
 

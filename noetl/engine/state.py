@@ -22,7 +22,7 @@ from noetl.facts.retries import NextAttempt
 from noetl.facts.scopes import EndStatus
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 12
+STATE_SCHEMA = 13
 
 Phase = Literal["pending", "running", "ended"]
 

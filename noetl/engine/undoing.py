@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import find_begun, item_at
-from noetl.engine.run_state import LoopState, Run
-from noetl.engine.scope_state import Undoable
+from noetl.engine.iterations import find_begun, item_at, members
+from noetl.engine.run_state import LoopState, Run, RunStatus
+from noetl.engine.scope_state import Undoable, UndoableIteration
 from noetl.engine.state import State
 from noetl.facts.json import JsonMap
-from noetl.facts.outcome import ErrorInfo
 from noetl.facts.scopes import Handling
 from noetl.net.model import Region
 
@@ -23,8 +22,8 @@ def remember_run(state: State, run: Run) -> State:
     """Keeps of a run that has ended what has to be undone of it."""
     if not run.undo:
         return state
-    left = _find_iterations(run, run.loop) if run.loop is not None else None
-    if left == 0 or (left is None and run.status != "done" and run.undo != "started"):
+    left = _find_iterations(run, run.loop, state.version) if run.loop is not None else None
+    if left == () or (left is None and run.status != "done" and run.undo != "started"):
         return state
     loop = run.loop
     kept = Undoable(
@@ -43,13 +42,26 @@ def remember_run(state: State, run: Run) -> State:
     return replace(state, undoable=(*state.undoable, kept))
 
 
-def _find_iterations(run: Run, loop: LoopState) -> int:
-    """The iterations, as bits, of which something has to be undone."""
-    done = loop.ended & ~(loop.failed | loop.cancelled)
-    if run.undo != "started":
-        return done
-    begun = sum(1 << index for index in find_begun(run.issues, loop))
-    return done | loop.failed | loop.started | begun
+def _find_iterations(run: Run, loop: LoopState, version: int) -> tuple[UndoableIteration, ...]:
+    """The iterations of which something has to be undone, in the order in which they ended. Those
+    that had not ended did with the run, at `version`."""
+    found = loop.ended & ~(loop.failed | loop.cancelled)
+    if run.undo == "started":
+        found |= loop.failed | loop.started | sum(1 << index for index in find_begun(run.issues, loop))
+    undoable = (
+        UndoableIteration(int(loop.ended_at[index] or version), index, _status_of(loop, index))
+        for index in members(found)
+    )
+    return tuple(sorted(undoable, key=lambda one: (one.version, one.index)))
+
+
+def _status_of(loop: LoopState, index: int) -> RunStatus:
+    """How an iteration of a run that has ended did; one that had only begun was cancelled with
+    it."""
+    bit = 1 << index
+    if loop.failed & bit:
+        return "failed"
+    return "done" if loop.ended & ~loop.cancelled & bit else "cancelled"
 
 
 def fold_handled(state: State, run: Run) -> State:
@@ -76,7 +88,7 @@ def fold_handled(state: State, run: Run) -> State:
 def _without(one: Undoable, handling: Handling) -> Undoable | None:
     if one.run_id != handling.run_id:
         return one
-    left = 0 if one.left is None or handling.iteration is None else one.left & ~(1 << handling.iteration)
+    left = tuple(part for part in one.left or () if part.index != handling.iteration)
     return replace(one, left=left) if left else None
 
 
@@ -84,27 +96,28 @@ def _without(one: Undoable, handling: Handling) -> Undoable | None:
 
 
 def next_undoable(state: State, region: Region | None = None) -> Undoable | None:
-    """What is to be undone next; of a `region` since it was entered."""
-    if region is None:
-        return state.undoable[-1] if state.undoable else None
-    since = state.regions[region.name].version
-    own = (one for one in reversed(state.undoable) if one.step in region.steps and one.version > since)
-    return next(own, None)
+    """What is to be undone next, the latest first; of a `region` since it was entered."""
+    left = state.undoable
+    if region is not None:
+        since = state.regions[region.name].version
+        left = tuple(one for one in left if one.step in region.steps and one.version > since)
+    return max(left, key=lambda one: one.latest, default=None)
 
 
 def handling_of(one: Undoable, region: str = "") -> Handling:
-    """What undoes it, or of its iterations the last one."""
-    return Handling("compensate", region, one.run_id, None if one.left is None else one.left.bit_length() - 1)
+    """What undoes it, or of its iterations the one that ended last."""
+    return Handling("compensate", region, one.run_id, one.left[-1].index if one.left else None)
 
 
-def describe_undoable(one: Undoable, iteration: int | None, inputs: Inputs) -> JsonMap:
-    """`{of, run, iteration, item, given, result, status, error}`: what the run that undoes it is
-    given."""
-    error: ErrorInfo | None = one.error if iteration is None else None
-    result, item, status = one.result, None, one.status
-    if iteration is not None:
+def describe_undoable(one: Undoable, inputs: Inputs) -> JsonMap:
+    """`{of, run, iteration, item, given, result, status, error}`: what the run is given that undoes
+    it, or of its iterations the one that ended last."""
+    iteration: int | None = None
+    result, item, status, error = one.result, None, one.status, one.error
+    if one.left:
+        iteration, status, error = one.left[-1].index, one.left[-1].status, None
         result = None if one.results is None else one.results[iteration]
-        item, status = inputs.hold(item_at(one.items, one.added, iteration, inputs)), "done"
+        item = inputs.hold(item_at(one.items, one.added, iteration, inputs))
     return {
         "of": one.step,
         "run": one.run_id,

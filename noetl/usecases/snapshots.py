@@ -53,7 +53,4 @@ def _convert_bits(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any
     for run in runs.values():
         if run["loop"] is not None:
             run["loop"] = {**run["loop"], **{bits: change(run["loop"][bits]) for bits in _BITS}}
-    undoable = [
-        one if one["left"] is None else {**one, "left": change(one["left"])} for one in value["undoable"]
-    ]
-    return {**value, "runs": runs, "undoable": undoable}
+    return {**value, "runs": runs}

@@ -244,7 +244,7 @@ def test_iterations_are_undone_whether_they_ended_before_their_step_or_behind_it
     course = Course(looped(loop, spec, beside="next: bad"))
     course.go(3, 1, 2)
     course.tell("beside")
-    assert course.said == ["after", "swept done", "bad", "undo 3 p3", "undo 2 p2", "undo 1 p1"]
+    assert course.said == ["after", "swept done", "bad", "undo 2 p2", "undo 1 p1", "undo 3 p3"]
     assert course.ended == ("failed", "it is bad")
 
 
@@ -323,8 +323,8 @@ def test_a_region_that_is_cancelled_ends_and_undoes_them(cancel: Any, loop: str,
     course.sim.settle()
     assert course.said == [
         "swept cancelled",
-        "undo 3 p3",
         "undo 1 p1",
+        "undo 3 p3",
         "later",
         "closed cancelled",
         "after",

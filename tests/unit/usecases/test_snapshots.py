@@ -29,6 +29,7 @@ def test_a_state_with_a_loop_of_many_iterations_survives_json() -> None:
         16,
         SparseValues(count).put(7, {"n": 1}),
         SparseValues(count),
+        SparseValues(count).put(7, 12),
         ended=(1 << count) - 1,
         failed=1 << 19_999,
         errors={19_999: ErrorInfo("python", "no")},

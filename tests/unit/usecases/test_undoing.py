@@ -14,6 +14,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import control
 from noetl.usecases.retry import RetryRequest, retry
+from noetl.usecases.signals import SignalRequest, send_signal
 
 TRIP = playbook(
     """
@@ -57,6 +58,10 @@ class Agency:
             raise ToolError("client_error", f"{value} is not to be had")
         return f"{value}!" if name == "do" else None
 
+    @property
+    def undone(self) -> list[Any]:
+        return [what for name, what, *_ in self.asked if name == "undo"]
+
 
 def booked(agency: Agency, text: str = TRIP) -> tuple[Simulation, str]:
     sim = Simulation(text, {"http": agency})
@@ -93,6 +98,49 @@ def test_runs_and_iterations_are_undone_in_reverse_order_before_the_final_step()
     assert "pay is not to be had" in error["message"]
 
 
+def test_iterations_of_several_loops_are_undone_in_the_reverse_order_of_their_ends() -> None:
+    text = playbook("""
+        - step: start
+          next: [{step: left}, {step: right}]
+        - step: left
+          loop: {in: [1, 2], iterator: n, spec: {mode: sequential}}
+          compensate: undo
+          tool: {kind: wait, signal: {name: "left{{ n }}"}}
+          next: pay
+        - step: right
+          loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+          compensate: undo
+          tool: {kind: wait, signal: {name: "right{{ n }}"}}
+          next: pay
+        - step: pay
+          join: all
+          tool: {kind: http, url: http://x, input: {do: pay}}
+        - step: undo
+          tool: {kind: http, url: http://x, input: {undo: "{{ args.of }}{{ args.item }}"}}
+    """)
+    agency = Agency("pay")
+    sim, run = booked(agency, text)
+    for name in ("right2", "left1", "right1", "left2"):
+        send_signal(sim.rt, run, SignalRequest(name))
+        sim.settle()
+    assert statuses(sim, run) == "failed"
+    assert agency.undone == ["left2", "right1", "left1", "right2"]
+
+
+def test_who_undoes_an_iteration_is_told_how_it_ended() -> None:
+    text = playbook("""
+        - step: start
+          loop: {in: [rome, oslo], iterator: city}
+          compensate: {step: undo, when: started}
+          tool: {kind: http, url: http://x, input: {do: "{{ city }}"}}
+        - step: undo
+          tool: {kind: http, url: http://x, input: {undo: "{{ args.iteration }} {{ args.status }}"}}
+    """)
+    agency = Agency("oslo")
+    booked(agency, text)
+    assert agency.undone == ["1 failed", "0 done"]
+
+
 def test_nothing_is_undone_of_what_went_well() -> None:
     agency = Agency()
     sim, run = booked(agency)
@@ -120,8 +168,7 @@ def test_an_undoing_that_fails_is_tried_again_and_the_others_go_on() -> None:
     for _ in range(3):
         sim.pass_time(10)
         sim.settle()
-    undone = [what for name, what, *_ in agency.asked if name == "undo"]
-    assert undone == ["bern!", "oslo!", "oslo!", "oslo!", "rome!", "flight!"]
+    assert agency.undone == ["bern!", "oslo!", "oslo!", "oslo!", "rome!", "flight!"]
     report = sim.report(run)
     assert report.row.status == "failed"
     assert report.error is not None
