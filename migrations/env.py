@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from noetl.store.schema import metadata
+from noetl.store.schema.database import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -8,7 +8,7 @@ The rules: expand - migrate - contract.
 3. Contract: drop or tighten only what no release that may still run reads or writes, one release later.
 On PostgreSQL, build indexes on `event`, `execution` and `command` CONCURRENTLY, in an autocommit block.
 Every constraint and index has a name. `event` rows are never changed: old payloads are upcast when read.
-After adding a revision, change `HEAD` and the tables in `noetl/store/schema.py` likewise.
+After adding a revision, change `HEAD` in `noetl/store/schema/database.py` and the tables beside it likewise.
 """
 
 from __future__ import annotations

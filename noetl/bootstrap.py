@@ -39,7 +39,8 @@ from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
-from noetl.usecases.secrets import Safe, Sources
+from noetl.usecases.safe import Safe
+from noetl.usecases.secrets import Sources
 from noetl.usecases.sweep import LATEST, end_leases
 
 

@@ -34,7 +34,7 @@ from kombu import Connection
 from sqlalchemy import URL, make_url
 
 from noetl.processes import die_with_parent
-from noetl.store.schema import metadata
+from noetl.store.schema.database import metadata
 
 #: Seconds that a server may take to answer for the first time.
 PATIENCE = 60.0

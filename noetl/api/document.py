@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from noetl.api.answers import Chunk, Event, EventPage, LogPage
 from noetl.api.audit import AuditEntryView, AuditPage
 from noetl.api.bodies import CatalogBody
-from noetl.api.examples import EXAMPLES
+from noetl.api.examples.routes import EXAMPLES
 from noetl.api.permissions import RULES, Rule
 from noetl.errors import NotFound
 from noetl.facts.json import Json

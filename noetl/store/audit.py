@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, insert, or_, select
 
 from noetl.facts.callers import Caller
 from noetl.store import codec
-from noetl.store.schema import audit
+from noetl.store.schema.access import audit
 from noetl.store.session import SqlTable, text_or_none
 from noetl.usecases.ports import AuditEntry, AuditFilter
 

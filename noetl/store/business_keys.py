@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import bindparam, select, update
 
 from noetl.store import codec
-from noetl.store.schema import business_key
+from noetl.store.schema.executions import business_key
 from noetl.store.session import SqlTable, lines, upserts
 from noetl.usecases.ports import NamedKey
 

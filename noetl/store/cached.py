@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, exists, select, update
 
 from noetl.store import codec
-from noetl.store.schema import cache_lock, cached, result_use
+from noetl.store.schema.results import cache_lock, cached, result_use
 from noetl.store.session import SqlTable, upserts
 from noetl.usecases.ports import CachedRow, CallLock, CallSite
 

@@ -26,7 +26,9 @@ from noetl.store import codec
 from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
 from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
-from noetl.store.schema import command, execution, paused
+from noetl.store.schema.executions import execution
+from noetl.store.schema.waiting import paused
+from noetl.store.schema.work import command
 from noetl.store.session import SqlTable, columns_of, lines
 from noetl.usecases.ports import ENDED, CommandRow, CommandStanding, ExecutionRow
 

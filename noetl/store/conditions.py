@@ -13,7 +13,7 @@ from typing import Any, Final, assert_never
 from sqlalchemy import Column, ColumnElement, and_, not_, or_, true
 
 from noetl.store import codec
-from noetl.store.schema import execution
+from noetl.store.schema.executions import execution
 from noetl.usecases.fields import FIELDS
 from noetl.usecases.ports.conditions import (
     AllOf,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, exists, or_, select, update
 
 from noetl.store import codec
-from noetl.store.schema import correlated_wait, kept_signal
+from noetl.store.schema.waiting import correlated_wait, kept_signal
 from noetl.store.session import SqlTable, lines, text_or_none, upserts, value_or_none
 from noetl.usecases.ports import REMEMBERED, CorrelatedWait, Correlation, KeptSignal
 

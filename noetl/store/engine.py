@@ -22,7 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, QueuePool
 
 from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
-from noetl.store.schema import HEAD, metadata
+from noetl.store.schema.database import HEAD, metadata
 
 #: Where a database says which revision it has.
 VERSION_TABLE: Final = "alembic_version"

@@ -16,7 +16,8 @@ from noetl.facts.events import Draft, Event, LoopClaimed, LoopGrown
 from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.audit import entry_row
-from noetl.store.schema import audit, event, execution
+from noetl.store.schema.access import audit
+from noetl.store.schema.executions import event, execution
 from noetl.store.session import SqlTable, lines, missing
 from noetl.usecases.ports import AuditEntry
 

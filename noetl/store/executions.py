@@ -25,7 +25,8 @@ from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.conditions import narrow
-from noetl.store.schema import execution, log
+from noetl.store.schema.executions import execution
+from noetl.store.schema.work import log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
 from noetl.usecases.fields import holds
 from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark

@@ -10,7 +10,7 @@ from sqlalchemy import BindParameter, Select, bindparam, delete, func, insert, s
 
 from noetl.facts.logs import LogChunk, LogFilter, LogPosition, LogRow
 from noetl.store import codec
-from noetl.store.schema import log
+from noetl.store.schema.work import log
 from noetl.store.session import SqlTable, lines, text_or_none, value_or_none
 
 _c = log.c

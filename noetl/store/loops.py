@@ -10,7 +10,7 @@ from sqlalchemy import Column, bindparam, case, false, select, true, update
 
 from noetl.errors import Conflict, NoetlError
 from noetl.store import codec
-from noetl.store.schema import loop_run
+from noetl.store.schema.work import loop_run
 from noetl.store.session import SqlTable, text_or_none, upserts, value_or_none
 from noetl.usecases.ports import LoopRow
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, inspect, text
 from noetl.errors import ConfigError, Unavailable
 from noetl.store.connections import Connections, connect
 from noetl.store.engine import VERSION_TABLE, create_tables
-from noetl.store.schema import HEAD, metadata
+from noetl.store.schema.database import HEAD, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from noetl.errors import NotFound
 from noetl.store import codec
-from noetl.store.schema import execution, operation, operation_item
+from noetl.store.schema.executions import execution
+from noetl.store.schema.operations import operation, operation_item
 from noetl.store.session import SqlTable, columns_of, lines
 from noetl.usecases.ports import ENDED, ItemState, OperationItem, OperationRow
 

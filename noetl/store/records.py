@@ -24,7 +24,10 @@ from sqlalchemy import (
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.schema import credential, dead_letter, idempotency, net, playbook, snapshot, worker
+from noetl.store.schema.access import credential
+from noetl.store.schema.catalog import net, playbook
+from noetl.store.schema.executions import idempotency, snapshot
+from noetl.store.schema.work import dead_letter, worker
 from noetl.store.session import SqlTable, columns_of, lines, upserts
 from noetl.usecases.ports import CredentialRow, CredentialScope, KeyOwner, PlaybookRow, Snapshot, WorkerRow
 

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, bindparam, delete, exists, func, or_, select,
 
 from noetl.facts.limits import SlotRow
 from noetl.store import codec
-from noetl.store.schema import paused, slot
+from noetl.store.schema.waiting import paused, slot
 from noetl.store.session import SqlTable, columns_of, lines, upserts
 from noetl.usecases.ports import Pause, PausedKind
 

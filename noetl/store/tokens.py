@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, select, update
 
 from noetl.store import codec
-from noetl.store.schema import token
+from noetl.store.schema.access import token
 from noetl.store.session import SqlTable, columns_of, upserts
 from noetl.usecases.ports import TokenRow
 

@@ -35,7 +35,7 @@ from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
 from noetl.projection.rows import ColumnType
 from noetl.projection.tables import TABLES
-from noetl.store.schema import event as event_table
+from noetl.store.schema.executions import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.manual import manual_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from noetl.errors import ConfigError, Unavailable
-from noetl.store import migrate, open_store
+from noetl.store import migrate, open_store, schema
 from noetl.store.engine import parse
-from noetl.store.schema import metadata
+from noetl.store.schema.database import SUBJECTS, metadata
 from tests.pace import within
 
 
@@ -112,6 +113,14 @@ def test_an_upgrade_to_0002_that_was_interrupted_is_taken_up_again(empty_postgre
 def test_an_upgrade_of_an_upgraded_database_does_nothing(empty_url: str) -> None:
     assert migrate.upgrade(empty_url)
     assert not migrate.upgrade(empty_url)
+
+
+def test_the_database_has_the_tables_of_every_module_in_which_some_stand() -> None:
+    modules = {f"{schema.__name__}.{one.name}" for one in iter_modules(schema.__path__)}
+    assert {one.__name__ for one in SUBJECTS} == modules - {
+        "noetl.store.schema.columns",
+        "noetl.store.schema.database",
+    }
 
 
 def test_the_revisions_lead_to_the_tables_that_an_empty_sqlite_file_gets_at_once(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from noetl.pipeline import calls
 from noetl.store import commands as store_commands
 from noetl.store.events import SqlEvents
 from noetl.store.loops import SqlLoops
-from noetl.store.schema import command, loop_run
+from noetl.store.schema.work import command, loop_run
 from noetl.usecases import purposes, sweep
 from noetl.usecases.called import TurnCalls
 from noetl.usecases.ports import ENDED

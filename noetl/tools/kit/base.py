@@ -24,7 +24,7 @@ from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.declaration import ToolDeclaration, declaration_of, faults
 from noetl.tools.kit.files import FilePolicy
 from noetl.usecases.ports import Results
-from noetl.usecases.secrets import Safe
+from noetl.usecases.safe import Safe
 
 
 def no_credentials(name: str) -> Mapping[str, Json]:

@@ -19,8 +19,9 @@ from noetl.facts.waits import Wait
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.kit.masking import SecretMask, texts_of
 from noetl.usecases.credential_types import PUBLIC
+from noetl.usecases.safe import Safe
 from noetl.usecases.secret_fields import base_name
-from noetl.usecases.secrets import Safe, Secret
+from noetl.usecases.secrets import Secret
 
 #: Every secret that this process has opened lately: for its log.
 _seen: Final = SecretMask(most=20_000)

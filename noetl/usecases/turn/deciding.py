@@ -32,7 +32,8 @@ from noetl.usecases.retry import PlannedRetry
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.slots import SlotAnswer, answer
 from noetl.usecases.turn.attempts import find_obstacle
-from noetl.usecases.turn.writing import Turn, command_rows
+from noetl.usecases.turn.command_rows import command_rows
+from noetl.usecases.turn.writing import Turn
 
 log = logging.getLogger(__name__)
 

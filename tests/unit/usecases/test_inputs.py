@@ -18,7 +18,8 @@ from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.usecases import catalog, credentials, results
 from noetl.usecases.ports import KeyOwner
 from noetl.usecases.runtime import RuntimeLimits, encrypts_nothing
-from noetl.usecases.secrets import Safe, Sources
+from noetl.usecases.safe import Safe
+from noetl.usecases.secrets import Sources
 from noetl.usecases.start import StartRequest, start, start_all
 from noetl.usecases.sweep import sweep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.api.example import AT, ID, Example, in_json
+from noetl.api.examples.example import AT, ID, Example, in_json
 from noetl.facts.json import JsonMap
 
 _OPEN: Final[JsonMap] = {

@@ -1,4 +1,4 @@
-"""Examples of the routes that are about who asks."""
+"""Examples of the routes that are about who asks, and about credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.api.called import FORM
-from noetl.api.example import AT, END, ID, JSON, LINES, Example, in_json
+from noetl.api.examples.example import AT, END, ID, JSON, LINES, Example, in_json
 from noetl.facts.json import JsonMap
 
 _TOKEN_VIEW: Final[JsonMap] = {
@@ -39,6 +39,14 @@ _ENTRY: Final[JsonMap] = {
     "version": 1,
     "detail": {},
 }
+_CREDENTIAL: Final = {
+    "name": "warehouse",
+    "type": "postgres",
+    "scope": "global",
+    "place": "",
+    "created_at": AT,
+    "updated_at": AT,
+}
 #: By the route.
 ACCESS: Final[Mapping[str, Example]] = {
     "GET /api/tokens": in_json({"tokens": [_TOKEN_VIEW]}),
@@ -61,4 +69,10 @@ ACCESS: Final[Mapping[str, Example]] = {
     "GET /api/audit": Example(
         answered={JSON: {"entries": [_ENTRY], "next": None}, LINES: json.dumps(_ENTRY) + "\n"}
     ),
+    "GET /api/credentials": in_json({"credentials": [_CREDENTIAL]}),
+    "POST /api/credentials": in_json(
+        _CREDENTIAL,
+        {"name": "warehouse", "type": "postgres", "data": {"dsn": "postgresql://user:password@db/warehouse"}},
+    ),
+    "DELETE /api/credentials/{name}": Example(),
 }
