@@ -119,7 +119,7 @@ class Descendant(ExecutionView):
     """An execution that runs another one again, is a fork of it, or has taken over from it."""
 
     source_id: str
-    descent: Literal["retry", "fork", "migration"]
+    descent: Literal["retry", "fork", "migration", "undo"]
     links: Links
 
 
@@ -170,7 +170,7 @@ class ChildSummary(PlaybookRun):
 class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
-    descent: Literal["retry", "fork", "migration"] | None = Field(description="which of these it is")
+    descent: Literal["retry", "fork", "migration", "undo"] | None = Field(description="which of these it is")
     key: str | None = Field(description="its business key")
     principal: str | None = Field(
         description="who asked for it over the API; null of one that another called, or of a local run"

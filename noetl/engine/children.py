@@ -16,6 +16,7 @@ from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.run_state import Run
 from noetl.engine.state import State
 from noetl.engine.suspensions import place_key, resume_place, wait_place
+from noetl.engine.undoing import remember_call
 from noetl.engine.wait_state import Child
 from noetl.facts import events as e
 from noetl.facts.events import Draft
@@ -54,6 +55,7 @@ def fold_child(state: State, fact: e.ChildFact, draft: Draft) -> State:
             child = replace(child, waits=fact.waiting, heard=fact.at)
             return replace(state, children={**state.children, key: child})
         case e.ChildRequested() | e.ChildEnded():
+            state = remember_call(state, child, fact) if isinstance(fact, e.ChildEnded) else state
             left = {name: other for name, other in state.children.items() if name != key}
             return resume_place(replace(state, children=left), child.run_id, child.iteration)
         case _:

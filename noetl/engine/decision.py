@@ -23,6 +23,7 @@ from noetl.engine.wait_state import Child
 from noetl.engine.waits import next_expiry
 from noetl.facts.events import (
     ChildRequested,
+    ChildUndoRequested,
     CommandIssued,
     Draft,
     LoopDone,
@@ -93,7 +94,7 @@ def notifications(
         return tuple(found)
     if after.ended:
         found.append(Notification("answer", parent.execution_id, _answer(after, parent)))
-    elif waits is not (status in _OUTSIDE):
+    elif after.undoes is None and waits is not (status in _OUTSIDE):
         context = {**_call_of(parent), "waiting": waits, "at": after.version}
         found.append(Notification("waits", parent.execution_id, context))
     return tuple(found)
@@ -111,7 +112,15 @@ def _call_of(parent: Parent) -> JsonMap:
 
 def _answer(child: State, parent: Parent) -> JsonMap:
     """What the caller records: where, and `child.ended`."""
-    answer = {**_call_of(parent), "status": child.status, "result": None, "error": None, "warnings": []}
+    answer = {
+        **_call_of(parent),
+        "status": child.status,
+        "result": None,
+        "error": None,
+        "warnings": [],
+        "undoable": child.status in ("completed", "partial") and bool(child.undoable),
+        "undoes": child.undoes,
+    }
     if child.status != "completed":
         return {**answer, "error": _error(child).as_json()}
     name = parent.return_step
@@ -195,6 +204,8 @@ class Decision:
     closed_loops: tuple[str, ...] = ()
     #: The execution that is its next attempt, and begins with this turn.
     retry_id: str | None = None
+    #: Executions that undo others, and begin with this turn.
+    undo_ids: tuple[str, ...] = ()
     #: Whether the execution ended with this turn.
     ends: bool = False
     #: Whether there is more to copy than one turn may.
@@ -215,6 +226,7 @@ class Fold:
     _opened: list[OpenedLoop] = field(default_factory=list)
     _children: list[NewChild] = field(default_factory=list)
     _given_up: list[Child] = field(default_factory=list)
+    _undo_ids: list[str] = field(default_factory=list)
     _retry_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -233,6 +245,8 @@ class Fold:
                     self._issued.append((draft, draft.fact, self.state))
                 case LoopStarted(count=count, items=items):
                     self._opened.append(OpenedLoop(draft.run_id or "", 1, count, items))
+                case ChildUndoRequested(child_id=undo_id):
+                    self._undo_ids.append(undo_id)
                 case RetryStarted(execution_id=retry_id):
                     self._retry_id = retry_id
                 case _:
@@ -260,6 +274,7 @@ class Fold:
             ),
             closed_commands=tuple(command for run in gone for command in run.commands.values()),
             closed_loops=tuple(find_failed_loops(self.plan, self.state)),
+            undo_ids=tuple(self._undo_ids),
             retry_id=self._retry_id,
             ends=ends,
             unfinished=any(

@@ -20,6 +20,7 @@ from noetl.engine.scope_state import Termination
 from noetl.engine.slots import fold_slots
 from noetl.engine.state import Round, State, StepRecord, Waiting
 from noetl.engine.timers import fold_timer, put_off
+from noetl.engine.undoing import fold_undo
 from noetl.engine.waits import fold_wait
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
@@ -83,6 +84,8 @@ def _fold(state: State, draft: e.Draft) -> State:
         return _fold_run(state, fact, draft)
     if isinstance(fact, e.ChildFact | e.TimerFact | e.WaitFact | e.SlotFact):
         return _fold_wait(state, fact, draft)
+    if isinstance(fact, e.UndoFact):
+        return _fold_undo(state, fact)
     if isinstance(fact, e.RetryFact):
         # They stand behind an end alone.
         return state
@@ -120,6 +123,13 @@ def _fold_region(state: State, fact: e.RegionFact) -> State:
     if not isinstance(fact, e.RegionEnded) or fact.failure is None:
         return state
     return fail_branch(state, fact.failure, fact.stops)
+
+
+def _fold_undo(state: State, fact: e.UndoFact) -> State:
+    state = fold_undo(state, fact)
+    failure = fact.error if isinstance(fact, e.ChildUndone) else None
+    # What else is to be undone still is.
+    return state if failure is None else fail_branch(state, failure, stops=False)
 
 
 # --- the life of the execution ------------------------------------------------------------------

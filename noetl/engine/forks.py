@@ -9,6 +9,7 @@ from noetl.engine.slots import forget_slots
 from noetl.engine.state import State
 from noetl.engine.suspensions import place_key
 from noetl.engine.timers import forget_instants
+from noetl.engine.undoing import begin_to_undo
 from noetl.facts.events import Forked
 
 
@@ -22,7 +23,8 @@ def fold_fork(state: State, fact: Forked) -> State:
     }
     forked = replace(state, runs=runs, children=children, forked_from=fact.execution_id)
     # What somebody told the other one is not meant for this one.
-    return forget_slots(forget_instants(replace(forked, signals=(), answers=(), callbacks={})))
+    forked = forget_slots(forget_instants(replace(forked, signals=(), answers=(), callbacks={}, undos={})))
+    return begin_to_undo(forked, fact.execution_id) if fact.undoes else forked
 
 
 def _without_commands(state: State, run: Run) -> Run:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from noetl.engine.scope_state import UndoableCall
 from noetl.engine.source import RunCopies, SourceLog
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
@@ -88,6 +89,9 @@ class Inputs:
     #: Makes the retry of that id ready which the policy of the playbook asks for, or says why there
     #: can be none, in a clause.
     prepare_retry: Callable[[str], str] = lambda _id: ""
+    #: Makes the execution of that id ready which undoes what one that was called has done, or says
+    #: why there can be none, in a clause.
+    prepare_undo: Callable[[UndoableCall, str], str] = lambda _call, _id: ""
     #: The answer to what was asked for at that place and version; None where it waits.
     slots: Callable[[str, int], SlotVerdict | None] = _no_slots
     #: How much of each queue runs at once, of those that have a limit.

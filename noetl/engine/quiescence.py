@@ -28,7 +28,7 @@ def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if closing := begin_closing(plan, state, inputs):
         # Runs that were withdrawn are there yet, and wait for that to be cleaned up.
         return closing
-    if state.runs or state.pause_requested or not state.started or _is_held_up(state):
+    if state.runs or state.undos or state.pause_requested or not state.started or _is_held_up(state):
         return []
     if not state.stopping and not state.closing:
         if any(one.denied_at is not None for one in state.tokens.values()):

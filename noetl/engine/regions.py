@@ -21,6 +21,7 @@ from noetl.engine.scope_state import RegionState
 from noetl.engine.slots import drop_slots, lacks_region, request_region_slots
 from noetl.engine.state import State
 from noetl.engine.timers import drop_timer, schedule_timer
+from noetl.engine.undoing import undoes_in
 from noetl.engine.wait_state import Timer
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, truth
@@ -115,7 +116,7 @@ def runs_inside(state: State, region: Region, now: RegionState) -> list[Run]:
 
 def is_empty(state: State, region: Region, now: RegionState) -> bool:
     """Whether nothing of it is left."""
-    if runs_inside(state, region, now):
+    if runs_inside(state, region, now) or undoes_in(state, region):
         return False
     return not any(waiting.token.step in region.steps for waiting in state.tokens.values())
 

@@ -45,6 +45,23 @@ class Undoable:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoableCall:
+    """An execution that a task called, which had ended well by `version` and undoes itself what it
+    has done."""
+
+    run_id: str
+    step: str
+    iteration: int | None
+    task: str
+    execution_id: str
+    version: int
+
+    @property
+    def latest(self) -> int:
+        return self.version
+
+
+@dataclass(frozen=True, slots=True)
 class RegionState:
     """The last time that a region was entered: at `version`, for the `number`th time. `unwanted`:
     why it is to be cancelled; `cancelled`: it is, with an `error` where that is a failure. `ran`

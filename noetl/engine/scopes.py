@@ -15,10 +15,10 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.regions import find_cause, is_empty, open_regions
 from noetl.engine.run_state import Run
-from noetl.engine.scope_state import RegionState
+from noetl.engine.scope_state import RegionState, UndoableCall
 from noetl.engine.state import State
 from noetl.engine.termination import reason_of
-from noetl.engine.undoing import describe_undoable, handling_of, next_undoable
+from noetl.engine.undoing import describe_undoable, handling_of, next_undoable, request_undo
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.events import Draft
@@ -182,6 +182,8 @@ def close_execution(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _undo(plan: Plan, state: State, inputs: Inputs, region: Region | None) -> list[Draft]:
     one = next_undoable(state, region)
     assert one is not None, "something is to be undone"
+    if isinstance(one, UndoableCall):
+        return request_undo(state, inputs, one)
     handling = handling_of(one, "" if region is None else region.name)
     undoing = plan.step(one.step).compensate
     assert undoing is not None, "its step says what undoes it"

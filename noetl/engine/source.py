@@ -146,8 +146,17 @@ class SourceLog:
     @cached_property
     def undone(self) -> frozenset[str]:
         """The runs that were undone there, if only in part."""
-        found = (one.fact.handling for one in self._events if isinstance(one.fact, e.StepScheduled))
-        return frozenset(one.run_id for one in found if one is not None and one.purpose == "compensate")
+        return frozenset(self._find_undone())
+
+    def _find_undone(self) -> Iterator[str]:
+        for event in self._events:
+            match event.fact:
+                case e.StepScheduled(handling=e.Handling(purpose="compensate", run_id=run_id)):
+                    yield run_id
+                case e.ChildUndoRequested():
+                    yield event.draft.run_id or ""
+                case _:
+                    pass
 
     @cached_property
     def by_step(self) -> Mapping[str, Sequence[SourceRun]]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from noetl.engine.notices import Notices, PassedErrors
 from noetl.engine.run_state import Run, RunStatus
-from noetl.engine.scope_state import RegionState, Termination, Undoable
+from noetl.engine.scope_state import RegionState, Termination, Undoable, UndoableCall
 from noetl.engine.wait_state import Answer, Child, PendingWait, Signal, SlotHolder, Timer
 from noetl.facts.events import (
     CallbackReceived,
@@ -110,7 +110,11 @@ class State:
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     #: In the order in which they ended.
-    undoable: tuple[Undoable, ...] = ()
+    undoable: tuple[Undoable | UndoableCall, ...] = ()
+    #: Executions that it had called, and those that undo them now.
+    undos: Mapping[str, str] = field(default_factory=dict)
+    #: The execution that it undoes.
+    undoes: str | None = None
     regions: Mapping[str, RegionState] = field(default_factory=dict)
     #: How it will have ended, when what it wants done then is done.
     closing: EndStatus | None = None

@@ -69,6 +69,8 @@ def _error_of_final_step(plan: Plan, state: State) -> ErrorInfo | None:
 
 
 def _result_step(plan: Plan, state: State) -> str | None:
+    if state.undoes is not None:
+        return None
     for name in (plan.net.final_step, "end"):
         if name is not None and name in state.steps and "done" in state.steps[name].counts:
             return name

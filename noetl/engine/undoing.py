@@ -1,5 +1,6 @@
 """What is undone when a scope fails or is cancelled: runs that have something to be undone, and the
-runs that do so, one after another, the latest first."""
+runs that do so, one after another, the latest first. Executions that were called undo themselves
+what they have done: each in a fork of its end, as one of what is undone here."""
 
 from __future__ import annotations
 
@@ -9,9 +10,14 @@ from typing import assert_never
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import find_begun, item_at, members
 from noetl.engine.run_state import LoopState, Run, RunStatus
-from noetl.engine.scope_state import Undoable, UndoableIteration
+from noetl.engine.scope_state import Undoable, UndoableCall, UndoableIteration
 from noetl.engine.state import State
+from noetl.engine.wait_state import Child
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.ids import child_id
 from noetl.facts.json import JsonMap
+from noetl.facts.outcome import ErrorInfo
 from noetl.facts.scopes import Handling
 from noetl.net.model import Region
 
@@ -40,6 +46,48 @@ def remember_run(state: State, run: Run) -> State:
         left=left,
     )
     return replace(state, undoable=(*state.undoable, kept))
+
+
+def remember_call(state: State, child: Child, fact: e.ChildEnded) -> State:
+    """Keeps of an execution that was called, and has ended well, that it undoes what it has
+    done."""
+    if not fact.undoable or fact.child_id is None:
+        return state
+    call = UndoableCall(child.run_id, child.step, child.iteration, child.task, fact.child_id, state.version)
+    return replace(state, undoable=(*state.undoable, call))
+
+
+def fold_undo(state: State, fact: e.UndoFact) -> State:
+    match fact:
+        case e.ChildUndoRequested():
+            return replace(state, undos={**state.undos, fact.undoes: fact.child_id})
+        case e.ChildUndone():
+            undos = {one: by for one, by in state.undos.items() if one != fact.undoes}
+            left = (one for one in state.undoable if called_by(one) != fact.undoes)
+            return replace(state, undos=undos, undoable=tuple(left))
+        case _:
+            assert_never(fact)
+
+
+def called_by(one: Undoable | UndoableCall) -> str | None:
+    """The execution that a task called; None for a run."""
+    return one.execution_id if isinstance(one, UndoableCall) else None
+
+
+def begin_to_undo(state: State, execution_id: str) -> State:
+    """A fork of what has ended is about to end as well, in a way of its own: what its runs have
+    done is undone, and nothing else follows."""
+    return replace(
+        state,
+        undoes=execution_id,
+        closing="cancelled",
+        on_cancel_ran=True,
+        final_ran=True,
+        tokens={},
+        failures=(),
+        termination=None,
+        paused_steps=(),
+    )
 
 
 def _find_iterations(run: Run, loop: LoopState, version: int) -> tuple[UndoableIteration, ...]:
@@ -85,8 +133,8 @@ def fold_handled(state: State, run: Run) -> State:
             assert_never(handling.purpose)
 
 
-def _without(one: Undoable, handling: Handling) -> Undoable | None:
-    if one.run_id != handling.run_id:
+def _without(one: Undoable | UndoableCall, handling: Handling) -> Undoable | UndoableCall | None:
+    if isinstance(one, UndoableCall) or one.run_id != handling.run_id:
         return one
     left = tuple(part for part in one.left or () if part.index != handling.iteration)
     return replace(one, left=left) if left else None
@@ -95,13 +143,39 @@ def _without(one: Undoable, handling: Handling) -> Undoable | None:
 # --- deciding -------------------------------------------------------------------------------------
 
 
-def next_undoable(state: State, region: Region | None = None) -> Undoable | None:
+def next_undoable(state: State, region: Region | None = None) -> Undoable | UndoableCall | None:
     """What is to be undone next, the latest first; of a `region` since it was entered."""
     left = state.undoable
     if region is not None:
         since = state.regions[region.name].version
         left = tuple(one for one in left if one.step in region.steps and one.version > since)
     return max(left, key=lambda one: one.latest, default=None)
+
+
+def undoes_in(state: State, region: Region) -> bool:
+    """Whether an execution that was called in the region undoes what it has done."""
+    return any(one.step in region.steps and called_by(one) in state.undos for one in state.undoable)
+
+
+def request_undo(state: State, inputs: Inputs, one: UndoableCall) -> list[Draft]:
+    """Has an execution that was called undo what it has done; nothing where it is about to."""
+    undone = one.execution_id
+    if undone in state.undos:
+        return []
+    new_id = child_id(inputs.now, inputs.turn, inputs.place + state.version)
+    fact: e.UndoFact = e.ChildUndoRequested(one.task, new_id, undone)
+    if obstacle := inputs.prepare_undo(one, new_id):
+        message = f"Execution {undone}, which task {one.task!r} had called, was not undone: {obstacle}."
+        fact = e.ChildUndone(one.task, None, undone, ErrorInfo("child", message, type="NotUndone"))
+    return [
+        Draft(
+            fact,
+            step=one.step,
+            run_id=one.run_id,
+            iteration=one.iteration,
+            dedup_key=f"undo:{undone}/{new_id}",
+        )
+    ]
 
 
 def handling_of(one: Undoable, region: str = "") -> Handling:

@@ -82,3 +82,29 @@ class ChildEnded:
     result: Json = None
     error: ErrorInfo | None = None
     warnings: tuple[str, ...] = ()
+    #: Whether it has done something that it undoes where its caller fails.
+    undoable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChildUndoRequested:
+    """The execution `undoes`, which had ended well, is to undo what it has done: that does the
+    execution `child_id`, whose log is that of the other one so far, and begins in the same
+    transaction."""
+
+    type: ClassVar[str] = "child.undo.requested"
+    task: str
+    child_id: str
+    undoes: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildUndone:
+    """What the execution `undoes` had done is undone, as far as that was possible: by the execution
+    `child_id`; None where that could not be made. `error`: what was not undone."""
+
+    type: ClassVar[str] = "child.undone"
+    task: str
+    child_id: str | None
+    undoes: str
+    error: ErrorInfo | None = None

@@ -19,6 +19,8 @@ from noetl.facts.children import (
     ChildCall as ChildCall,
     ChildEnded as ChildEnded,
     ChildRequested as ChildRequested,
+    ChildUndone as ChildUndone,
+    ChildUndoRequested as ChildUndoRequested,
     ChildWaiting as ChildWaiting,
     Parent as Parent,
 )
@@ -182,6 +184,8 @@ IterationFact: TypeAlias = (
 LoopFact: TypeAlias = LoopStarted | IterationFact
 #: Of playbooks that are called.
 ChildFact: TypeAlias = ChildRequested | ChildWaiting | ChildEnded
+#: Of playbooks that were called, and undo what they have done.
+UndoFact: TypeAlias = ChildUndoRequested | ChildUndone
 #: Of instants.
 TimerFact: TypeAlias = TimerScheduled | TimerFired
 #: Of what tasks wait for.
@@ -208,6 +212,7 @@ Fact: TypeAlias = (
     | TaskFact
     | LoopFact
     | ChildFact
+    | UndoFact
     | TimerFact
     | WaitFact
     | SlotFact

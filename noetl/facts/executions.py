@@ -133,9 +133,11 @@ class CtxPatched:
 class Forked:
     """Everything before is the log of execution `execution_id` up to its `version`; from here on
     this execution goes its own way. What was on its way there is on its way here anew, and the
-    executions that it had called (`children`: id there → id here) are forks as well."""
+    executions that it had called (`children`: id there → id here) are forks as well. One that
+    `undoes` the other, which had ended, only undoes what that has done."""
 
     type: ClassVar[str] = "execution.forked"
     execution_id: str
     version: int
     children: JsonMap = field(default_factory=dict)
+    undoes: bool = False

@@ -136,9 +136,8 @@ def _find_retry(tx: Transaction, row: ExecutionRow) -> ExecutionRow | None:
     Unavailable where there will be one."""
     if row.waits_for_retry:
         raise Unavailable(f"Execution {row.execution_id} has failed, and is about to be retried; call again.")
-    again = [
-        one for one in tx.executions.find(source=row.execution_id, limit=_LONGEST) if one.descent != "fork"
-    ]
+    found = tx.executions.find(source=row.execution_id, limit=_LONGEST)
+    again = [one for one in found if one.descent in ("retry", "migration")]
     return next((one for one in again if one.status not in ENDED), next(iter(again), None))
 
 

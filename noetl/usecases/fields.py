@@ -70,7 +70,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "principal": _column("text", "principal", "who asked for it"),
     "parent": _column("id", "parent_id", "the execution that called it"),
     "source": _column("id", "source_id", "the execution that it runs again, is a fork of, or took over"),
-    "descent": _column("text", "descent", "which of these it is: retry, fork or migration"),
+    "descent": _column("text", "descent", "which of these it is: retry, fork, migration or undo"),
     "operation": _column("id", "operation_id", "the operation that began it"),
     "error": _of_error("message", "the message of its error"),
     "kind": _of_error("kind", "the kind of its error"),

@@ -16,7 +16,7 @@ from noetl.engine.moments import moment_at
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest
 from noetl.facts import events as e
-from noetl.facts.events import Draft, Event
+from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
@@ -24,9 +24,10 @@ from noetl.facts.secret import describe_secret
 from noetl.usecases import moment
 from noetl.usecases.control import check_patch
 from noetl.usecases.large_values import hold_draft
+from noetl.usecases.log_copies import copy_log, write_copy
 from noetl.usecases.ports import ExecutionRow, LoopRow, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.start import draw_ids, row_of
+from noetl.usecases.start import draw_ids
 from noetl.usecases.wakes import wake
 
 #: Events of the end: a fork goes on from before them.
@@ -55,6 +56,7 @@ def fork(rt: Runtime, request: ForkRequest) -> ExecutionRow:
     with rt.store.begin() as tx:
         row = moment.find(tx, request.execution_id)
         moment.refuse_specimen(row)
+        moment.refuse_undo(row)
         events = tx.events.read(row.execution_id)
         at = _find_version(row, events, request)
         forking = _Forking(rt, tx, rt.clock())
@@ -103,23 +105,15 @@ class _Forking:
         new_id = draw_ids(self.rt, self.now, 1)[0]
         state = replay(initial_state(row.execution_id), events)
         self._take_credentials(row, new_id)
-        first = events[0].fact
-        assert isinstance(first, e.Requested), "every log begins with it"
-        # Its source may be open, and has the key.
-        begin = replace(first, parent=parent, retry=None, key=None)
-        made = replace(
-            row_of(new_id, begin, self.now, self.rt.caller), source_id=row.execution_id, descent="fork"
-        )
-        self.tx.executions.create(made)
-        drafts = [_copy(event, state, begin if event.version == 1 else None) for event in events]
+        copy = copy_log(row, events, state, new_id, parent, "fork", self.now, self.rt.caller)
         children = self._fork_children(state, new_id, events[-1].recorded_at)
-        drafts.append(self.rt.ask_for(e.Forked(row.execution_id, len(events), children)))
+        drafts = [*copy.drafts, self.rt.ask_for(e.Forked(row.execution_id, len(events), children))]
         if patch:
             patched = self.rt.ask_for(e.CtxPatched(patch, "client"))
             drafts.append(hold_draft(self.rt, patched, Retention(new_id)))
-        self.tx.events.append(new_id, 0, drafts, self.now)
+        made = write_copy(self.tx, replace(copy, drafts=drafts), self.now)
         self._keep_loops(state, new_id)
-        return replace(made, head_version=len(drafts))
+        return made
 
     def _take_credentials(self, row: ExecutionRow, new_id: str) -> None:
         """What the keychain brought for the execution alone. Raises BadRequest where it is gone."""
@@ -162,13 +156,3 @@ class _Forking:
                         new_id, run.id, loop.generation, loop.count, loop.count, open=True, items=loop.items
                     )
                 )
-
-
-def _copy(event: Event, state: State, begin: e.Requested | None) -> Draft:
-    fact = begin or event.fact
-    if isinstance(fact, e.TaskCheckpointed) and event.draft.run_id in state.runs:
-        # What a call began elsewhere belongs to the other execution alone.
-        fact = replace(fact, checkpoint=None)
-    # The addresses of the other one are not its own, whose first calls are still to come.
-    key = None if isinstance(fact, e.CallbackReceived) else event.draft.dedup_key
-    return replace(event.draft, fact=fact, dedup_key=key, origin=event.event_id)

@@ -124,6 +124,7 @@ def _plan(
     rt: Runtime, tx: Transaction, request: MigrateRequest, row: ExecutionRow, state: State, new_id: str
 ) -> PlannedMigration:
     moment.refuse_specimen(row)
+    moment.refuse_undo(row)
     if row.status in ENDED:
         raise Conflict(
             f"Execution {row.execution_id} is {row.status}: nothing of it is left to migrate; retry it."

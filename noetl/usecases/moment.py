@@ -54,6 +54,14 @@ def refuse_specimen(row: ExecutionRow) -> None:
         )
 
 
+def refuse_undo(row: ExecutionRow) -> None:
+    """Raises Conflict for an execution that undoes another one."""
+    if row.descent == "undo":
+        raise Conflict(
+            f"Execution {row.execution_id} undid {row.source_id}: retry {row.parent_id}, which called that."
+        )
+
+
 def pick_run(runs: Sequence[_R], asked: str) -> _R:
     """Which of the runs of a step `asked` means: `step` the last one, `step#k` number k. Raises
     BadRequest where there is none of that number."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from noetl.errors import Conflict, NotFound, UnknownPurpose
-from noetl.facts.events import ChildEnded, ChildWaiting, Draft
+from noetl.facts.events import ChildEnded, ChildUndone, ChildWaiting, Draft
 from noetl.facts.limits import region_of
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
@@ -32,7 +32,7 @@ def _notify(rt: Runtime, command: CommandRow) -> None:
         case "cancel":
             _cancel_other(rt, command)
         case "answer":
-            _notify_parent(rt, command, _make_child_ended(rt, command), _key_of_end(command))
+            _notify_parent(rt, command, _make_answer(rt, command), _key_of_end(command))
         case "waits":
             context = command.context
             fact = ChildWaiting(context["task"], command.execution_id, context["waiting"], context["at"])
@@ -56,22 +56,30 @@ def _cancel_other(rt: Runtime, command: CommandRow) -> None:
         tx.commands.close([command.command_id])
 
 
-def _make_child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
+def _make_answer(rt: Runtime, command: CommandRow) -> ChildEnded | ChildUndone:
     context = command.context
+    error = ErrorInfo(**context["error"]) if context["error"] else None
+    # Commands that were written by an earlier version have no `undoes`, and no `undoable`.
+    if undoes := context.get("undoes"):
+        return ChildUndone(context["task"], command.execution_id, undoes, error)
     # That of a loop is made of the results of its iterations, and may be large where none of them
     # is.
     result = rt.hold(context["result"], Retention(command.execution_id))
-    error = ErrorInfo(**context["error"]) if context["error"] else None
-    # Commands that were written by an earlier version have no warnings.
+    # Nor warnings.
     warnings = tuple(context.get("warnings", ()))
-    return ChildEnded(context["task"], command.execution_id, context["status"], result, error, warnings)
+    undoable = context.get("undoable", False)
+    return ChildEnded(
+        context["task"], command.execution_id, context["status"], result, error, warnings, undoable
+    )
 
 
 def _key_of_end(command: CommandRow) -> str:
     return f"child:{command.execution_id}"
 
 
-def _notify_parent(rt: Runtime, command: CommandRow, fact: ChildEnded | ChildWaiting, key: str) -> None:
+def _notify_parent(
+    rt: Runtime, command: CommandRow, fact: ChildEnded | ChildUndone | ChildWaiting, key: str
+) -> None:
     """Records `fact` in the caller's log, where the caller still waits to hear of the child."""
     caller, context = command.part, command.context
     draft = Draft(

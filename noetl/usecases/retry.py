@@ -165,6 +165,16 @@ def _check_alone(tx: Transaction, execution_id: str) -> None:
             )
 
 
+def _refuse_undone(tx: Transaction, row: ExecutionRow) -> None:
+    """What stands in its log does not any more where it was undone."""
+    found = tx.executions.find(source=row.execution_id, limit=1000)
+    if by := next((one for one in found if one.descent == "undo"), None):
+        raise Conflict(
+            f"Execution {row.execution_id} was undone by {by.execution_id}: retry {by.parent_id}, which "
+            "called it."
+        )
+
+
 def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
     """Raises Conflict where effects may happen again and nobody has said that they may."""
     if (repeats := name_repeats(planned.plan)) and not confirmed:
@@ -193,6 +203,8 @@ def plan_within(rt: Runtime, tx: Transaction, request: RetryRequest, new_id: str
     """What the retry of that id would do, as `tx` sees the world. Raises as `plan` does."""
     row = moment.find(tx, request.execution_id)
     moment.refuse_specimen(row)
+    moment.refuse_undo(row)
+    _refuse_undone(tx, row)
     if row.status not in ENDED:
         raise Conflict(
             f"Execution {row.execution_id} is {row.status}: a retry begins where it has ended. Cancel it, or "

@@ -22,7 +22,7 @@ from noetl.errors import ToolError
 from noetl.facts.approvals import Verdict
 from noetl.facts.callbacks import TaskAddress, place_of
 from noetl.facts.callers import Caller
-from noetl.facts.events import ChildRequested
+from noetl.facts.events import ChildRequested, ChildUndoRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
@@ -934,9 +934,52 @@ def that_ran_on_in_a_region() -> Simulation:
     return settled(sim, run)
 
 
+TRIP = f"""{HEAD}
+workflow:
+  - step: start
+    tool: {{kind: playbook, path: tests/undoing_kid}}
+    next: waits
+  - step: waits
+    tool: {{kind: wait, signal: done}}
+"""
+UNDOING_KID = f"""{HEAD.replace("tests/history", "tests/undoing_kid")}
+workflow:
+  - step: start
+    compensate: undo
+    tool: {{kind: noop}}
+    next: bare
+  - step: bare
+    compensate: undo
+    loop: {{in: [1, 2], iterator: n}}
+    tool: {{kind: noop}}
+  - {{step: undo, tool: {{kind: noop, input: {{was: "{{{{ args.of }}}}"}}}}}}
+"""
+
+
+def undone_with_its_caller() -> Simulation:
+    """What was called, and had completed, undoes itself; then its caller ends."""
+    sim = Simulation(TRIP)
+    catalog.register(sim.rt, UNDOING_KID)
+    run = sim.start()
+    sim.settle()
+    control.cancel(sim.rt, run, "too dear")
+    return settled(sim, run)
+
+
+def undoing() -> Simulation:
+    return undone_with_its_caller()
+
+
 def _newest_descendant(sim: Simulation) -> str:
     """What was begun from the first one."""
     return inspect.executions(sim.rt, source="1")[0].execution_id
+
+
+def _undoing(sim: Simulation) -> str:
+    """What undoes the execution that was called."""
+    return next(
+        event.fact.child_id for event in sim.events("1") if isinstance(event.fact, ChildUndoRequested)
+    )
 
 
 #: Whose history it is, where it is not that of the first execution.
@@ -945,6 +988,7 @@ WHOSE: dict[str, Callable[[Simulation], str]] = {
     "run_again": _newest_descendant,
     "forked": _newest_descendant,
     "retried_for_the_last_time": _newest_descendant,
+    "undoing": _undoing,
 }
 
 
@@ -987,6 +1031,8 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         undone_and_left,
         iterations_that_run_on,
         that_ran_on_in_a_region,
+        undone_with_its_caller,
+        undoing,
     )
 }
 

@@ -17,7 +17,7 @@ Mark: TypeAlias = Hashable
 ExecutionStatus = Literal[
     "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
 ]
-Descent = Literal["retry", "fork", "migration"]
+Descent = Literal["retry", "fork", "migration", "undo"]
 ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
 
 

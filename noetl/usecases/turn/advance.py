@@ -64,7 +64,9 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 def _is_settled(turn: Turn) -> bool:
     """Whether the turn leaves nothing for another one right behind it."""
     decision = turn.decision
-    begun = decision.children or decision.unfinished or decision.retry_id or turn.asks_again
+    begun = (
+        decision.children or decision.undo_ids or decision.unfinished or decision.retry_id or turn.asks_again
+    )
     return turn.caught_up and not (begun or retry_due(turn.after))
 
 

@@ -16,23 +16,24 @@ from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
-from noetl.errors import ConfigError, TemplateError, Unavailable
+from noetl.errors import Unavailable
 from noetl.facts.events import Event
-from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.net.model import KindInfo
 from noetl.usecases import snapshots
 from noetl.usecases.called import TurnCalls
-from noetl.usecases.credential_types import TYPES
 from noetl.usecases.decision_inputs import find_playbook, inputs_of
+from noetl.usecases.kept_credentials import make_credential
 from noetl.usecases.lineage import find_source
+from noetl.usecases.log_copies import LogCopy
 from noetl.usecases.ports import CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.retry import PlannedRetry
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.slots import SlotAnswer, answer
 from noetl.usecases.turn.attempts import find_obstacle
 from noetl.usecases.turn.command_rows import command_rows
+from noetl.usecases.turn.undos import prepare_undo
 from noetl.usecases.turn.writing import Turn
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class _OpenTurn:
     failure: Decision | None = None
     kept: list[CredentialRow] = field(default_factory=list)
     retries: list[PlannedRetry] = field(default_factory=list)
+    undos: list[LogCopy] = field(default_factory=list)
     give_way: list[Notification] = field(default_factory=list)
     inputs: Inputs | None = None
     answer: SlotAnswer = field(default_factory=SlotAnswer)
@@ -143,6 +145,7 @@ class _OpenTurn:
             decision,
             commands,
             self.retries[0] if self.retries else None,
+            self.undos,
             self.kept,
             earlier=self.known,
             asked=self.asked,
@@ -172,8 +175,9 @@ def _open(
     turn.inputs = replace(
         _inputs(rt, tx, plan, before, now),
         status=row.status,
-        keep=lambda name, data: turn.kept.append(_credential(rt, row, name, data, now)),
+        keep=lambda name, data: turn.kept.append(make_credential(rt, row.execution_id, name, data, now)),
         prepare_retry=partial(find_obstacle, rt, tx, before, turn.retries),
+        prepare_undo=partial(prepare_undo, rt, tx, before, turn.undos, now),
         playbook=lambda path, version: find_playbook(rt, tx, path, version, take_call),
     )
     turn.course = Course(plan, before, turn.inputs)
@@ -203,18 +207,6 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     if copies is None:
         rt.copies.put(state.execution_id, copies := {})
     return replace(inputs, commands=commands, source=source, copies=copies)
-
-
-def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
-    """What only this execution has, and loses when it has ended. Raises TemplateError where there
-    is no key."""
-    try:
-        sealed = rt.encrypt(data)
-    except ConfigError as error:
-        raise TemplateError(f"it cannot be kept: {error}") from error
-    said = data.get("type")
-    type = said if said in TYPES else "generic"
-    return CredentialRow(name, type, sealed, now, now, "execution", row.execution_id)
 
 
 def _defect(error: Exception) -> ErrorInfo:

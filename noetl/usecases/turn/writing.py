@@ -18,6 +18,7 @@ from noetl.facts.executions import Requested
 from noetl.usecases import snapshots
 from noetl.usecases.called import admit_call
 from noetl.usecases.input_secrets import keep_given
+from noetl.usecases.log_copies import LogCopy, write_copy
 from noetl.usecases.ports import (
     CommandRow,
     CorrelatedWait,
@@ -44,6 +45,8 @@ class Turn:
     commands: tuple[CommandRow, ...] = ()
     #: Its next attempt, which begins with this turn.
     retry: PlannedRetry | None = None
+    #: Executions that undo others, which may begin with this turn.
+    undos: Sequence[LogCopy] = ()
     #: Credentials of this execution alone.
     kept: Sequence[CredentialRow] = ()
     #: Whether everything was read: events may be left for the next turn.
@@ -94,10 +97,7 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     free_ended(tx, turn.states, decision.after)
     if decision.ends:
         forget_paused(tx, row.execution_id, decision.after.paused_steps)
-    for child in decision.children:
-        create_child(rt, tx, decision.after, child, now)
-    if turn.retry is not None and decision.retry_id is not None:
-        begin(tx, turn.retry, decision.retry_id, Draft(turn.retry.request), now)
+    _begin_others(rt, tx, turn, now)
     for loop in decision.loops:
         tx.loops.save(
             LoopRow(
@@ -119,6 +119,18 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     _tell_waits(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
+
+
+def _begin_others(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
+    """Writes the executions that begin with the turn."""
+    decision = turn.decision
+    for child in decision.children:
+        create_child(rt, tx, decision.after, child, now)
+    for undo in turn.undos:
+        if undo.row.execution_id in decision.undo_ids:
+            write_copy(tx, undo, now)
+    if turn.retry is not None and decision.retry_id is not None:
+        begin(tx, turn.retry, decision.retry_id, Draft(turn.retry.request), now)
 
 
 def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
