@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.usecases import catalog
 from tests import services
 from tests.budget import budget
 
@@ -33,6 +34,9 @@ workflow:
     loop: {in: "{{ range(CITIES) | list }}", iterator: city, spec: {mode: parallel, max_in_flight: 2}}
     compensate: give_back
     tool: {kind: python, input: {file: "{{ file }}", words: "book {{ execution_id }} {{ iter.city }}"}, code: *note}
+    next: stay
+  - step: stay
+    tool: {kind: playbook, path: tests/stay, payload: {file: "{{ file }}", trip: "{{ execution_id }}"}}
     next: pay
   - step: pay
     tool: {kind: python, code: "raise ValueError('no money')"}
@@ -40,6 +44,18 @@ workflow:
     tool: {kind: python, input: {file: "{{ file }}", words: "back {{ execution_id }} {{ args.item }}"}, code: *note}
   - step: told
     tool: {kind: python, input: {file: "{{ file }}", words: "told {{ execution_id }} {{ args.status }}"}, code: *note}
+"""
+STAY = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: stay, path: tests/stay}
+workload: {file: "", trip: ""}
+workflow:
+  - step: start
+    compensate: give_back
+    tool: {kind: python, input: {file: "{{ file }}", words: "book {{ trip }} stay"}, code: *note}
+  - step: give_back
+    tool: {kind: python, input: {file: "{{ file }}", words: "back {{ trip }} stay"}, code: *note}
 """
 CODE = """
 import os, time
@@ -60,16 +76,27 @@ def mortal(
         yield running
 
 
-def playbook() -> str:
+def noting(text: str) -> str:
+    """The playbook, with the code of its tasks."""
     note = f"x-note: &note |\n{textwrap.indent(CODE.strip(), '  ')}\n"
-    return note + textwrap.dedent(PLAYBOOK).replace("CITIES", str(CITIES)).lstrip()
+    return note + text.lstrip().replace("CITIES", str(CITIES))
+
+
+def ended(mortal: Stack, run: str) -> list[str]:
+    """The indices of the iterations, in the order in which they ended."""
+    query = (
+        "select iteration from event where execution_id = :run and type = 'loop.iteration.done'"
+        " order by version"
+    )
+    return [str(index) for (index,) in mortal.sql(query, run=int(run))]
 
 
 @pytest.mark.timeout(540)
 def test_every_booking_is_given_back_whatever_dies(mortal: Stack, tmp_path: Path) -> None:
     print(f"seed {SEED}")
     chance, noted = random.Random(SEED), tmp_path / "noted"
-    runs = [mortal.begin(playbook(), {"file": str(noted)}) for _ in range(TRIPS)]
+    catalog.register(mortal.rt, noting(STAY))
+    runs = [mortal.begin(noting(PLAYBOOK), {"file": str(noted)}) for _ in range(TRIPS)]
     dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
     kills = 0
     while ask(dsn, "select 1 from execution where ended_at is null limit 1"):
@@ -90,7 +117,7 @@ def test_every_booking_is_given_back_whatever_dies(mortal: Stack, tmp_path: Path
         own = [(word, what) for word, name, what in lines if name == run]
         # What a kill interrupts is called again.
         back = list(dict.fromkeys(what for word, what in own if word == "back"))
-        assert {what for word, what in own if word == "book"} == set(map(str, range(CITIES)))
-        assert back == [str(city) for city in reversed(range(CITIES))]
+        assert {what for word, what in own if word == "book"} == {"stay", *map(str, range(CITIES))}
+        assert back == ["stay", *reversed(ended(mortal, run))]
         assert own[-1] == ("told", "failed")
     assert kills > 0
