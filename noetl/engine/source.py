@@ -112,12 +112,15 @@ class SourceCall:
 
 class SourceLog:
     """What an execution recorded, for `retry`, which runs it again; `plan` is that of its own
-    net."""
+    net. `is_undone`: another execution has undone what it had done."""
 
-    def __init__(self, plan: Plan, retry: RetryOf, events: Iterable[Event]) -> None:
+    def __init__(
+        self, plan: Plan, retry: RetryOf, events: Iterable[Event], *, is_undone: bool = False
+    ) -> None:
         self.plan = plan
         self.retry = retry
         self._events = list(events)
+        self._is_undone = is_undone
 
     @property
     def execution_id(self) -> str:
@@ -146,7 +149,7 @@ class SourceLog:
     @cached_property
     def undone(self) -> frozenset[str]:
         """The runs that were undone there, if only in part."""
-        return frozenset(self._find_undone())
+        return frozenset(self.runs if self._is_undone else self._find_undone())
 
     def _find_undone(self) -> Iterator[str]:
         for event in self._events:

@@ -158,10 +158,8 @@ def undoes_in(state: State, region: Region) -> bool:
 
 
 def request_undo(state: State, inputs: Inputs, one: UndoableCall) -> list[Draft]:
-    """Has an execution that was called undo what it has done; nothing where it is about to."""
+    """Has an execution that was called undo what it has done. Whoever asks waits for that."""
     undone = one.execution_id
-    if undone in state.undos:
-        return []
     new_id = child_id(inputs.now, inputs.turn, inputs.place + state.version)
     fact: e.UndoFact = e.ChildUndoRequested(one.task, new_id, undone)
     if obstacle := inputs.prepare_undo(one, new_id):

@@ -13,6 +13,7 @@ from noetl.facts.reference import Retention
 from noetl.usecases import control
 from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.undos import undo_given_up
 from noetl.usecases.wakes import wake
 from noetl.usecases.work.leases import Delivery, End, Worker
 
@@ -53,7 +54,10 @@ def _cancel_other(rt: Runtime, command: CommandRow) -> None:
         else:
             control.cancel(rt, command.part, reason)
     with rt.store.begin() as tx:
+        undoes = not command.context and undo_given_up(rt, tx, command.part)
         tx.commands.close([command.command_id])
+    if undoes:
+        wake(rt)
 
 
 def _make_answer(rt: Runtime, command: CommandRow) -> ChildEnded | ChildUndone:

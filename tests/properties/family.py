@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from types import UnionType
 
 from noetl.facts import events as e
 from noetl.facts.events import Event
@@ -33,11 +34,11 @@ def broken(sim: Simulation, run: str, width_of: Callable[[str], int] | None) -> 
     if width_of is not None:
         yield from _at_once(events, width_of)
     parent = caller(sim, run)
-    if parent is None:
+    if parent is None or parent.detached:
         return
     requests = [
         one
-        for one in _of(sim.events(parent.execution_id), e.ChildRequested)
+        for one in _of(sim.events(parent.execution_id), e.ChildRequested | e.ChildUndoRequested)
         if one.fact.child_id == run  # type: ignore[union-attr]
     ]
     if len(requests) != 1:
@@ -106,5 +107,5 @@ def _at_once(events: list[Event], width_of: Callable[[str], int]) -> Iterator[st
             return
 
 
-def _of(events: list[Event], kind: type) -> Iterator[Event]:
+def _of(events: list[Event], kind: type | UnionType) -> Iterator[Event]:
     return (event for event in events if isinstance(event.fact, kind))

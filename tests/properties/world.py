@@ -487,9 +487,12 @@ class World:
 
     @property
     def resting(self) -> bool:
-        """Nothing more can come: every execution has ended, or waits for somebody outside."""
+        """Nothing more can come: every execution has ended and has told whom it concerns, or waits
+        for somebody outside."""
         rows = [inspect.execution(self.sim.rt, run) for run in self.everybody()]
-        return all(
+        with self.store.read() as tx:
+            told = all(row.status not in ENDED or not tx.commands.open_of(row.execution_id) for row in rows)
+        return told and all(
             row.status in ENDED | {"waiting", "paused"} and row.head_version == row.decided_version
             for row in rows
         )

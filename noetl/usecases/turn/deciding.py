@@ -10,13 +10,16 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from noetl.engine.children import depth_below
 from noetl.engine.decide import Course, fail
 from noetl.engine.decision import Decision, Notification
 from noetl.engine.evolve import replay
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
+from noetl.engine.scope_state import UndoableCall
 from noetl.engine.state import State, initial_state
-from noetl.errors import Unavailable
+from noetl.errors import BadRequest, TemplateError, Unavailable
+from noetl.facts.children import Parent
 from noetl.facts.events import Event
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
@@ -33,8 +36,8 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.slots import SlotAnswer, answer
 from noetl.usecases.turn.attempts import find_obstacle
 from noetl.usecases.turn.command_rows import command_rows
-from noetl.usecases.turn.undos import prepare_undo
 from noetl.usecases.turn.writing import Turn
+from noetl.usecases.undos import copy_to_undo
 
 log = logging.getLogger(__name__)
 
@@ -177,11 +180,32 @@ def _open(
         status=row.status,
         keep=lambda name, data: turn.kept.append(make_credential(rt, row.execution_id, name, data, now)),
         prepare_retry=partial(find_obstacle, rt, tx, before, turn.retries),
-        prepare_undo=partial(prepare_undo, rt, tx, before, turn.undos, now),
+        prepare_undo=partial(_prepare_undo, rt, tx, before, turn.undos, now),
         playbook=lambda path, version: find_playbook(rt, tx, path, version, take_call),
     )
     turn.course = Course(plan, before, turn.inputs)
     return turn
+
+
+def _prepare_undo(
+    rt: Runtime,
+    tx: Transaction,
+    caller: State,
+    planned: list[LogCopy],
+    now: datetime,
+    call: UndoableCall,
+    new_id: str,
+) -> str:
+    """Why what `caller` has called cannot undo what it has done, in a clause; empty where it can:
+    then `planned` has the execution of that id, which does."""
+    parent = Parent(
+        caller.execution_id, call.step, call.run_id, call.iteration, call.task, depth_below(caller)
+    )
+    try:
+        planned.append(copy_to_undo(rt, tx, call.execution_id, new_id, parent, now))
+    except (BadRequest, TemplateError) as error:
+        return error.message.rstrip(".")
+    return ""
 
 
 def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:

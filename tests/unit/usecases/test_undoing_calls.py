@@ -14,7 +14,7 @@ from noetl.facts import events as e
 from noetl.facts.json import Json
 from noetl.facts.secret import describe_secret
 from noetl.pipeline.model import Call
-from noetl.usecases import control
+from noetl.usecases import control, inspect
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.ports import credential_key
 from noetl.usecases.retry import RetryRequest, retry
@@ -221,6 +221,27 @@ def test_a_cancel_does_not_interrupt_it() -> None:
     trip.sim.settle()
     assert agency.undone == ["oslo garage!", "oslo!", "flight!"]
     assert len(undos(trip, run)) == 1
+
+
+def test_what_completed_before_it_heard_of_the_cancel_is_undone_as_well() -> None:
+    agency = Agency()
+    trip = family(agency)
+    run = trip.sim.start()
+    trip.settle_but("answer")
+    (hotel,) = trip.children(run)
+    assert trip.status(hotel) == "completed"
+    control.cancel(trip.sim.rt, run)
+    trip.settle_but("answer")
+    trip.sim.settle()
+    assert trip.status(run) == "cancelled"
+    assert trip.facts(run, e.ChildEnded) == []
+    assert sorted(agency.undone) == ["flight!", "oslo garage!", "oslo!"]
+    (undo,) = (row.execution_id for row in inspect.executions(trip.sim.rt, source=hotel))
+    assert trip.status(undo) == "completed"
+    again = retry(trip.sim.rt, RetryRequest(run, confirmed=True)).execution_id
+    trip.sim.settle()
+    assert trip.status(again) == "completed"
+    assert agency.asked.count("do oslo") == 2
 
 
 def test_its_handlers_have_what_its_keychain_had_brought() -> None:
