@@ -26,12 +26,16 @@ class Told:
         self._pages: Iterator[EventBatch | BaseException] = iter(pages)
         self._refuses = refuses
         self.reasons: list[str] = []
+        self.awaited: list[Mapping[str, Any]] = []
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         page = next(self._pages)
         if isinstance(page, BaseException):
             raise page
         return page
+
+    def waits(self) -> Sequence[Mapping[str, Any]]:
+        return self.awaited
 
     def cancel(self, reason: str) -> None:
         self.reasons.append(reason)
