@@ -193,6 +193,7 @@ def _answer(desk: ApprovalDesk, execution: str, request: ApprovalRequest, *, as_
     if as_json:
         json_out(given)
         return
+    is_given = "had been" if given["existing"] else "is"
     before = " before" if given["existing"] else ""
     verb = "approved" if given["answer"] == "approve" else "rejected"
-    desk.tell(given, f"{_place(given)} is {verb}{before}")
+    desk.tell(given, f"{_place(given)} {is_given} {verb}{before}")

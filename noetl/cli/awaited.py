@@ -61,19 +61,20 @@ def _command_for_key(slot: JsonMap) -> str:
 
 class WaitLines:
     """One look after another in, lines out: one where something begins to wait, where what it waits
-    for is paused or resumed, and where it goes on. How many slots are taken may change with every
-    look."""
+    for is paused or resumed, and where it waits no more. How many slots are taken may change with
+    every look."""
 
     def __init__(self) -> None:
         #: Who waits, by what for.
         self._known: dict[str, str] = {}
 
     def lines(self, execution_id: str, waits: Sequence[JsonMap]) -> Iterator[str]:
-        """`load: waits for a slot of 'k' (1 of 1 taken): noetl limits --key k`, `load: goes on`."""
+        """`load: waits for a slot of 'k' (1 of 1 taken): noetl limits --key k`, `load: waits no
+        more`."""
         now = {_wait_key(wait): wait for wait in waits}
         waiting = {who_waits(wait) for wait in waits}
         gone = [who for key, who in self._known.items() if key not in now]
-        yield from (_say(who, "goes on") for who in dict.fromkeys(gone) if who not in waiting)
+        yield from (_say(who, "waits no more") for who in dict.fromkeys(gone) if who not in waiting)
         for wait in (wait for key, wait in now.items() if key not in self._known):
             commands = "; ".join(commands_for(execution_id, wait))
             yield _say(who_waits(wait), f"waits for {join_awaited(wait)}: {commands}")

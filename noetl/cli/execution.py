@@ -179,13 +179,14 @@ def show(execution_id: str, as_json: bool) -> None:
         json_out(report.as_json())
         return
     _show_head(report)
-    table(
-        ("step", "status", "runs", "result"),
-        [
-            (name, status_text(step), step["runs"], _short(step["result"]))
-            for name, step in report.steps.items()
-        ],
-    )
+    if report.steps:
+        table(
+            ("step", "status", "runs", "result"),
+            [
+                (name, status_text(step), step["runs"], _short(step["result"]))
+                for name, step in report.steps.items()
+            ],
+        )
     for wait in report.waits:
         click.echo(wait_line(wait))
         for line in (*approval_lines(execution_id, wait), *ways_on(execution_id, wait)):

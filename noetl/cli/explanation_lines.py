@@ -40,7 +40,7 @@ def overview(found: Explanation) -> Iterator[Line]:
         yield Line(describe_error(found.error, found.file), "plain")
     if found.retry is not None:
         yield Line(found.retry)
-    yield from (Line(_whole(wait), "warning") for wait in found.waits)
+    yield from (Line(wait.text, "warning") for wait in found.waits)
     yield Line("")
     for number, one in enumerate(found.steps, 1):
         yield Line(f"{number:>3}  {one.step} · {_standing(one)}", "title")
@@ -51,7 +51,7 @@ def overview(found: Explanation) -> Iterator[Line]:
 def close_up(found: Explanation) -> Iterator[Line]:
     """One step, with everything that is known of it."""
     yield _head(found)
-    yield from (Line(_whole(wait), "warning") for wait in found.waits)
+    yield from (Line(wait.text, "warning") for wait in found.waits)
     for one in found.steps:
         place = f" · {found.file}:{one.line}" if found.file and one.line else ""
         yield Line("")
@@ -72,10 +72,6 @@ def close_up(found: Explanation) -> Iterator[Line]:
 def _head(found: Explanation) -> Line:
     playbook = f"{found.path}@{found.playbook_version}"
     return Line(f"{found.execution_id}  {playbook}  {found.status} at version {found.version}", "title")
-
-
-def _whole(wait: WaitAccount) -> str:
-    return f"it waits for {wait.text}"
 
 
 def _standing(one: StepAccount) -> str:

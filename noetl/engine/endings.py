@@ -26,6 +26,8 @@ class Ending:
 
 def find_endings(state: State) -> list[Ending]:
     """What ends now: the execution, or else regions and runs in the order in which that began."""
+    if state.ended:
+        return []
     handlers = [run for run in state.runs.values() if run.handling is not None and not run.ended]
     found = list(_of_execution(state, handlers))
     if state.closing is not None:

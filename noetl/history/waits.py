@@ -38,10 +38,9 @@ def waits_of_execution(here: Evidence) -> Iterator[WaitAccount]:
     """What the execution as a whole, or a region of it, waits for."""
     for wait in here.awaited:
         if wait["step"] is None:
-            place = (
-                "" if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}: "
-            )
-            yield replace(_awaited(here, wait), text=place + _awaited(here, wait).text)
+            found = _awaited(here, wait)
+            who = "it" if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}"
+            yield replace(found, text=f"{who} waits for {found.text}")
 
 
 # --- tokens before the step ---
