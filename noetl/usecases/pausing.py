@@ -116,12 +116,10 @@ def find_doubt(rt: Runtime, kind: Literal["queue", "key"], name: str) -> str | N
         others = known | {one.name for one in tx.slots.paused(kind) if one.name != name}
     if name in known:
         return None
-    what = (
-        "Nobody has a slot of {!r} or waits for one"
-        if kind == "key"
-        else "No tool or worker has a queue {!r}"
-    )
-    return f"{what.format(name[:LONGEST])} now.{did_you_mean(name, others)}"
+    hint = did_you_mean(name, others)
+    if kind == "key":
+        return f"Nobody has a slot of {name!r} or waits for one now.{hint}"
+    return f"No tool and no worker has a queue {name!r} now.{hint}"
 
 
 def _check(name: str, what: str) -> None:
