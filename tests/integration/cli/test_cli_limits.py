@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from noetl.cli.awaited import WaitLines
+from noetl.cli.follow import LocalExecution
 from noetl.cli.live import LiveTable
+from noetl.cli.printed import Verbose
 from noetl.cli.process import run_here
 from noetl.cli.progress import PlainProgress, ProgressView
 from noetl.cli.shown_waits import WAITS_LOOK_S, ShownWaits
 from noetl.facts.events import Draft, Event, Fact, SlotGranted, SlotRequested, StepScheduled
 from noetl.facts.json import JsonMap
 from noetl.facts.limits import AskedSlot
+from noetl.testing import Simulation
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
 
@@ -204,6 +207,16 @@ def test_a_table_shows_what_waits_in_its_row_or_below() -> None:
         view.show_waits([wait_of("slot", "a slot of 'a k' (1 of 1 taken)"), wait_of("slot", "a slot", None)])
     assert "for a slot of 'a k' (1 of 1 taken)" in screen.getvalue()
     assert "\nit waits for a slot" in screen.getvalue()
+    assert "load waits for" not in screen.getvalue()
+
+
+def test_progress_with_what_is_printed_shows_what_waits_as_well() -> None:
+    view = Looks()
+    here = Simulation(ENDS)
+    both = Verbose(view, LocalExecution(here.rt, here.start()))
+    request = SlotRequested("-", (AskedSlot("a k", 1),))
+    ShownWaits(lambda: [wait_of("slot", "a slot")], both).look(asked(request), is_over=False)
+    assert view.told == [1]
 
 
 ENDS = """\
