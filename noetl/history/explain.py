@@ -169,7 +169,8 @@ def _reason(here: Evidence, one: StepAccount) -> str:
 
 
 def _head(one: StepAccount) -> str:
-    return "It runs" if one.standing == "running" else "It waits"
+    is_paused = bool(one.waits) and one.waits[0].kind == "pause"
+    return "It runs" if one.standing == "running" and not is_paused else "It waits"
 
 
 def _why_ran(here: Evidence, one: StepAccount) -> str:

@@ -176,7 +176,7 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
     if run.loop is not None:
         yield _loop(run, run.loop)
     yield from (_child(child) for child in children[: here.bounds.failures])
-    waits = [wait for wait in here.awaited if _is_of(wait, run)]
+    waits = [wait for wait in here.awaited if _is_of(here, wait, run)]
     yield from (_wait(here, wait) for wait in waits[: here.bounds.failures])
     if run.loop is not None:
         yield from _suspended(here, run, run.loop)
@@ -184,12 +184,15 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
         yield _pipeline(here, run)
 
 
-def _is_of(wait: JsonMap, run: Run) -> bool:
-    """Whether it keeps the run; the pause of a step that of all its runs."""
+def _is_of(here: Evidence, wait: JsonMap, run: Run) -> bool:
+    """Whether it keeps the run; the pause of a step keeps all its runs but those that a worker is
+    at."""
     if wait["kind"] == "ending":
         return False
-    is_paused = wait["kind"] == "pause" and wait["run_id"] is None and wait["step"] == run.step
-    return is_paused or bool(wait["run_id"] == run.id)
+    if wait["kind"] == "pause" and wait["run_id"] is None:
+        held = (here.held.get(name) for name in run.commands.values())
+        return bool(wait["step"] == run.step) and not any(one and one.owner for one in held)
+    return bool(wait["run_id"] == run.id)
 
 
 def _loop(run: Run, loop: LoopState) -> WaitAccount:

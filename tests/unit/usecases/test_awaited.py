@@ -174,7 +174,8 @@ def test_a_queue_that_is_paused_is_the_reason_of_what_waits_in_it() -> None:
     assert texts(sim, run) == ["queue 'python' to be resumed (paused: at night)"]
     assert line(sim, run) == "queue 'python' to be resumed"
     why = explain(sim, run).steps[0].why
-    assert "queue 'python' to be resumed (paused: at night), since 2026-01-01T00:00:00+00:00" in why
+    since = "since 2026-01-01T00:00:00+00:00"
+    assert why.startswith(f"It waits: queue 'python' to be resumed (paused: at night), {since}")
     assert "`noetl limits resume python --queue` lets it go on" in why
     pausing.resume_queue(sim.rt, "python")
     assert (waits(sim, run), line(sim, run)) == ([], None)
@@ -191,6 +192,17 @@ def test_a_step_that_is_paused_says_who_paused_it_and_what_lets_it_go_on() -> No
     why = explain(sim, run).steps[0].why
     assert why.startswith("It waits: step 'work' to be resumed (paused: look first), since 2026-01-01")
     assert f"`noetl execution resume {run} --step work` lets it go on" in why
+
+
+def test_what_a_worker_is_at_is_not_kept_by_the_pause_of_its_step() -> None:
+    sim = Simulation(playbook("- {step: work, tool: {kind: python, code: 'result = 1'}}"))
+    run = sim.start()
+    sim.deliver(0)
+    (command,) = [one.command for one in sim.mailbox.messages if one.command is not None]
+    with sim.rt.store.begin() as tx:
+        assert tx.commands.claim(command.command_id, "busy", sim.now, sim.now, 2)
+    pausing.pause_step(sim.rt, run, "work")
+    assert explain(sim, run).steps[0].why.startswith("It runs: worker busy has its command")
 
 
 # --- ends -----------------------------------------------------------------------------------------
