@@ -51,6 +51,9 @@ class ExplanationView(ExecutionView):
     error: JsonObject | None
     steps: list[StepAccountView]
     retry: str | None = Field(description="what its policy made of its failure; null where it was not asked")
+    waits: list[JsonObject] = Field(
+        [], description="what it waits for as a whole, and what is left to be done at its end; as of a step"
+    )
 
 
 class DifferenceView(WireModel):

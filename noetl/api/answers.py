@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from noetl.engine.awaited import AwaitedKind
 from noetl.facts.json import Json
 from noetl.usecases.ports import ExecutionStatus
 
@@ -187,7 +188,9 @@ class RecordedRun(PlaybookRun):
 
 
 class ExecutionSummary(RecordedRun):
-    waiting_for: str | None = Field(description="what its tasks wait for, in a line")
+    waiting_for: str | None = Field(
+        description="what it waits for, or what is left to be done at its end, in a line"
+    )
     warnings_count: int = Field(description="different warnings of the run")
 
 
@@ -213,23 +216,34 @@ class AwaitedView(WireModel):
     text: str = Field(description="what it is, in a few words")
     due_at: str | None = Field(description="of a time: when it comes; of an approval when it expires")
     approval: JsonObject | None = Field(None, description="of an approval: what is asked, and the answers")
+    slot: JsonObject | None = Field(
+        None, description="of a slot: {key, limit, per_s, taken, paused}; `taken` counts those of everybody"
+    )
+    pause: JsonObject | None = Field(
+        None, description="of what is paused: {kind, name, since, principal, reason}"
+    )
 
 
 class WaitView(WireModel):
-    """A task that waits, without a worker."""
+    """Something of an execution that waits, without a worker, or that ends and has more to do."""
 
-    step: str
-    run_id: str
+    kind: AwaitedKind = Field(
+        description="`task`: a task that waits; `slot`: it needs slots of keys first; `pause`: its step, or "
+        "its queue, is paused; `ending`: what is done behind everything else is left"
+    )
+    step: str | None = Field(description="null: the region, or with neither the execution, waits")
+    region: str | None
+    run_id: str | None
     iteration: int | None
-    task: str
+    task: str | None
     mode: Literal["any", "all"] = Field(description="whether it waits for the first, or for all")
     since: str | None
-    until: str | None = Field(description="when its timeout is over")
+    until: str | None = Field(description="when its timeout, or the deadline of its step, is over")
     awaited: list[AwaitedView] = Field(alias="for", description="what has not come yet")
 
 
 class ExecutionReport(RecordedRun):
-    waits: list[WaitView] = Field(description="what its tasks wait for")
+    waits: list[WaitView] = Field(description="what it waits for, and what is left to be done at its end")
     retry: NextAttemptView | None = Field(
         description="whether it is retried by itself; null where it has not failed, or has no such policy"
     )

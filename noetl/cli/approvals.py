@@ -13,8 +13,8 @@ import click
 
 from noetl.cli.approval_desk import MOST, ApprovalDesk, open_desk, server_option
 from noetl.cli.approval_form import ask_values, values_of
+from noetl.cli.awaited import place_of
 from noetl.cli.console import as_json_option, complete_file, is_asked, json_out, table
-from noetl.cli.printed import place_of
 from noetl.errors import Forbidden
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases.approval_requests import ApprovalRequest
@@ -193,6 +193,7 @@ def _answer(desk: ApprovalDesk, execution: str, request: ApprovalRequest, *, as_
     if as_json:
         json_out(given)
         return
+    is_given = "had been" if given["existing"] else "is"
     before = " before" if given["existing"] else ""
     verb = "approved" if given["answer"] == "approve" else "rejected"
-    desk.tell(given, f"{_place(given)} is {verb}{before}")
+    desk.tell(given, f"{_place(given)} {is_given} {verb}{before}")

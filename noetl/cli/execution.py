@@ -9,6 +9,7 @@ import click
 
 from noetl.cli.address import execution_argument, execution_option
 from noetl.cli.approvals import approval_lines, approve, reject
+from noetl.cli.awaited import place_of, wait_line, ways_on
 from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -17,7 +18,7 @@ from noetl.cli.execution_history import explain as explain_command
 from noetl.cli.execution_migrate import migrate
 from noetl.cli.execution_signal import signal
 from noetl.cli.failures import failures
-from noetl.cli.printed import logs, place_of
+from noetl.cli.printed import logs
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
 from noetl.cli.specimen import export, fixture, import_
@@ -178,16 +179,17 @@ def show(execution_id: str, as_json: bool) -> None:
         json_out(report.as_json())
         return
     _show_head(report)
-    table(
-        ("step", "status", "runs", "result"),
-        [
-            (name, status_text(step), step["runs"], _short(step["result"]))
-            for name, step in report.steps.items()
-        ],
-    )
+    if report.steps:
+        table(
+            ("step", "status", "runs", "result"),
+            [
+                (name, status_text(step), step["runs"], _short(step["result"]))
+                for name, step in report.steps.items()
+            ],
+        )
     for wait in report.waits:
-        click.echo(_wait_line(wait))
-        for line in approval_lines(execution_id, wait):
+        click.echo(wait_line(wait))
+        for line in (*approval_lines(execution_id, wait), *ways_on(execution_id, wait)):
             click.echo(line)
     _show_errors(report, file)
     for warning in report.warnings:
@@ -200,14 +202,6 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
-
-
-def _wait_line(wait: JsonMap) -> str:
-    """`hold waits for signal 'paid', since …, until …`."""
-    what = (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
-    since = f", since {wait['since']}" if wait["since"] else ""
-    until = f", until {wait['until']}" if wait["until"] else ""
-    return f"{place_of(wait['step'], wait['iteration'])} waits for {what}{since}{until}"
 
 
 def _show_errors(report: inspect.Report, file: str) -> None:

@@ -40,6 +40,7 @@ def overview(found: Explanation) -> Iterator[Line]:
         yield Line(describe_error(found.error, found.file), "plain")
     if found.retry is not None:
         yield Line(found.retry)
+    yield from (Line(wait.text, "warning") for wait in found.waits)
     yield Line("")
     for number, one in enumerate(found.steps, 1):
         yield Line(f"{number:>3}  {one.step} · {_standing(one)}", "title")
@@ -50,6 +51,7 @@ def overview(found: Explanation) -> Iterator[Line]:
 def close_up(found: Explanation) -> Iterator[Line]:
     """One step, with everything that is known of it."""
     yield _head(found)
+    yield from (Line(wait.text, "warning") for wait in found.waits)
     for one in found.steps:
         place = f" · {found.file}:{one.line}" if found.file and one.line else ""
         yield Line("")
@@ -268,6 +270,7 @@ def _loop(loop: LoopAccount) -> Iterator[Line]:
     }
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     yield Line(f"loop over {loop.total}: {told or 'nothing to do'}")
+    yield from (Line(f"{one.count} cancelled: {one.reason}", "quiet") for one in loop.cancelled_for)
     rows = [([f"[{one.iteration}]", one.item or "", _error(one.error)], "bad") for one in loop.failures]
     yield from columns(rows)
     if (more := loop.failed - len(loop.failures)) > 0:

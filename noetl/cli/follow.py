@@ -11,12 +11,13 @@ from typing import Final, Protocol, Self, TextIO, TypeVar
 import click
 
 from noetl.cli.progress import PlainProgress, ProgressView
+from noetl.cli.shown_waits import ShownWaits
 from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.facts.logs import LogFilter
-from noetl.usecases import control, history, inspect, logs
+from noetl.usecases import awaited, control, history, inspect, logs
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
@@ -67,6 +68,10 @@ class FollowedExecution(Protocol):
 
     def cancel(self, reason: str) -> None: ...
 
+    def waits(self) -> Sequence[JsonMap]:
+        """What it waits for: `waits` of its report."""
+        ...
+
     def next_attempt(self) -> JsonMap | None:
         """Whether what has failed is retried by itself: `retry` of its report."""
         ...
@@ -100,6 +105,9 @@ class LocalExecution:
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
+
+    def waits(self) -> Sequence[JsonMap]:
+        return awaited.awaited(self.rt, self.execution_id)
 
     def next_attempt(self) -> JsonMap | None:
         return history.next_attempt(self.rt, self.execution_id)
@@ -156,13 +164,15 @@ def follow(
     Calls `meanwhile` in between, at least every `wait_s` seconds. Ctrl-C cancels the execution; a
     second one leaves."""
     seen, interrupted = 0, False
+    waits = ShownWaits(source.waits, progress)
     while True:
         try:
             meanwhile()
-            page = source.page(seen, min(wait_s, progress.tick_s), until_idle=not wait)
+            page = source.page(seen, min(wait_s, progress.tick_s, waits.look_s), until_idle=not wait)
             for event in page.events:
                 progress.on(event)
                 seen = event.version
+            waits.look(page.events, is_over=page.status in ENDED)
             if seen >= page.version and (page.status in ENDED or (page.idle and not wait)):
                 return
             progress.tick()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import click
 
+from noetl.cli.complaints import warn
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.process import open_runtime
 from noetl.facts.json import Json
@@ -38,6 +40,7 @@ def limits(ctx: click.Context, key: str | None, limit: int, as_json: bool) -> No
         return
     with open_runtime() as rt:
         found, paused = looking.look(rt, key, limit), looking.paused_parts(rt)
+        doubt = pausing.find_doubt(rt, "key", key) if key is not None and not found else None
     if as_json:
         shown: Json = {
             "limits": [one.as_json() for one in found],
@@ -45,7 +48,10 @@ def limits(ctx: click.Context, key: str | None, limit: int, as_json: bool) -> No
         }
         json_out(shown)
         return
-    _show(found, paused)
+    if doubt is None:
+        _show(found, paused)
+    else:
+        click.echo(doubt)
 
 
 def _show(found: Sequence[KeyUse], paused: Sequence[Pause]) -> None:
@@ -98,7 +104,11 @@ def pause(key: str, queue: bool, reason: str) -> None:
             pausing.pause_queue(rt, key, reason)
         else:
             pausing.pause_key(rt, key, reason)
+        doubt = pausing.find_doubt(rt, "queue" if queue else "key", key)
     click.echo(f"{'queue ' if queue else ''}{key}: paused.")
+    if doubt is not None:
+        back = f"noetl limits resume {shlex.quote(key)}{' --queue' if queue else ''}"
+        warn(f"{doubt} If another one was meant: `{back}`.")
 
 
 @limits.command(epilog="Example: noetl limits resume http --queue")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from noetl.cli.awaited import wait_line
 from noetl.cli.progress import ProgressView, StepProgress, StepsProgress
+from noetl.engine.waits import join_awaited
 from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
 #: Done, after errors that it went on after.
@@ -26,10 +30,12 @@ class LiveTable(ProgressView):
     """A table that redraws itself: one row for each step, a bar for each loop."""
 
     tick_s = REDRAW_S
+    shows_waits = True
 
     def __init__(self, stream: TextIO) -> None:
         self._steps = StepsProgress()
         self._drawn = 0.0
+        self._waits: list[str] = []
         # Without its thread: `noetl up` forks, and `tick` comes often enough.
         self._live = Live(console=Console(file=stream), auto_refresh=False, get_renderable=self._table)
 
@@ -49,11 +55,23 @@ class LiveTable(ProgressView):
             self._drawn = now
             self._live.refresh()
 
-    def _table(self) -> Table:
+    def show_waits(self, waits: Sequence[JsonMap]) -> None:
+        """In their rows; below the table where it has none, as of regions and of steps that have
+        not begun."""
+        self._waits = []
+        for wait in waits:
+            line = self._steps.lines.get(wait["step"])
+            if line is None or line.status != "waiting":
+                self._waits.append(wait_line(wait))
+            else:
+                line.note = f"for {join_awaited(wait)}"
+
+    def _table(self) -> Group:
         table = Table.grid(padding=(0, 1))
         for name, line in self._steps.lines.items():
             table.add_row(*_row(name, line))
-        return table
+        lines = [*filter(None, [self._steps.ending]), *self._waits]
+        return Group(table, *(Text(line, style="yellow", overflow="fold") for line in lines))
 
 
 def _row(name: str, line: StepProgress) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from noetl.cli.address import execution_argument
+from noetl.cli.awaited import place_of
 from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step, progress_for
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
@@ -56,11 +57,6 @@ class PrintedLines:
         for place, text in self._rest.values():
             yield f"{place} | {text}"
         self._rest.clear()
-
-
-def place_of(step: Json, iteration: Json) -> str:
-    """`step`, or `step[3]`."""
-    return f"{step}" if iteration is None else f"{step}[{iteration}]"
 
 
 class FamilyLog:
@@ -137,6 +133,7 @@ class Verbose(ProgressView):
         self._progress = progress
         #: Often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
+        self.shows_waits = progress.shows_waits
         self._log = FamilyLog(source, source.execution_id)
         self._looked = 0.0
 
@@ -158,6 +155,9 @@ class Verbose(ProgressView):
         if time.monotonic() - self._looked >= LOOK_S:
             self._show(self._log.new_lines())
         self._progress.tick()
+
+    def show_waits(self, waits: Sequence[JsonMap]) -> None:
+        self._progress.show_waits(waits)
 
     def _show(self, lines: Iterator[str]) -> None:
         for line in lines:

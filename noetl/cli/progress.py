@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO, assert_never
 
+from noetl.cli.awaited import WaitLines
+from noetl.engine.endings import say_handling
 from noetl.engine.notices import PassedErrors, describe
 from noetl.engine.slots import describe_slot
 from noetl.facts import events as e
 from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import REUSED, ErrorInfo
 
 #: Errors that a step went on after that plain progress shows, one line each; the last line of the
@@ -51,18 +55,21 @@ class StepsProgress:
 
     def __init__(self) -> None:
         self.lines: dict[str, StepProgress] = {}
+        #: How the execution ends, while something is done at its end.
+        self.ending = ""
 
     def on(self, event: Event) -> str | None:
         """Folds the event; what is worth a line of it, or None."""
         step, iteration = event.draft.step, event.draft.iteration
         if step is None:
-            return None
+            return self._note_whole(event.fact)
         line = self.lines.setdefault(step, StepProgress())
         place = step if iteration is None else f"{step}[{iteration}]"
         match event.fact:
-            case e.StepScheduled():
+            case e.StepScheduled(handling=handling):
                 _restart(line)
-                text = "started" if line.runs == 1 else f"started (run {line.runs})"
+                line.note = "" if handling is None else say_handling(handling)
+                text = line.note or ("started" if line.runs == 1 else f"started (run {line.runs})")
             case e.LoopStarted(count=count, cursor=cursor):
                 line.total, line.grows = count, cursor
                 text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
@@ -92,6 +99,16 @@ class StepsProgress:
             case _:
                 text = _note_end(line, event.fact)
         return f"{step}: {text}" if text else None
+
+    def _note_whole(self, fact: e.Fact) -> str | None:
+        """What happened to the execution."""
+        match fact:
+            case e.Closing(status=status):
+                self.ending = f"ending as {status}"
+                return self.ending
+            case e.Processed() | e.Cancelled():
+                self.ending = ""
+        return None
 
 
 def _restart(line: StepProgress) -> None:
@@ -233,6 +250,8 @@ class ProgressView:
 
     #: Seconds after which `tick` has something to do, though nothing happened.
     tick_s = math.inf
+    #: Whether it wants to be told of what waits.
+    shows_waits = False
 
     def __enter__(self) -> ProgressView:
         return self
@@ -246,19 +265,35 @@ class ProgressView:
     def tick(self) -> None:
         """Shows that time passes."""
 
+    def show_waits(self, waits: Sequence[JsonMap]) -> None:
+        """Shows what waits for slots, or for the end of a pause: all that does now, each as in
+        `engine.awaited`."""
+
 
 class PlainProgress(ProgressView):
     """One line for each thing worth saying; loops get one at every tenth of their items, or less
     and less often."""
 
+    shows_waits = True
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._closed = False
         self._steps = StepsProgress()
+        self._execution_id = ""
+        self._waits = WaitLines()
 
     def on(self, event: Event) -> None:
-        text = self._steps.on(event)
-        if text is None or self._closed:
+        self._execution_id = event.execution_id
+        if (text := self._steps.on(event)) is not None:
+            self._write(text)
+
+    def show_waits(self, waits: Sequence[JsonMap]) -> None:
+        for line in self._waits.lines(self._execution_id, waits):
+            self._write(line)
+
+    def _write(self, text: str) -> None:
+        if self._closed:
             return
         try:
             self._stream.write(f"{text}\n")

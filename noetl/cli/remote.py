@@ -81,6 +81,10 @@ class RemoteExecution:
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
+    def waits(self) -> Sequence[JsonMap]:
+        found: list[JsonMap] = self.client.report(self.execution_id, resolve=False)["waits"]
+        return found
+
     def next_attempt(self) -> JsonMap | None:
         found: JsonMap | None = self.client.report(self.execution_id).get("retry")
         return found

@@ -12,7 +12,7 @@ from noetl.errors import BadRequest
 from noetl.facts.durations import seconds
 from noetl.facts.json import JsonMap
 from noetl.usecases import tokens
-from noetl.usecases.access import SCOPES
+from noetl.usecases.access import NO_WORK, SCOPES
 from noetl.usecases.ports import TokenRow
 from noetl.usecases.tokens import NewToken
 
@@ -35,7 +35,7 @@ def token() -> None:
     required=True,
     multiple=True,
     help=f"What may be done with it: {', '.join(SCOPES)}; for some playbooks alone with a pattern of their "
-    "path. May be repeated.",
+    f"path. May be repeated. {NO_WORK}",
 )
 @click.option(
     "--group", "groups", metavar="NAME", multiple=True, help="A group of PRINCIPAL; may be repeated."

@@ -192,9 +192,10 @@ def run(
 # --- looking and steering ---
 
 
-def report(execution_id: str) -> Operation[JsonMap]:
-    """Status, result, ctx and steps of an execution, as `GET /api/executions/{id}` answers."""
-    return ask(Request("GET", path_of(execution_id), {"resolve": "true"}))
+def report(execution_id: str, *, resolve: bool = True) -> Operation[JsonMap]:
+    """Status, result, ctx and steps of an execution, as `GET /api/executions/{id}` answers. Without
+    `resolve` results that are large stay references."""
+    return ask(Request("GET", path_of(execution_id), {"resolve": str(resolve).lower()}))
 
 
 def executions(

@@ -7,7 +7,7 @@ the rows of all executions. While a request waits, nothing of what it is for beg
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from noetl.engine.run_state import Run
@@ -15,6 +15,7 @@ from noetl.engine.state import State
 from noetl.engine.wait_state import SlotHolder
 from noetl.facts import events as e
 from noetl.facts.events import Draft
+from noetl.facts.json import JsonMap
 from noetl.facts.limits import WHOLE, AskedSlot, region_of, region_run
 
 # --- folding --------------------------------------------------------------------------------------
@@ -92,6 +93,16 @@ def forget_slots(state: State) -> State:
 # --- looking --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class KeyStanding:
+    """Of a key: how many of its slots are taken, when the next one of a rate is free (UTC, ISO
+    8601), and its pause, `{kind, name, since, principal, reason}`."""
+
+    taken: int
+    due_at: str | None = None
+    pause: JsonMap | None = None
+
+
 def find_waiting(state: State) -> list[SlotHolder]:
     """The requests that are not granted, in the order in which they were made."""
     return [one for one in state.holders.values() if not one.granted]
@@ -137,11 +148,24 @@ def describe_slots(state: State) -> list[str]:
     return list(dict.fromkeys([*texts, *paused]))
 
 
-def describe_slot(slot: AskedSlot) -> str:
-    """What it is, in a clause."""
+def describe_slot(slot: AskedSlot, count: int = 1, standing: KeyStanding | None = None) -> str:
+    """What it is, in a clause: `a slot of 'reports' (3 of 3 taken)`. `count`: how many are waited
+    for."""
     if slot.per_s is not None:
-        return f"its turn at {slot.key!r} ({slot.limit} in {slot.per_s:g} s)"
-    return f"a slot of {slot.key!r} (limit {slot.limit})"
+        what, most = "its turn" if count == 1 else f"{count} turns", f"{slot.limit} in {slot.per_s:g} s"
+        bound = most if standing is None else f"{standing.taken} of {most} taken"
+        return f"{what} at {slot.key!r} ({bound}{_say_paused(standing)})"
+    what = "a slot" if count == 1 else f"{count} slots"
+    bound = f"limit {slot.limit}" if standing is None else f"{standing.taken} of {slot.limit} taken"
+    return f"{what} of {slot.key!r} ({bound}{_say_paused(standing)})"
+
+
+def _say_paused(standing: KeyStanding | None) -> str:
+    if standing is None or standing.pause is None:
+        return ""
+    pause = standing.pause
+    who = "" if pause["principal"] is None else f" by {pause['principal']}"
+    return f"; paused{who}" + (f": {pause['reason']}" if pause["reason"] else "")
 
 
 # --- deciding -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 
 from noetl.engine.approvals import describe_approval, drop_answers, fold_answer
 from noetl.engine.callbacks import drop_callbacks, fold_callback
+from noetl.engine.endings import find_endings, only_ends
 from noetl.engine.inputs import Inputs
 from noetl.engine.occurrences import find_occurrences
 from noetl.engine.plan import Plan
@@ -141,8 +142,7 @@ def correlated_waits(state: State) -> frozenset[tuple[str, str, str]]:
 
 
 def describe_waits(state: State) -> list[JsonMap]:
-    """`{step, run_id, iteration, task, mode, since, until, for: [{name, text, due_at}]}` of each
-    task that waits, in the order in which they began."""
+    """What `awaited.find_awaited` has of each task that waits, in the order in which they began."""
     return [_describe(state, wait) for wait in state.waits.values()]
 
 
@@ -150,7 +150,9 @@ def _describe(state: State, wait: PendingWait) -> JsonMap:
     own = _own_timers(state, wait)
     timers = {one.awaited: one.due_at for one in own if one.purpose in ("wait", "expiry")}
     return {
+        "kind": "task",
         "step": wait.step,
+        "region": None,
         "run_id": wait.run_id,
         "iteration": wait.iteration,
         "task": wait.task,
@@ -171,12 +173,15 @@ def _own_timers(state: State, wait: PendingWait) -> list[Timer]:
     return [one for one in state.timers.values() if (one.run_id, one.iteration) == place]
 
 
+def join_awaited(wait: JsonMap) -> str:
+    """What one of those that wait waits for, in a clause: `signal 'paid' or 2 h`."""
+    return (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
+
+
 def waiting_for(state: State) -> str | None:
-    """The same in a line, of the first few; None where nothing waits."""
-    texts = [
-        (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
-        for wait in describe_waits(state)
-    ] + describe_slots(state)
+    """What the execution waits for in a line, of the first few; None where nothing waits."""
+    texts = [one.text for one in find_endings(state)] if only_ends(state) else []
+    texts += [join_awaited(wait) for wait in describe_waits(state)] + describe_slots(state)
     open_loops = (run.step for run in state.runs.values() if run.loop is not None and run.loop.only_open)
     texts += [f"the loop of step '{step}' to close" for step in open_loops]
     if not texts:

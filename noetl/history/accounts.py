@@ -22,13 +22,16 @@ Fate: TypeAlias = Literal[
     "taken", "missed", "passed_over", "success_only", "broken", "ended", "open", "not_run"
 ]
 
-#: What a step waits for.
+#: What a step, or the execution, waits for.
 WaitKind: TypeAlias = Literal[
     "admission",
     "milestone",
     "join",
     "delay",
     "wait",
+    "slot",
+    "pause",
+    "ending",
     "child",
     "worker",
     "loop",
@@ -94,8 +97,8 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class WaitAccount:
-    """What a step, or a run of it, waits for. `until` is UTC, ISO 8601; `execution` a playbook that
-    was called; `arcs` those that a join waits for; `rules` as in
+    """What a step, or a run of it, or with neither the execution waits for. `until` is UTC, ISO
+    8601; `execution` a playbook that was called; `arcs` those that a join waits for; `rules` as in
     `Dropped`."""
 
     kind: WaitKind
@@ -146,9 +149,18 @@ class FailedIteration:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelledIterations:
+    """How many iterations were cancelled for one reason."""
+
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class LoopAccount:
     """How far a loop came; `failures` are the first ones. `open` iterations have neither ended nor
-    wait; `waiting` ones wait for an instant or a called playbook."""
+    wait; `waiting` ones wait for an instant or a called playbook. `cancelled_for` says why those
+    were cancelled that were."""
 
     total: int
     completed: int
@@ -157,6 +169,7 @@ class LoopAccount:
     open: int
     failures: tuple[FailedIteration, ...] = ()
     cancelled: int = 0
+    cancelled_for: tuple[CancelledIterations, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +238,8 @@ class Explanation:
     steps: tuple[StepAccount, ...]
     #: What its policy made of its failure, in a sentence; None where it was not asked.
     retry: str | None = None
+    #: What it waits for as a whole, or a region of it, and what is left to be done at its end.
+    waits: tuple[WaitAccount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from noetl.engine.awaited import Surroundings, find_awaited
 from noetl.engine.evolve import replay
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
@@ -48,12 +49,14 @@ class Arrival:
 @dataclass(frozen=True)
 class Evidence:
     """The log of one execution, in order, and the net that it runs. `held` is what the table of
-    commands knows besides, where the log is read to its end."""
+    commands knows besides, and `around` what is known of slots and pauses, where the log is read to
+    its end."""
 
     plan: Plan
     events: Sequence[Event]
     held: Mapping[str, OpenCommand]
     bounds: Bounds
+    around: Surroundings | None = None
 
     @property
     def state(self) -> State:
@@ -74,6 +77,15 @@ class Evidence:
                 before[event.version] = state
             state = replay(state, (event,))
         return state, before
+
+    @cached_property
+    def awaited(self) -> list[JsonMap]:
+        """What is waited for, as `engine.awaited.find_awaited` has it."""
+        if self.around is not None:
+            return find_awaited(self.state, self.around)
+        return find_awaited(
+            self.state, Surroundings({one.version: one.recorded_at.isoformat() for one in self.events})
+        )
 
     @cached_property
     def of_run(self) -> Mapping[str, list[Event]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
+from noetl.engine.awaited import Surroundings
 from noetl.engine.decision import status_of
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
@@ -27,7 +28,7 @@ from noetl.history.attempts import describe_attempt
 from noetl.history.evidence import CLOSE_UP, OVERVIEW, Evidence, listed, show_error
 from noetl.history.firings import account_of_run
 from noetl.history.milestones import milestones_asked
-from noetl.history.waits import waits_of
+from noetl.history.waits import waits_of, waits_of_execution
 from noetl.history.ways import find_stops, ways_to
 
 #: Characters of an error's message that stand in a sentence.
@@ -39,14 +40,15 @@ def explain(
     events: Sequence[Event],
     held: Iterable[OpenCommand] = (),
     step: str | None = None,
+    around: Surroundings | None = None,
 ) -> Explanation:
     """The account of every step of the net, or of `step` alone, which is told more of. `events` are
-    the log from its beginning; `held` belongs to the moment at which it ends.
+    the log from its beginning; `held` and `around` belong to the moment at which it ends.
 
     Raises KeyError where the net has no such step.
     """
     bounds = OVERVIEW if step is None else CLOSE_UP
-    here = Evidence(plan, events, {one.command_id: one for one in held}, bounds)
+    here = Evidence(plan, events, {one.command_id: one for one in held}, bounds, around)
     names = list(plan.net.steps) if step is None else [plan.net.steps[step].name]
     ways = {name: ways_to(here, name) for name in plan.net.steps}
     stops, state = find_stops(ways), here.state
@@ -60,6 +62,7 @@ def explain(
         show_error(state.error) if state.error else None,
         tuple(_account(here, name, ways[name], stops.get(name, ())) for name in names),
         None if state.next_attempt is None else describe_attempt(state.next_attempt),
+        tuple(waits_of_execution(here)),
     )
 
 
@@ -166,7 +169,8 @@ def _reason(here: Evidence, one: StepAccount) -> str:
 
 
 def _head(one: StepAccount) -> str:
-    return "It runs" if one.standing == "running" else "It waits"
+    is_paused = bool(one.waits) and one.waits[0].kind == "pause"
+    return "It runs" if one.standing == "running" and not is_paused else "It waits"
 
 
 def _why_ran(here: Evidence, one: StepAccount) -> str:
@@ -181,8 +185,20 @@ def _why_ran(here: Evidence, one: StepAccount) -> str:
         begin = f"It ran {_behind(last.because)}" + _admitted(last.admission)
     how = {"failed": " and failed", "cancelled": " and was cancelled", "skipped": " and was skipped"}
     ending = how.get(one.standing, "") + (f" ({last.reason})" if last.reason else "")
+    ending += _cancelled_behind(last) if one.standing == "done" else ""
     error = f": {_sentence(last.error['message'])}" if last.error else ""
     return f"{begin}{ending}{error}."
+
+
+def _cancelled_behind(run: RunAccount) -> str:
+    """What was cancelled of a loop whose step is done."""
+    loop = run.loop
+    if loop is None or not loop.cancelled:
+        return ""
+    reasons = listed(one.reason for one in loop.cancelled_for)
+    were = "was" if loop.cancelled == 1 else "were"
+    count = "all" if loop.cancelled == loop.total else loop.cancelled
+    return f", and {count} of its {loop.total} iterations {were} cancelled ({reasons})"
 
 
 def _sentence(message: str) -> str:

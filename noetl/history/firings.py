@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, Literal, assert_never
 
+from noetl.engine.loop_ends import ENOUGH
 from noetl.engine.run_state import Run
 from noetl.facts import events as e
 from noetl.facts.events import Event
@@ -14,6 +15,7 @@ from noetl.facts.lineage import Reuse
 from noetl.facts.outcome import REUSED, ErrorInfo
 from noetl.history.accounts import (
     Asked,
+    CancelledIterations,
     FailedIteration,
     LoopAccount,
     PolicyAccount,
@@ -214,19 +216,46 @@ def _loop(here: Evidence, run: str, events: list[Event]) -> LoopAccount | None:
     done = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationDone)}
     failed = [one for one in events if isinstance(one.fact, e.IterationFailed)]
     count = len({one.draft.iteration for one in failed} - done)
-    cancelled = _count_cancelled(events)
+    reasons = _find_cancelled(here, events, total - len(done) - count)
     live = here.state.runs.get(run)
-    waiting = _waiting(here, live) if live is not None else 0
+    waiting = _waiting(here, live) if live is not None and not live.ended else 0
     shown = tuple(_failure(one.draft.iteration, one.fact) for one in failed[: here.bounds.failures])
+    cancelled = sum(reasons.values())
     left = total - len(done) - count - cancelled - waiting
-    return LoopAccount(total, len(done), count, waiting, left, shown, cancelled)
+    told = tuple(CancelledIterations(number, reason) for reason, number in reasons.items())
+    return LoopAccount(total, len(done), count, waiting, left, shown, cancelled, told)
 
 
-def _count_cancelled(events: Iterable[Event]) -> int:
-    """The iterations that were cancelled: one by one, or as those that a loop did not wait for."""
-    one_by_one = {one.draft.iteration for one in events if isinstance(one.fact, e.IterationCancelled)}
-    done = (one.fact.cancelled for one in events if isinstance(one.fact, e.LoopDone))
-    return next(done, len(one_by_one))
+def _find_cancelled(here: Evidence, events: list[Event], left: int) -> Counter[str]:
+    """How many iterations were cancelled, by the reason: one by one, as those that a loop did not
+    wait for, or with their run. `left` are those that have not ended by themselves."""
+    ends = {one.draft.iteration: one.fact for one in events if isinstance(one.fact, e.IterationCancelled)}
+    found = Counter(fact.reason for fact in ends.values())
+    closed, withdrawn = _first(events, e.LoopDone), _first(events, e.StepCancelled)
+    if closed is not None and isinstance(closed.fact, e.LoopDone):
+        rest, why = closed.fact.cancelled - len(ends), _why_cut(events, list(found))
+    elif withdrawn is not None and isinstance(withdrawn.fact, e.StepCancelled):
+        rest, why = left - len(ends), _why_withdrawn(here, withdrawn, withdrawn.fact.reason)
+    elif here.state.ended:
+        rest, why = left - len(ends), "the execution ended first"
+    else:
+        return found
+    return found + Counter({why: rest}) if rest > 0 else found
+
+
+def _why_cut(events: list[Event], reasons: list[str]) -> str:
+    """Why a loop ended before all of its iterations had begun: the reason of those that had."""
+    forced = (one.fact.forced_by for one in events if isinstance(one.fact, e.StepDone))
+    by = next(filter(None, forced), None)
+    return reasons[-1] if reasons else ENOUGH if by is None else f"run {by} ended its step as done"
+
+
+def _why_withdrawn(here: Evidence, withdrawn: Event, reason: str) -> str:
+    """The reason, with that which was given for the cancel of the execution where it was that."""
+    asked = _first(here.events, e.CancelRequested)
+    if asked is None or asked.version > withdrawn.version or not isinstance(asked.fact, e.CancelRequested):
+        return reason
+    return f"{reason}: {asked.fact.reason}" if asked.fact.reason else reason
 
 
 def _waiting(here: Evidence, run: Run) -> int:

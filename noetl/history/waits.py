@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from noetl.engine.regions import regions_around
 from noetl.engine.run_state import LoopState, Run
 from noetl.engine.state import Waiting
 from noetl.engine.wait_state import Child
-from noetl.engine.waits import describe_waits
+from noetl.engine.waits import join_awaited
 from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
@@ -34,12 +35,21 @@ def waits_of(here: Evidence, step: str) -> Iterator[WaitAccount]:
             yield from _of_run(here, run)
 
 
+def waits_of_execution(here: Evidence) -> Iterator[WaitAccount]:
+    """What the execution as a whole, or a region of it, waits for."""
+    for wait in here.awaited:
+        if wait["step"] is None:
+            found = _awaited(here, wait)
+            who = "it" if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}"
+            yield replace(found, text=f"{who} waits for {found.text}")
+
+
 # --- tokens before the step ---
 
 
 def _of_tokens(here: Evidence, step: Transition, waiting: list[Waiting]) -> WaitAccount:
     denied = [one for one in waiting if one.denied_at is not None]
-    if (halt := _halt(here)) is not None:
+    if (halt := _halt(here) or _hindrance(here, step.name)) is not None:
         return halt
     if step.milestone is not None and waiting[0].early:
         return wait_for_milestone(step.milestone)
@@ -61,6 +71,37 @@ def _halt(here: Evidence) -> WaitAccount | None:
     if state.pause_requested:
         return WaitAccount("halt", "the execution is paused; `noetl execution resume` lets it go on")
     return None
+
+
+def _hindrance(here: Evidence, step: str) -> WaitAccount | None:
+    """What keeps a step from beginning: it is paused, or a region that it is in has no slot yet."""
+    around = regions_around(here.plan, step)
+    for wait in here.awaited:
+        if wait["kind"] == "pause" and wait["step"] == step and wait["run_id"] is None:
+            return _awaited(here, wait)
+        if wait["kind"] == "slot" and wait["region"] in around:
+            found = _awaited(here, wait)
+            return replace(found, text=f"region {wait['region']!r} waits for {found.text}")
+    return None
+
+
+def _awaited(here: Evidence, wait: JsonMap) -> WaitAccount:
+    """Slots, a pause or an end, and what lets it go on where somebody has to."""
+    place = "" if wait["iteration"] is None else f"iteration {wait['iteration']}: "
+    since = "" if wait["since"] is None else f", since {wait['since']}"
+    text = f"{place}{join_awaited(wait)}{since}{_way_on(here, wait)}"
+    return WaitAccount(wait["kind"], text, wait["run_id"], wait["until"])
+
+
+def _way_on(here: Evidence, wait: JsonMap) -> str:
+    match wait["kind"], wait["run_id"]:
+        case "pause", None:
+            command = f"noetl execution resume {here.state.execution_id} --step {wait['step']}"
+        case "pause", _:
+            command = f"noetl limits resume {wait['for'][0]['name']} --queue"
+        case _:
+            return ""
+    return f"; `{command}` lets it go on"
 
 
 def _admission(here: Evidence, one: Waiting) -> WaitAccount:
@@ -136,12 +177,23 @@ def _of_run(here: Evidence, run: Run) -> Iterator[WaitAccount]:
     if run.loop is not None:
         yield _loop(run, run.loop)
     yield from (_child(child) for child in children[: here.bounds.failures])
-    waits = [wait for wait in describe_waits(here.state) if wait["run_id"] == run.id]
-    yield from (_wait(wait) for wait in waits[: here.bounds.failures])
+    waits = [wait for wait in here.awaited if _is_of(here, wait, run)]
+    yield from (_wait(here, wait) for wait in waits[: here.bounds.failures])
     if run.loop is not None:
         yield from _suspended(here, run, run.loop)
     elif not children and not waits:
         yield _pipeline(here, run)
+
+
+def _is_of(here: Evidence, wait: JsonMap, run: Run) -> bool:
+    """Whether it keeps the run; the pause of a step keeps all its runs but those that a worker is
+    at."""
+    if wait["kind"] == "ending":
+        return False
+    if wait["kind"] == "pause" and wait["run_id"] is None:
+        held = (here.held.get(name) for name in run.commands.values())
+        return bool(wait["step"] == run.step) and not any(one and one.owner for one in held)
+    return bool(wait["run_id"] == run.id)
 
 
 def _loop(run: Run, loop: LoopState) -> WaitAccount:
@@ -173,9 +225,11 @@ def _child(child: Child) -> WaitAccount:
     return WaitAccount("child", text, child.run_id, child.due_at, child.id)
 
 
-def _wait(wait: JsonMap) -> WaitAccount:
+def _wait(here: Evidence, wait: JsonMap) -> WaitAccount:
+    if wait["kind"] != "task":
+        return _awaited(here, wait)
     place = "" if wait["iteration"] is None else f"iteration {wait['iteration']}: "
-    what = (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
+    what = join_awaited(wait)
     since = "" if wait["since"] is None else f", since {wait['since']}"
     due = [wait["until"], *(one["due_at"] for one in wait["for"])]
     first = min((one for one in due if one is not None), default=None)

@@ -11,22 +11,44 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Final
+from typing import Final, Self
 
 from flask import Blueprint, Response, render_template, request, url_for
 
+from noetl.engine.waits import join_awaited
 from noetl.errors import BadRequest, Conflict, Forbidden, NoetlError
+from noetl.facts.json import JsonMap
 from noetl.ui.approvals import Visitor, show_approvals, take_answer, typed_in
 from noetl.usecases import inspect
 from noetl.usecases.access import NOBODY
 from noetl.usecases.address import resolve
 from noetl.usecases.runtime import Runtime
 
+#: What waits that one page shows.
+MOST: Final = 50
 _PAGE = Path(__file__).parent / "templates" / "index.html"
 #: Errors that the page shows with what was typed, and their statuses.
 _SHOWN: Final[Mapping[type[NoetlError], int]] = {Forbidden: 403, Conflict: 409, BadRequest: 400}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWait:
+    """Something that waits, as the page shows it."""
+
+    who: str
+    what: str
+    since: str | None
+    until: str | None
+
+    @classmethod
+    def of(cls, wait: JsonMap) -> Self:
+        iteration = "" if wait["iteration"] is None else f" [{wait['iteration']}]"
+        region = f"region {wait['region']}" if wait["region"] and wait["kind"] == "slot" else "the execution"
+        who = region if wait["step"] is None else f"{wait['step']}{iteration}"
+        return cls(who, join_awaited(wait), wait["since"], wait["until"])
 
 
 def blueprint(
@@ -73,10 +95,13 @@ def _show(
 ) -> Response:
     found = inspect.report(visitor.rt, execution_id, resolve=False)
     approvals, more = show_approvals(visitor, execution_id, typed)
+    waits = [ShownWait.of(wait) for wait in found.waits[:MOST]]
     page = render_template(
         "execution.html",
         report=found.as_json(),
         imported_at=found.row.imported_at,
+        waits=waits,
+        more_waits=len(found.waits) - len(waits),
         approvals=approvals,
         more_approvals=more,
         visitor=visitor,

@@ -27,6 +27,8 @@ SCOPES: Final[dict[Scope, str]] = {
     "approve": "answer approvals",
     "admin": "everything, tokens and credentials included",
 }
+#: What people are told who look for a scope of workers, or of queues.
+NO_WORK: Final = "Workers use no token and need no scope: they reach the database and the broker themselves."
 _INCLUDED: Final[dict[Scope, frozenset[Scope]]] = {
     "read": frozenset({"read"}),
     "run": frozenset({"read", "run"}),
@@ -61,7 +63,8 @@ class Grant:
         for known in get_args(Scope):
             if known == scope:
                 return cls(known, _check_pattern(text, pattern) if colon else ANY_PATH)
-        raise BadRequest(f"{scope[:80]!r} is no scope ({', '.join(SCOPES)}).{did_you_mean(scope, SCOPES)}")
+        hint = f" {NO_WORK}" if scope == "work" else did_you_mean(scope, SCOPES)
+        raise BadRequest(f"{scope[:80]!r} is no scope ({', '.join(SCOPES)}).{hint}")
 
     def __str__(self) -> str:
         return self.scope if self.pattern == ANY_PATH else f"{self.scope}:{self.pattern}"

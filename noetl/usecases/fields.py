@@ -65,7 +65,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "key": _column("text", "key", "its business key"),
     "created": _column("instant", "created_at", "when it was asked for"),
     "ended": _column("instant", "ended_at", "when it ended"),
-    "waiting": _column("text", "waiting_for", "what its tasks wait for, in a line"),
+    "waiting": _column("text", "waiting_for", "what it waits for, in a line"),
     "approvals": _column("number", "approvals", "how many approvals of it are open"),
     "principal": _column("text", "principal", "who asked for it"),
     "parent": _column("id", "parent_id", "the execution that called it"),

@@ -18,6 +18,7 @@ from noetl.history.differences import Comparison
 from noetl.history.explain import explain as explain_log
 from noetl.net.model import Net
 from noetl.usecases import moment
+from noetl.usecases.awaited import look_around
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -35,10 +36,12 @@ def explain(
         plan = rt.plan(tx, row.digest)
         # One event more says what to call the moment before it.
         log = tx.events.read(execution_id, limit=None if version is None else version + 1)
-        held = list(_held(tx, row)) if version in (None, row.head_version) else []
+        is_newest = version in (None, row.head_version)
+        held = list(_held(tx, row)) if is_newest else []
+        around = look_around(tx, moment.look(tx, row).state(), rt.clock()) if is_newest else None
     if step is not None and step not in plan.net.steps:
         raise _unknown(plan.net, execution_id, step)
-    found = explain_log(plan, log[:version], held, step)
+    found = explain_log(plan, log[:version], held, step, around)
     return replace(
         found,
         execution_id=row.execution_id,

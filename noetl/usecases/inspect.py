@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import get_args
 
 from noetl.engine.state import State, result_of
-from noetl.engine.waits import describe_waits
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
@@ -20,7 +19,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
 from noetl.history.attempts import attempt_view
 from noetl.net.model import Net
-from noetl.usecases import catalog, findings, moment
+from noetl.usecases import awaited, catalog, findings, moment
 from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, Condition, ExecutionRow, Transaction
 from noetl.usecases.ports.conditions import OneOf, all_of
@@ -87,7 +86,7 @@ def executions(
         among,
     )
     with rt.store.read() as tx:
-        return tx.executions.find(
+        found = tx.executions.find(
             status=status,
             path=path,
             parent=parent,
@@ -97,6 +96,7 @@ def executions(
             before=before,
             limit=limit,
         )
+        return awaited.add_pauses(tx, found)
 
 
 def events(
@@ -176,7 +176,7 @@ class Report:
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
     version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
     iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`, `waits` as
-    in `engine.waits.describe_waits`."""
+    in `engine.awaited.find_awaited`."""
 
     row: ExecutionRow
     result: Json
@@ -232,6 +232,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         # Of a specimen the catalog knows nothing: what is there under its path is another playbook.
         known = here.row.imported_at is None
         playbook = catalog.find(tx, here.row.path, here.row.playbook_version) if known else None
+        waits = awaited.find_in(tx, here.state(), rt.clock())
     shown = Resolver(rt) if resolve else _as_it_is
     row, state = here.row, here.state()
     result = shown(result_of(state))
@@ -251,7 +252,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         warnings,
         state.errors_passed_over,
         attempt_view(state.next_attempt),
-        describe_waits(state),
+        waits,
     )
 
 

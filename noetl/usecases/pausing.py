@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from noetl.engine.state import State
 from noetl.errors import BadRequest, Conflict, NotFound
@@ -12,6 +12,7 @@ from noetl.facts.events import Draft, StepPauseEnded, StepPauseRequested
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases import moment
 from noetl.usecases.control import lock_running
+from noetl.usecases.health import SEEN
 from noetl.usecases.ports import ExecutionRow, Pause, PausedKind, Transaction, paused_step
 from noetl.usecases.purposes import SCHEDULER
 from noetl.usecases.runtime import Runtime
@@ -101,6 +102,24 @@ def resume_key(rt: Runtime, key: str) -> None:
     with rt.store.begin() as tx:
         _resume(rt, tx, "key", key)
     wake_waiters(rt, [key])
+
+
+def find_doubt(rt: Runtime, kind: Literal["queue", "key"], name: str) -> str | None:
+    """Why it may be another one that was meant, in a sentence; None where the name is in use. Keys
+    are known while somebody has a slot or waits for one, and queues by the tools and workers."""
+    with rt.store.read() as tx:
+        if kind == "key":
+            known = {row.key for row in tx.slots.of_key()}
+        else:
+            alive = tx.workers.alive(rt.clock() - SEEN)
+            known = {info.queue for info in rt.kinds.values()} | {one for row in alive for one in row.queues}
+        others = known | {one.name for one in tx.slots.paused(kind) if one.name != name}
+    if name in known:
+        return None
+    hint = did_you_mean(name, others)
+    if kind == "key":
+        return f"Nobody has a slot of {name!r} or waits for one now.{hint}"
+    return f"No tool and no worker has a queue {name!r} now.{hint}"
 
 
 def _check(name: str, what: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from html import unescape
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
+from noetl.ui.pages import blueprint
 from noetl.usecases import catalog
 
 BOOK = """\
@@ -31,6 +34,13 @@ def two(sim: Simulation) -> tuple[str, str]:
     second = sim.start()
     sim.settle()
     return first, second
+
+
+@pytest.fixture
+def pages(sim: Simulation) -> FlaskClient:
+    app = Flask(__name__)
+    app.register_blueprint(blueprint(sim.rt, 5555))
+    return app.test_client()
 
 
 def listed(client: FlaskClient, query: str = "") -> dict[str, Any]:
@@ -89,3 +99,33 @@ def test_a_step_is_paused_and_resumed(client: FlaskClient, sim: Simulation, two:
     sim.settle()
     assert listed(client)["limits"][0]["waiting"] == 1
     assert client.post(f"{here}/resume", json={"step": "start"}).status_code == 409
+
+
+def test_who_waits_says_so_in_its_report_its_explanation_and_on_its_page(
+    client: FlaskClient, pages: FlaskClient, two: tuple[str, str]
+) -> None:
+    client.post(f"/api/limits/{KEY}/pause", json={"reason": "too <slow>"})
+    (wait,) = client.get(f"/api/executions/{two[1]}").get_json()["waits"]
+    assert (wait["kind"], wait["step"], wait["for"][0]["slot"]["taken"]) == ("slot", "start", 1)
+    step = client.get(f"/api/executions/{two[1]}/explain").get_json()["steps"][0]
+    text = "a slot of 'a/b 100%' (1 of 1 taken; paused by anonymous: too <slow>)"
+    assert step["why"].startswith(f"It waits: {text}, since ")
+    page = unescape(pages.get(f"/executions/{two[1]}").text)
+    assert f'<td class="waiting">{text}</td>' in page
+    assert wait["since"] in page
+    assert "<slow>" not in pages.get(f"/executions/{two[1]}").text
+
+
+def test_the_page_of_what_waits_for_nothing_has_no_such_table(
+    client: FlaskClient, pages: FlaskClient, sim: Simulation, two: tuple[str, str]
+) -> None:
+    client.post(f"/api/executions/{two[1]}/cancel")
+    sim.settle()
+    assert "Waits for" not in pages.get(f"/executions/{two[1]}").text
+
+
+def test_a_list_names_the_key_that_is_paused(client: FlaskClient, two: tuple[str, str]) -> None:
+    client.post(f"/api/limits/{KEY}/pause")
+    shown = client.get("/api/executions?path=tests/bounded").get_json()["executions"]
+    assert shown[0]["waiting_for"] == "a slot of 'a/b 100%' (limit 1); key 'a/b 100%' to be resumed"
+    assert shown[1]["waiting_for"] == "signal 'go'"

@@ -100,6 +100,7 @@ def test_what_was_revoked_is_no_longer_good(cli: Cli, home: Path) -> None:
     [
         (["create", "ci"], "Missing option '--scope'"),
         (["create", "ci", "--scope", "rum"], "Did you mean 'run'?"),
+        (["create", "ci", "--scope", "work:python"], "Workers use no token and need no scope"),
         (["create", "ci", "--scope", "run:"], "grants no path"),
         (["create", "two words", "--scope", "run"], "is no name for a principal"),
         (["create", "anonymous", "--scope", "run"], "is no name for a principal"),
@@ -115,6 +116,13 @@ def test_what_was_typed_wrongly_makes_no_token(cli: Cli, argv: list[str], messag
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert json.loads(cli("token", "list", "--json").out) == []
+
+
+def test_the_help_says_that_workers_need_no_token(cli: Cli) -> None:
+    said = " ".join(cli("token", "create", "--help").out.split())
+    assert (
+        "Workers use no token and need no scope: they reach the database and the broker themselves." in said
+    )
 
 
 def test_the_id_that_was_meant_is_named(cli: Cli) -> None:

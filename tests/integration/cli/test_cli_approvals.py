@@ -115,6 +115,10 @@ def test_values_come_as_a_mapping_too_and_faults_are_one_sentence(cli: Cli) -> N
     assert json.loads(answer.out)["existing"] is False
     again = cli("execution", "approve", run, "--values", "{amount: 4, zip: y}", "--json")
     assert json.loads(again.out)["existing"] is True
+    assert (
+        "sign had been approved before"
+        in cli("execution", "approve", run, "--values", "{amount: 4, zip: y}").out
+    )
     assert result(cli, run)["values"]["zip"] == "y"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from noetl.cli.follow import REASON, EventBatch, follow, follow_attempts
 from noetl.cli.progress import PlainProgress, ProgressView
 from noetl.errors import Conflict
+from noetl.facts.events import Draft, Event, SlotRequested
+from noetl.facts.limits import AskedSlot
 from noetl.store.running import RunningStack, find, hold_home, write_note
 
 Cli = Callable[..., Any]
@@ -26,12 +29,16 @@ class Told:
         self._pages: Iterator[EventBatch | BaseException] = iter(pages)
         self._refuses = refuses
         self.reasons: list[str] = []
+        self.awaited: list[Mapping[str, Any]] = []
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         page = next(self._pages)
         if isinstance(page, BaseException):
             raise page
         return page
+
+    def waits(self) -> Sequence[Mapping[str, Any]]:
+        return self.awaited
 
     def cancel(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -245,6 +252,22 @@ def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]
     with PlainProgress(sys.stderr) as progress:
         follow(Told(at("completed", idle=True)), progress, wait=True, wait_s=0.0)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_followed_is_asked_what_it_waits_for_and_that_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import sys
+
+    draft = Draft(SlotRequested("-", (AskedSlot("k", 1),)), step="load", run_id="load#1")
+    event = Event("7", 1, datetime(2026, 1, 1, tzinfo=UTC), draft)
+    source = Told(EventBatch([event], "running", 1, False), at("completed", idle=True))
+    slot = {"name": "k", "text": "a slot of 'k'", "slot": {"key": "k", "paused": None}}
+    place = {"step": "load", "region": None, "run_id": "load#1", "iteration": None}
+    source.awaited = [{"kind": "slot", "mode": "all", "since": None, "until": None, "for": [slot], **place}]
+    with PlainProgress(sys.stderr) as progress:
+        follow(source, progress, wait=True, wait_s=0.0)
+    assert capsys.readouterr().err == "load: waits for a slot of 'k': noetl limits --key k\n"
 
 
 def test_a_playbook_that_cannot_run_starts_no_stack(cli: Cli, home: Path) -> None:

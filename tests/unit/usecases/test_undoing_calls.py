@@ -15,6 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.secret import describe_secret
 from noetl.pipeline.model import Call
 from noetl.usecases import control, inspect
+from noetl.usecases.awaited import awaited
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.ports import credential_key
 from noetl.usecases.retry import RetryRequest, retry
@@ -209,6 +210,28 @@ def test_a_region_goes_on_when_what_it_had_called_is_undone() -> None:
     trip.sim.settle()
     assert trip.status(run) == "completed"
     assert agency.asked[-3:] == ["undo oslo garage!", "undo oslo!", "do stay"]
+
+
+@pytest.mark.parametrize(
+    ("regions", "words"),
+    [
+        ("", "its end as cancelled: execution {} undoes {}"),
+        ("regions: {away: {steps: [hotel, pay], compensate: true}}", "execution {} undoes {}"),
+    ],
+)
+def test_it_is_said_who_undoes_what(regions: str, words: str) -> None:
+    handler = '{kind: http, url: http://x, input: {undo: "{{ result }}"}}'
+    hotel = HOTEL.replace(handler, "{kind: wait, signal: undone}")
+    trip = family(Agency(), TRIP.replace(PAYS, WAITS), child=hotel, root=regions)
+    run = trip.start()
+    if regions:
+        control.cancel_region(trip.sim.rt, run, "away")
+    else:
+        control.cancel(trip.sim.rt, run)
+    trip.sim.settle()
+    (hotel_id,), (undo,) = trip.children(run), undos(trip, run)
+    (found,) = awaited(trip.sim.rt, run)
+    assert [one["text"] for one in found["for"]] == [words.format(undo, hotel_id)]
 
 
 def test_a_cancel_does_not_interrupt_it() -> None:
