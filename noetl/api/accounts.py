@@ -26,7 +26,7 @@ class StepAccountView(WireModel):
     runs: list[JsonObject] = Field(
         description="the last runs: {run, version, scheduled_at, status, because, admission, ended_at, "
         "duration_ms, worker, reuse, reason, error, tasks, policies, policies_more, loop, children, "
-        "child_count, next}"
+        "child_count, undone, next}"
     )
     ways: list[JsonObject] = Field(
         description="the arcs that lead to it: {arc, source, step, fate, why, guard, asked, taken, run, "

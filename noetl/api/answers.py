@@ -165,6 +165,7 @@ class PlaybookRun(ExecutionView):
 class ChildSummary(PlaybookRun):
     step: str | None = Field(description="the step that called it")
     iteration: int | None = Field(description="its iteration, where it is a loop")
+    undoes: str | None = Field(description="the execution that it undoes, which was called there")
     warnings_count: int = Field(description="different warnings of the run")
 
 

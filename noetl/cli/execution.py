@@ -217,7 +217,8 @@ def _show_errors(report: inspect.Report, file: str) -> None:
 def _child_row(child: JsonMap) -> tuple[str, str, str, str]:
     place = place_of(child["step"], child["iteration"])
     status = _status(child["status"], child["errors_passed_over"], child["warnings_count"])
-    return child["execution_id"], status, f"{child['path']}@{child['version']}", place
+    undoes = f", undoes {child['undoes']}" if child["undoes"] else ""
+    return child["execution_id"], status, f"{child['path']}@{child['version']}", f"{place}{undoes}"
 
 
 def _short(value: Json, width: int = 60) -> str:

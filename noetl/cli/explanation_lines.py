@@ -258,6 +258,7 @@ def _children(run: RunAccount) -> Iterator[Line]:
     yield from (Line(f"called execution {child}") for child in run.children)
     if (more := run.child_count - len(run.children)) > 0:
         yield Line(f"called {more} earlier ones", "quiet")
+    yield from (Line(text) for text in run.undone)
 
 
 def _loop(loop: LoopAccount) -> Iterator[Line]:

@@ -219,6 +219,14 @@ def _note_call(line: StepProgress, fact: e.ChildRequested) -> str:
     return "" if is_known else line.note
 
 
+def _note_undo(fact: e.ChildUndoRequested | e.ChildUndone) -> str:
+    if isinstance(fact, e.ChildUndoRequested):
+        return f"execution {fact.child_id} undoes what {fact.undoes} has done"
+    if fact.error is None:
+        return f"what {fact.undoes} had done is undone"
+    return f"not all that {fact.undoes} had done is undone: {_one_line(fact.error.message)}"
+
+
 def _note_end(line: StepProgress, fact: e.Fact) -> str:
     """`done, 1 error passed over, 3 reused, in 0.49 s`, `failed: why`."""
     match fact:
@@ -233,6 +241,8 @@ def _note_end(line: StepProgress, fact: e.Fact) -> str:
             line.status, line.note = "skipped", reason
         case e.StepCancelled(reason=reason):
             line.status, line.note = "cancelled", reason
+        case e.ChildUndoRequested() | e.ChildUndone():
+            return _note_undo(fact)
         case _:
             return ""
     line.took = time.monotonic() - line.since

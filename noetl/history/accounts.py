@@ -179,8 +179,8 @@ class RunAccount:
     ones are shown, and `policies_more` says how many follow; of `children`, the executions that it
     called, the last ones, and `child_count` are all of them. `admission` are the rules that were
     asked, the one that matched last. `reuse` says what it takes of the execution that is run again,
-    in one sentence; empty where none is. `handled` says what it ran for where no
-    token fired it: `undid start#1`."""
+    in one sentence; empty where none is. `undone` says who undid what it had called. `handled` says
+    what it ran for where no token fired it: `undid start#1`."""
 
     run: str
     version: int
@@ -201,6 +201,7 @@ class RunAccount:
     loop: LoopAccount | None = None
     children: tuple[str, ...] = ()
     child_count: int = 0
+    undone: tuple[str, ...] = ()
     next: tuple[Way, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal, assert_never
 
@@ -63,6 +63,7 @@ def account_of_run(here: Evidence, scheduled: Event) -> RunAccount:
         loop=_loop(here, run, events),
         children=tuple(children[-here.bounds.failures :]),
         child_count=len(children),
+        undone=tuple(_undone(events))[-here.bounds.failures :],
         next=_next(here, routed),
     )
 
@@ -82,6 +83,18 @@ def _handled(handling: e.Handling | None) -> str:
             return f"ran because {of_region} was cancelled"
         case _:
             assert_never(handling.purpose)
+
+
+def _undone(events: Iterable[Event]) -> Iterator[str]:
+    """What became of what it had called, where that had to be undone."""
+    for event in events:
+        match event.fact:
+            case e.ChildUndone(error=None, child_id=by, undoes=undone):
+                yield f"execution {by} undid what execution {undone} had done"
+            case e.ChildUndone(error=ErrorInfo(message=message), undoes=undone):
+                yield f"not all that execution {undone} had done was undone: {message}"
+            case _:
+                pass
 
 
 def _asked(here: Evidence, step: str, tokens: tuple[str, ...]) -> tuple[Asked, ...]:

@@ -165,6 +165,7 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
         "status": row.status,
         "step": caller.step if caller else None,
         "iteration": caller.iteration if caller else None,
+        "undoes": row.source_id if row.descent == "undo" else None,
         "errors_passed_over": row.errors_passed_over,
         "warnings_count": row.warnings_count,
     }
@@ -174,9 +175,9 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
-    version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and the
-    iteration that called; `warnings` as in `findings`, `retry` as in `history.attempts`, `waits` as
-    in `engine.awaited.find_awaited`."""
+    version, status, step, iteration, undoes, errors_passed_over, warnings_count}`, with the step
+    and the iteration that called, and the execution that it undoes; `warnings` as in `findings`,
+    `retry` as in `history.attempts`, `waits` as in `engine.awaited.find_awaited`."""
 
     row: ExecutionRow
     result: Json

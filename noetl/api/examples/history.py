@@ -48,6 +48,7 @@ _RUN: Final = {
     "loop": None,
     "children": [],
     "child_count": 0,
+    "undone": [],
     "next": [],
 }
 _EXPLANATION: Final = {

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from families import Family
 
+from noetl.cli.progress import StepsProgress
 from noetl.errors import Conflict, ToolError
 from noetl.facts import events as e
 from noetl.facts.json import Json
 from noetl.facts.secret import describe_secret
 from noetl.pipeline.model import Call
-from noetl.usecases import control, inspect
+from noetl.usecases import control, history, inspect
 from noetl.usecases.awaited import awaited
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.ports import credential_key
@@ -232,6 +233,22 @@ def test_it_is_said_who_undoes_what(regions: str, words: str) -> None:
     (hotel_id,), (undo,) = trip.children(run), undos(trip, run)
     (found,) = awaited(trip.sim.rt, run)
     assert [one["text"] for one in found["for"]] == [words.format(undo, hotel_id)]
+
+
+def test_who_has_undone_what_is_in_reports_progress_and_explanations() -> None:
+    trip = family(Agency("pay"))
+    run = trip.start()
+    (hotel,), (undo,) = trip.children(run), undos(trip, run)
+    called = trip.sim.report(run).children
+    assert {one["execution_id"]: one["undoes"] for one in called} == {undo: hotel, hotel: None}
+    account = history.explain(trip.sim.rt, run, "hotel")
+    assert account.steps[0].runs[0].undone == (f"execution {undo} undid what execution {hotel} had done",)
+    progress = StepsProgress()
+    lines = [line for event in trip.sim.events(run) if (line := progress.on(event))]
+    assert [line for line in lines if hotel in line][-2:] == [
+        f"hotel: execution {undo} undoes what {hotel} has done",
+        f"hotel: what {hotel} had done is undone",
+    ]
 
 
 def test_a_cancel_does_not_interrupt_it() -> None:
