@@ -425,7 +425,7 @@ class Stack:
         )[0]
         assert (first, last) == (1, count), f"{execution}: versions {first} to {last}, {count} events"
         assert self.row(execution).head_version == count
-        assert self._ends(number, "step.scheduled", "step.done", "step.failed") == set()
+        assert self._ends(number, "step.scheduled", "step.done", "step.failed", "step.cancelled") == set()
         assert self._ends(number, None, "loop.iteration.done", "loop.iteration.failed") == set()
 
     def _ends(self, number: int, begin: str | None, *ends: str) -> set[tuple[Any, ...]]:
