@@ -43,8 +43,8 @@ def note(words: str) -> str:
 
 
 def notes(effects: Path, execution: str) -> list[str]:
-    """What tasks of the execution have noted so far, in that order. What a kill interrupts is called
-    again: what stands there several times in a row counts once."""
+    """What tasks of the execution have noted so far, in that order. What a kill interrupts is
+    called again: what stands there several times in a row counts once."""
     lines = effects.read_text().splitlines() if effects.exists() else []
     own = [line.partition(" ")[2] for line in lines if line.startswith(f"{execution} ")]
     return [words for words, _ in groupby(own)]
