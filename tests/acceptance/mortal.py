@@ -84,11 +84,13 @@ def kill_worker(stack: Stack, chance: random.Random) -> None:
 
 
 def kill_workers(stack: Stack) -> None:
-    """SIGKILL to both workers with all their processes; they are started again."""
+    """SIGKILL to both workers with all their processes; returns once they are ready again."""
     for name in NAMES:
         stack.kill(name)
     for name in NAMES:
         stack.launch(name, stack.running[name].argv)
+    for name in NAMES:
+        stack.await_ready(name)
 
 
 def kill_process(stack: Stack, chance: random.Random) -> None:
