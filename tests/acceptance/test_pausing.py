@@ -41,10 +41,13 @@ workflow:
 BUSY = (
     head("busy")
     + f"""
-workload: {{effects: ""}}
+workload: {{effects: "", sign: ""}}
 workflow:
   - step: start
-    tool: [{note("begin")}, {{kind: shell, command: sleep 3}}, {note("end")}]
+    tool:
+      - {note("begin")}
+      - {{kind: shell, command: "until [ -e {{{{ workload.sign }}}} ]; do sleep 0.05; done"}}
+      - {note("end")}
 """
 )
 
@@ -104,14 +107,17 @@ def test_what_is_paused_begins_when_it_is_resumed_whatever_dies(mortal: Stack, e
         mortal.check_log_of(one)
 
 
-def test_what_a_dead_worker_was_at_waits_for_its_queue_to_be_resumed(mortal: Stack, effects: Path) -> None:
-    execution = mortal.begin(BUSY, {"effects": str(effects)})
+def test_what_a_dead_worker_was_at_waits_for_its_queue_to_be_resumed(
+    mortal: Stack, effects: Path, tmp_path: Path
+) -> None:
+    sign = tmp_path / "sign"
+    execution = mortal.begin(BUSY, {"effects": str(effects), "sign": str(sign)})
     eventually(lambda: notes(effects, execution), "it to begin")
     queue(mortal, "pause", ())
     kill_workers(mortal)
-    begun = len(effects.read_text().splitlines())
-    time.sleep(LONG_S + 3)
-    assert len(effects.read_text().splitlines()) == begun
+    sign.touch()
+    time.sleep(LONG_S)
+    assert effects.read_text().splitlines() == [f"{execution} begin"]
     assert mortal.row(execution).status == "running"
     queue(mortal, "resume", ())
     mortal.wait([execution])
