@@ -83,9 +83,31 @@ def kill_worker(stack: Stack, chance: random.Random) -> None:
     stack.launch(name, stack.running[name].argv)
 
 
+def kill_workers(stack: Stack) -> None:
+    """SIGKILL to both workers with all their processes; returns once they are ready again."""
+    for name in NAMES:
+        stack.kill(name)
+    for name in NAMES:
+        stack.launch(name, stack.running[name].argv)
+    for name in NAMES:
+        stack.await_ready(name)
+
+
 def kill_process(stack: Stack, chance: random.Random) -> None:
     """SIGKILL to a process that runs tasks."""
     kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+
+
+def kill_something(stack: Stack, chance: random.Random, number: int) -> None:
+    """The kill of that number, from 0: a process that runs tasks, a worker, or the scheduler, which
+    are started again."""
+    match number % 4:
+        case 3:
+            stack.restart("scheduler")
+        case 1:
+            kill_worker(stack, chance)
+        case _:
+            kill_process(stack, chance)
 
 
 def kept_open(stack: Stack, begun: list[str], most: int, begin: Callable[[], str]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 #: Every iteration writes `execution index begin end pid` once it has done its work (one write:
@@ -33,6 +34,20 @@ def _indented(code: str, by: int) -> str:
 
 def head(name: str) -> str:
     return _HEAD.format(name=name).strip() + "\n"
+
+
+def note(words: str) -> str:
+    """A task that appends `execution words` to the file `workload.effects` (one write: lines stay
+    whole). `words` may have templates."""
+    return f"{{kind: shell, command: 'echo {{{{ execution_id }}}} {words} >> {{{{ workload.effects }}}}'}}"
+
+
+def notes(effects: Path, execution: str) -> list[str]:
+    """What tasks of the execution have noted so far, in that order. What a kill interrupts is
+    called again: what stands there several times in a row counts once."""
+    lines = effects.read_text().splitlines() if effects.exists() else []
+    own = [line.partition(" ")[2] for line in lines if line.startswith(f"{execution} ")]
+    return [words for words, _ in groupby(own)]
 
 
 #: A list is made, squared in a parallel loop, and summed up: `sum(n * n for n in range(items))`.

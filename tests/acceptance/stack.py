@@ -382,6 +382,18 @@ class Stack:
         assert report.row.status == "completed", report.as_json()
         return report
 
+    def post(self, path: str, **body: Any) -> Any:
+        """What the API answers to a POST of `body` to `/api/PATH`. Fails where it refuses."""
+        answer = requests.post(f"{self.api}/api/{path}", json=body, timeout=10)
+        assert answer.ok, f"{path}: {answer.text}"
+        return answer.json()
+
+    def get(self, path: str) -> Any:
+        """What the API answers to a GET of `/api/PATH`. Fails where it refuses."""
+        answer = requests.get(f"{self.api}/api/{path}", timeout=10)
+        assert answer.ok, f"{path}: {answer.text}"
+        return answer.json()
+
     def ended_iterations(self, execution: str) -> int:
         """How many iterations have ended so far."""
         statement = "SELECT count(*) FROM event WHERE execution_id = :id AND type = 'loop.iteration.done'"
@@ -425,7 +437,7 @@ class Stack:
         )[0]
         assert (first, last) == (1, count), f"{execution}: versions {first} to {last}, {count} events"
         assert self.row(execution).head_version == count
-        assert self._ends(number, "step.scheduled", "step.done", "step.failed") == set()
+        assert self._ends(number, "step.scheduled", "step.done", "step.failed", "step.cancelled") == set()
         assert self._ends(number, None, "loop.iteration.done", "loop.iteration.failed") == set()
 
     def _ends(self, number: int, begin: str | None, *ends: str) -> set[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ import pytest
 from tests import services
 from tests.budget import budget
 
-from .mortal import SEED, ask, kill_process, kill_worker, mortal_stack
+from .mortal import SEED, ask, kill_something, mortal_stack
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -87,13 +87,7 @@ def test_no_kill_lets_more_run_than_the_limit_and_the_last_one_runs(mortal: Stac
     kills = 0
     dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
     while ask(dsn, "select 1 from execution where ended_at is null limit 1"):
-        match kills % 6:
-            case 5:
-                mortal.restart("scheduler")
-            case 3:
-                kill_worker(mortal, chance)
-            case _:
-                kill_process(mortal, chance)
+        kill_something(mortal, chance, kills)
         kills += 1
         time.sleep(chance.uniform(0.2, 1.5))
     mortal.wait(runs, 300)

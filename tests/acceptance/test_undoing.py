@@ -15,7 +15,7 @@ from noetl.usecases import catalog
 from tests import services
 from tests.budget import budget
 
-from .mortal import SEED, ask, kill_process, kill_worker, mortal_stack
+from .mortal import SEED, ask, kill_something, mortal_stack
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -100,13 +100,7 @@ def test_every_booking_is_given_back_whatever_dies(mortal: Stack, tmp_path: Path
     dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
     kills = 0
     while ask(dsn, "select 1 from execution where ended_at is null limit 1"):
-        match kills % 4:
-            case 3:
-                mortal.restart("scheduler")
-            case 1:
-                kill_worker(mortal, chance)
-            case _:
-                kill_process(mortal, chance)
+        kill_something(mortal, chance, kills)
         kills += 1
         time.sleep(chance.uniform(0.2, 1.5))
     mortal.wait(runs, 300)

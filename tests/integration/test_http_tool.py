@@ -6,8 +6,10 @@ import re
 import resource
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -302,6 +304,33 @@ def endless(handler: Handler) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not handler.server.stopping.is_set():
         handler.wfile.write(b"x" * 65536)
+
+
+def silent(handler: Handler) -> None:
+    handler.server.stopping.wait()
+
+
+def slow(handler: Handler) -> None:
+    """A body without a length, which ends cleanly wherever it is cut."""
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\nx")
+    handler.server.stopping.wait()
+
+
+@pytest.mark.parametrize("route", [silent, slow])
+def test_a_call_that_is_cancelled_hangs_up(server: Server, tool: Http, route: Route) -> None:
+    server.routes["/"] = route
+    order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
+    config = HttpConfig.model_validate({"url": server.url + "/"})
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(tool.run, order, config)
+        while not server.seen:
+            time.sleep(0.01)
+        with within(1.0):
+            tool.interrupt(order)
+            error = running.exception(30)
+    assert isinstance(error, ToolError)
+    assert error.kind == "cancelled"
 
 
 def bomb(handler: Handler) -> None:

@@ -20,6 +20,7 @@ from noetl.tools.http.request import HttpConfig, limits_of, order_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.call_secrets import current_mask, hide
+from noetl.tools.kit.calls import RunningCalls, StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
 from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, TokenRoute, grant_of
@@ -44,8 +45,9 @@ class Http(Tool):
     `PATCH` and `DELETE` carry an `Idempotency-Key` that is the same for every attempt, unless
     `headers` set one. A redirect to another origin takes no credentials along. `timeout.connect`
     and `timeout.read` bound each wait; `total` bounds the call with its redirects, its body, and
-    the token that is fetched for it; `spec.timeout` bounds the call as well. No proxy is taken from
-    the environment; `auth` is one of the [credentials](../tools.md#credentials).
+    the token that is fetched for it; `spec.timeout` bounds the call as well. A call that is
+    cancelled hangs up. No proxy is taken from the environment; `auth` is one of the
+    [credentials](../tools.md#credentials).
 
     With a credential of type `oauth2` the worker fetches an access token, once for all of its
     calls, and keeps it until shortly before its end. A token that the service refuses (401) is
@@ -108,19 +110,23 @@ class Http(Tool):
         super().__init__(services)
         self._lock = threading.Lock()
         self._wire: tuple[HttpClient, AccessTokens] | None = None
+        self._running = RunningCalls()
 
     def run(self, call: Call, config: HttpConfig) -> Outcome:
         limits = _share_time(limits_of(config, call, self.services))
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
         hide(grant.secrets, (name for name, _ in grant.params))
-        with body_file(config, self.services) as aside:
-            answer = self._exchange(replace(order, into=aside), grant, limits)
+        with self._running.enter(call) as stop, body_file(config, self.services) as aside:
+            answer = self._exchange(replace(order, into=aside), grant, limits, stop)
             # Before secrets are taken out of the headers, and with them what stands around.
             related = {"links": found} if (found := links(answer)) else {}
             return _outcome(
                 config, mask_secrets(answer), related, lambda: keep_body(answer, call, self.services)
             )
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
 
     @classmethod
     def effects_of(cls, config: Mapping[str, Json]) -> Effects | None:
@@ -139,15 +145,19 @@ class Http(Tool):
                 self._wire = None
 
     def _exchange(
-        self, order: HttpRequest, grant: RequestCredentials, limits: Callable[[], RequestLimits]
+        self,
+        order: HttpRequest,
+        grant: RequestCredentials,
+        limits: Callable[[], RequestLimits],
+        stop: StopSignal,
     ) -> HttpResponse:
         if grant.client is not None:
-            return self._exchange_with_token(order, grant.client, limits)
+            return self._exchange_with_token(order, grant.client, limits, stop)
         headers, params = {**order.headers, **grant.headers}, [*order.params, *grant.params]
-        return self._connect()[0].exchange(replace(order, headers=headers, params=params), limits())
+        return self._connect()[0].exchange(replace(order, headers=headers, params=params), limits(), stop)
 
     def _exchange_with_token(
-        self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits]
+        self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits], stop: StopSignal
     ) -> HttpResponse:
         """A token may end before its time: one that is refused is replaced, once."""
 
@@ -158,7 +168,7 @@ class Http(Tool):
             token = tokens.token(who, way, limits, refused)
             hide([token])
             bearing = replace(order, headers={**order.headers, "authorization": f"Bearer {token}"})
-            answer = client.exchange(bearing, limits())
+            answer = client.exchange(bearing, limits(), stop)
             # Behind a redirect to another origin the token was not even shown.
             if answer.status != 401 or refused is not None or not same_origin(order.url, answer.url):
                 return answer

@@ -123,9 +123,7 @@ class StopSignal:
     def refuse_cancelled(self) -> None:
         """Raises ToolError(cancelled) where the call was cancelled."""
         if self.cancelled:
-            raise ToolError(
-                "cancelled", "The execution was cancelled while the statement ran.", type="Cancelled"
-            )
+            raise ToolError("cancelled", "The execution was cancelled while the call ran.", type="Cancelled")
 
     def why(self, error: ToolError, deadline_s: float) -> ToolError:
         """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where

@@ -20,7 +20,7 @@ import urllib3
 
 from noetl.errors import ToolError
 from noetl.facts.durations import compact
-from noetl.tools.kit.calls import Watchdog
+from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
 from noetl.tools.kit.http.messages import HttpRequest, HttpResponse, RequestLimits, bare, same_origin
@@ -45,16 +45,21 @@ class HttpClient:
         self._guard = AddressGuard(allow_private, networks)
         self._adapter = GuardedAdapter(self._guard)
 
-    def exchange(self, order: HttpRequest, limits: RequestLimits) -> HttpResponse:
-        """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
-        started = time.monotonic()
-        with hold_sockets() as grip, Watchdog(limits.total, grip.cut) as dog:
+    def exchange(
+        self, order: HttpRequest, limits: RequestLimits, stop: StopSignal | None = None
+    ) -> HttpResponse:
+        """Sends `order` and reads its answer, whatever its status; `stop` ends that from outside.
+        Raises ToolError."""
+        started, stop = time.monotonic(), stop or StopSignal()
+        with hold_sockets() as grip, stop.watch(limits.total, grip.cut):
             try:
                 answer = self._follow(_prepare(order), order, limits, started)
             except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                raise _timeout(order, limits) if dog.fired else failure(error, order.url) from error
-        # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
-        if dog.fired:
+                stop.refuse_cancelled()
+                raise _timeout(order, limits) if stop.late else failure(error, order.url) from error
+        # A body without a length ends cleanly where it is cut: ask, do not trust.
+        stop.refuse_cancelled()
+        if stop.late:
             raise _timeout(order, limits)
         return answer
 
