@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from noetl.facts.events import (
@@ -88,8 +88,10 @@ class PendingWait:
     reminded: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def left(self) -> list[Awaited]:
+    def left(self) -> Sequence[Awaited]:
         """What has not come."""
+        if not self.matched:
+            return self.wait.awaited
         return [one for one in self.wait.awaited if one.name not in self.matched]
 
     @property

@@ -9,9 +9,10 @@ else can end it any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final, assert_never
 
 from noetl.engine.approvals import describe_approval, drop_answers, fold_answer
@@ -39,6 +40,8 @@ from noetl.facts.waits import Awaited
 
 #: Waits that a line names, and its characters.
 _FEW: Final = 3
+#: Of so many that wait it is looked whether they wait for something else.
+_LOOKED_AT: Final = 50
 _LINE: Final = 240
 
 # --- folding --------------------------------------------------------------------------------------
@@ -141,13 +144,19 @@ def correlated_waits(state: State) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def describe_waits(state: State) -> list[JsonMap]:
-    """What `awaited.find_awaited` has of each task that waits, in the order in which they began."""
-    return [_describe(state, wait) for wait in state.waits.values()]
+def describe_waits(state: State, most: int | None = None) -> list[JsonMap]:
+    """What `awaited.find_awaited` has of each task that waits, in the order in which they began; of
+    the first ones, where there are more than `most`."""
+    timers: dict[tuple[str, int | None], list[Timer]] = {}
+    for one in state.timers.values():
+        timers.setdefault((one.run_id, one.iteration), []).append(one)
+    return [
+        _describe(state, wait, timers.get((wait.run_id, wait.iteration), ()))
+        for wait in islice(state.waits.values(), most)
+    ]
 
 
-def _describe(state: State, wait: PendingWait) -> JsonMap:
-    own = _own_timers(state, wait)
+def _describe(state: State, wait: PendingWait, own: Sequence[Timer]) -> JsonMap:
     timers = {one.awaited: one.due_at for one in own if one.purpose in ("wait", "expiry")}
     return {
         "kind": "task",
@@ -168,11 +177,6 @@ def _describe_one(state: State, wait: PendingWait, one: Awaited, due_at: str | N
     return found if one.approval is None else {**found, "approval": describe_approval(state, wait, one)}
 
 
-def _own_timers(state: State, wait: PendingWait) -> list[Timer]:
-    place = (wait.run_id, wait.iteration)
-    return [one for one in state.timers.values() if (one.run_id, one.iteration) == place]
-
-
 def join_awaited(wait: JsonMap) -> str:
     """What one of those that wait waits for, in a clause: `signal 'paid' or 2 h`."""
     return (" and " if wait["mode"] == "all" else " or ").join(one["text"] for one in wait["for"])
@@ -181,13 +185,14 @@ def join_awaited(wait: JsonMap) -> str:
 def waiting_for(state: State) -> str | None:
     """What the execution waits for in a line, of the first few; None where nothing waits."""
     texts = [one.text for one in find_endings(state)] if only_ends(state) else []
-    texts += [join_awaited(wait) for wait in describe_waits(state)] + describe_slots(state)
+    texts += [join_awaited(wait) for wait in describe_waits(state, _LOOKED_AT)] + describe_slots(state)
     open_loops = (run.step for run in state.runs.values() if run.loop is not None and run.loop.only_open)
     texts += [f"the loop of step '{step}' to close" for step in open_loops]
     if not texts:
         return None
     shown = list(dict.fromkeys(texts))[:_FEW]
-    return brief("; ".join(shown) + (f"; {len(texts)} waits" if len(texts) > len(shown) else ""), _LINE)
+    count = len(texts) + max(len(state.waits) - _LOOKED_AT, 0)
+    return brief("; ".join(shown) + (f"; {count} waits" if count > len(shown) else ""), _LINE)
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -210,25 +215,27 @@ def tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def _schedule_waits(state: State, inputs: Inputs) -> list[Draft]:
     """The timers of waits that have just begun."""
-    timers = (timer for key, wait in state.waits.items() for timer in _timers_of(key, wait, inputs))
     return [
-        schedule_timer(timer, state.runs[timer.run_id].step, inputs)
-        for timer in timers
-        if timer.id not in state.timers
+        schedule_timer(timer, wait.step, inputs)
+        for key, wait in state.waits.items()
+        for timer in _missing_timers(state, key, wait, inputs.now)
     ]
 
 
-def _timers_of(key: str, wait: PendingWait, inputs: Inputs) -> Iterator[Timer]:
+def _missing_timers(state: State, key: str, wait: PendingWait, now: datetime) -> Iterator[Timer]:
+    """Those of a wait that are not there. Thousands may wait that have theirs: nothing is made
+    before it is missed."""
     place, name = (wait.run_id, wait.iteration), f"{key}/{wait.number}"
-    if wait.until is not None:
-        left = datetime.fromisoformat(wait.until) - inputs.now
-        yield Timer(f"timeout:{name}", "timeout", *place, max(left.total_seconds(), 0.0), wait.until)
+    if wait.until is not None and (own := f"timeout:{name}") not in state.timers:
+        left = datetime.fromisoformat(wait.until) - now
+        yield Timer(own, "timeout", *place, max(left.total_seconds(), 0.0), wait.until)
     for one in wait.left:
-        if one.is_time:
+        if one.is_time and (own := f"wait:{name}/{one.name}") not in state.timers:
             due = _due_at(one, wait.wait.since)
-            yield Timer(f"wait:{name}/{one.name}", "wait", *place, one.seconds, due, one.name)
+            yield Timer(own, "wait", *place, one.seconds, due, one.name)
         if one.approval is not None:
-            yield from _timers_of_approval(name, wait, one.name, one.approval)
+            timers = _timers_of_approval(name, wait, one.name, one.approval)
+            yield from (timer for timer in timers if timer.id not in state.timers)
 
 
 def _timers_of_approval(name: str, wait: PendingWait, own: str, asked: SoughtApproval) -> Iterator[Timer]:

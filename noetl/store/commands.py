@@ -113,6 +113,11 @@ _open_of = (
     .where(_c.execution_id == bindparam("execution"), _c.state != CLOSED)
     .order_by(_c.command_id)
 )
+_has_open = (
+    select(_c.command_id)
+    .where(_c.execution_id == bindparam("execution"), _c.run_id == bindparam("its_run"), _c.state != CLOSED)
+    .limit(1)
+)
 _unsent = (
     select(*_brief)
     .where(
@@ -230,6 +235,10 @@ class SqlCommands(SqlTable):
 
     def open_of(self, execution_id: str) -> list[CommandRow]:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))
+
+    def has_open(self, execution_id: str, run_id: str) -> bool:
+        asked = {"execution": codec.number(execution_id), "its_run": run_id}
+        return self._session.read(_has_open, asked).first() is not None
 
     def unsent(self, now: datetime, limit: int) -> list[CommandRow]:
         return _rows(self._session.read(_unsent, {"now": now, "limit": limit, "shard": self._shard}))

@@ -213,6 +213,8 @@ def test_a_command_waits_to_be_sent_then_claimed_then_reported(store: Store) -> 
         tx.commands.close(["c1"])
         assert tx.commands.expired(LATER, 10) == []
         assert [row.command_id for row in tx.commands.open_of("100")] == ["c2", "c3"]
+        assert tx.commands.has_open("100", tx.commands.open_of("100")[0].run_id)
+        assert not tx.commands.has_open("100", "other#1")
         assert tx.commands.open_of("200") == []
 
 

@@ -104,6 +104,9 @@ class Commands(Protocol):
     def open_of(self, execution_id: str) -> list[CommandRow]:
         """All commands of the execution that are not closed, without their contexts."""
 
+    def has_open(self, execution_id: str, run_id: str) -> bool:
+        """Whether a command of the run is not closed."""
+
     def unsent(self, now: datetime, limit: int) -> list[CommandRow]:
         """Open, due, never sent; without contexts."""
 

@@ -195,8 +195,7 @@ class _Lane:
         self._close_failed_loop(tx)
         tx.commands.close([self.command.command_id])
         is_limited = pass_slot(tx, self.command, self.iterations.suspended)
-        rows = tx.commands.open_of(self.command.execution_id)
-        if is_limited or not any(row.run_id == self.command.run_id for row in rows):
+        if is_limited or not tx.commands.has_open(self.command.execution_id, self.command.run_id):
             self.batch.ask_for_turn(tx)
         return End.DONE
 
