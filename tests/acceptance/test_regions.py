@@ -41,7 +41,7 @@ regions:
     finally: close
 workflow:
   - {{step: start, next: [book, beside]}}
-  - {{step: beside}}
+  - {{step: beside, tool: {{kind: shell, command: "true"}}}}
   - {{step: book, compensate: unbook, tool: {note("book")}, next: stay}}
   - {{step: stay, tool: {SLEEP}, next: home}}
   - {{step: home, tool: {note("home")}}}
