@@ -48,7 +48,8 @@ def end_run(state: State, run: Run) -> State:
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = _pass_iterations(replace(record, result=run.result, results=run.results), run)
-        state = replace(state, last_step=run.step)
+        # What undoes or cleans up is not what the execution comes to.
+        state = state if run.handling is not None and run.final else replace(state, last_step=run.step)
     return _with_record(state, run.step, record)
 
 

@@ -129,7 +129,7 @@ class State:
     cancel_reason: str = ""
     final_ran: bool = False
     finished: bool = False
-    #: The step that ended well last.
+    #: The step that ended well last, but for those that undo or clean up.
     last_step: str | None = None
     result_step: str | None = None
     error: ErrorInfo | None = None

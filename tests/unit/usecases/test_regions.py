@@ -436,3 +436,13 @@ def test_a_handler_that_several_arcs_lead_to_is_told_of_and_nothing_else_is(key:
         + say("join")
     )
     assert [code for code, _ in problems(text)] == ["NOETL218"]
+
+
+def test_what_a_handler_yields_is_not_the_result_of_the_execution() -> None:
+    text = playbook(
+        say("start", also=", finally: clear, next: out") + say("out", also=", finally: clear") + say("clear")
+    )
+    log = Log()
+    sim, run = begun(text, log)
+    assert log.said == ["start", "clear", "out", "clear"]
+    assert sim.report(run).result == "out"
