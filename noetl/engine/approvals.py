@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
+from noetl.engine.changes import replace
 from noetl.engine.state import State
 from noetl.engine.wait_state import Answer, PendingWait, Timer
 from noetl.facts import events as e

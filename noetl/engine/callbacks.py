@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from noetl.engine.changes import replace
 from noetl.engine.plan import Plan
 from noetl.engine.source import SourceRun
 from noetl.engine.state import State

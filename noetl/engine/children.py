@@ -8,10 +8,10 @@ the child (`child.requested`), and resumes the task when that has come to an end
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.run_state import Run
 from noetl.engine.state import State

@@ -6,9 +6,9 @@ What a fact means is decided here and nowhere else: to know what is true, fold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final, assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.children import fold_child
 from noetl.engine.forks import fold_fork
 from noetl.engine.regions import fold_region

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from noetl.engine.changes import replace
 from noetl.engine.run_state import Run
 from noetl.engine.slots import forget_slots
 from noetl.engine.state import State

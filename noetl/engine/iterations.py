@@ -4,9 +4,9 @@ folded by their reducers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.run_state import CursorState, LoopState, SparseValues
 from noetl.errors import TemplateError

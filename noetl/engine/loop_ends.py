@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import cut_short, find_begun, loop_result, loop_stats, reduce_writes
 from noetl.engine.run_state import LoopState, Run

@@ -9,10 +9,10 @@ what left it let go on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, assert_never
 
 from noetl.engine.asking import ask_for_region, priority_of_execution
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan

@@ -7,10 +7,10 @@ failed; so is the start of the next attempt, which is an execution of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import State

@@ -8,8 +8,8 @@ iterations has ended.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from noetl.engine.changes import replace
 from noetl.engine.children import drop_children
 from noetl.engine.iterations import fold_iteration, loop_result
 from noetl.engine.run_state import Run, RunStatus, SparseValues

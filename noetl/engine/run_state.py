@@ -131,7 +131,7 @@ class LastTask:
     extras: JsonMap
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One firing of a step that has not been routed yet, or whose iterations run on.
 

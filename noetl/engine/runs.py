@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.children import drop_child, waits_for_child
 from noetl.engine.iterations import (
     cut_short,

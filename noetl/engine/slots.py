@@ -7,9 +7,10 @@ the rows of all executions. While a request waits, nothing of what it is for beg
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.run_state import Run
 from noetl.engine.state import State
 from noetl.engine.wait_state import SlotHolder

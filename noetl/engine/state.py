@@ -66,7 +66,7 @@ class StepRecord:
     reused: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class State:
     """The fold of an execution's events up to `version`.
 

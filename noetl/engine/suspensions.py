@@ -3,8 +3,7 @@ place among those in flight."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from noetl.engine.changes import replace
 from noetl.engine.run_state import Run
 from noetl.engine.state import State
 

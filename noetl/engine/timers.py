@@ -8,10 +8,10 @@ come by an instant has as much longer as that took.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.run_state import Run
 from noetl.engine.state import State

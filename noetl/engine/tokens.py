@@ -4,9 +4,10 @@ puts down: its `set`, and the guards of its arcs."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from noetl.engine.changes import replace
 from noetl.engine.evolve import put_tokens
 from noetl.engine.inputs import Inputs
 from noetl.engine.milestones import is_early, is_passed

@@ -4,9 +4,9 @@ what they have done: each in a fork of its end, as one of what is undone here.""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import find_begun, item_at, members
 from noetl.engine.run_state import LoopState, Run, RunStatus

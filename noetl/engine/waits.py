@@ -10,13 +10,13 @@ else can end it any more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, assert_never
 
 from noetl.engine.approvals import describe_approval, drop_answers, fold_answer
 from noetl.engine.callbacks import drop_callbacks, fold_callback
+from noetl.engine.changes import replace
 from noetl.engine.endings import find_endings, only_ends
 from noetl.engine.inputs import Inputs
 from noetl.engine.occurrences import find_occurrences
