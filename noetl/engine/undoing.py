@@ -49,9 +49,10 @@ def remember_run(state: State, run: Run) -> State:
 
 
 def remember_call(state: State, child: Child, fact: e.ChildEnded) -> State:
-    """Keeps of an execution that was called, and has ended well, that it undoes what it has
-    done."""
-    if not fact.undoable or fact.child_id is None:
+    """Keeps of an execution that was called, and has ended well, that it undoes what it has done.
+    What handlers do is not undone."""
+    run = state.runs.get(child.run_id)
+    if not fact.undoable or fact.child_id is None or run is None or run.final:
         return state
     call = UndoableCall(child.run_id, child.step, child.iteration, child.task, fact.child_id, state.version)
     return replace(state, undoable=(*state.undoable, call))

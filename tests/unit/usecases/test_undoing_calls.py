@@ -136,6 +136,17 @@ def test_the_handler_of_the_calling_step_runs_before() -> None:
     assert agency.undone == ["hotel", "oslo garage!", "oslo!", "flight!"]
 
 
+def test_what_a_handler_has_called_is_not_undone() -> None:
+    agency = Agency("pay")
+    handler = 'tool: {kind: http, url: http://x, input: {undo: "{{ result }}"}}'
+    text = TRIP.replace(handler, "tool: {kind: playbook, path: tests/child, input: {n: refund}}")
+    trip = family(agency, text)
+    run = trip.start()
+    assert trip.status(run) == "failed"
+    assert "do refund" in agency.asked
+    assert agency.undone == ["oslo garage!", "oslo!"]
+
+
 def test_what_a_called_playbook_had_called_is_undone_with_it() -> None:
     agency = Agency("pay")
     chain = HOTEL.replace(
