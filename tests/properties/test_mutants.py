@@ -24,6 +24,7 @@ from noetl.engine import iterations as engine_iterations
 from noetl.engine import lanes as engine_lanes
 from noetl.engine import loops as engine_loops
 from noetl.engine.loop_ends import close_loop
+from noetl.engine.state import State
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import commands as store_commands
@@ -357,7 +358,7 @@ def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
     rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide.cancel)
     patch.setattr(engine_decide, "_RULES", rules)
-    patch.setattr(engine_decide, "is_halted", lambda state: state.pause_requested)
+    patch.setattr(State, "is_halted", property(lambda state: state.pause_requested))
 
 
 @defect("a healthy loop needs no sweeper", "the result is")

@@ -170,6 +170,7 @@ def test_callers_and_children_lead_to_one_another(cli: Cli) -> None:
             "status": "completed",
             "step": "start",
             "iteration": None,
+            "undoes": None,
             "errors_passed_over": 0,
             "warnings_count": 0,
         }
