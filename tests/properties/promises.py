@@ -87,9 +87,13 @@ def _of_execution(world: World, run: str) -> Iterator[str]:
         return
     yield from _terminal(events)
     with world.store.read() as tx:
-        left = tx.commands.open_of(run)
+        left, slots = tx.commands.open_of(run), tx.slots.of_executions([run])
     if left:
         yield f"commands are still open after the end: {[one.command_id for one in left]}"
+    if held := [one.key for one in slots if one.per_s is None]:
+        yield f"slots are held after the end: {held}"
+    if row.error is not None and row.error["kind"] == "internal":
+        yield f"a decision failed: {row.error['message']}"
     if row.head_version != row.decided_version or row.next_wake_at is not None:
         yield "a turn is owed after the end"
 
