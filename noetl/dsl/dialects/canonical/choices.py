@@ -109,7 +109,9 @@ def _faults_of(arc: _WrittenArc) -> Iterator[tuple[Path, str, str]]:
         yield (*arc.path, "when"), "when stands beside wait, which chooses the arc", hint
 
 
-def _faults_of_wait(wait: dict[str, Any], at: Path) -> Iterator[tuple[Path, str, str]]:
+def _faults_of_wait(wait: Any, at: Path) -> Iterator[tuple[Path, str, str]]:
+    if not isinstance(wait, dict):
+        return  # What the step behind waits for says it, with the place and an example.
     keys = canonical_keys(ArcWait)
     given = [key for key in keys if wait.get(key) is not None]
     if len(given) != 1:
