@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import family
+import scope_promises
 from books import Book
 from world import World
 
@@ -63,6 +64,7 @@ def broken(world: World, book: Book, expected: Outcome | None = None) -> list[st
     found = [f"a process failed with {failure!r}" for failure in world.failures]
     for run in world.everybody():
         found += _of_execution(world, run)
+        found += scope_promises.broken(world.sim.events(run), book)
         found += family.broken(world.sim, run, None if world.expired else book.width_of)
     for run in world.started:
         if expected is not None:
@@ -79,8 +81,6 @@ def _of_execution(world: World, run: str) -> Iterator[str]:
     yield from _once(events)
     yield from _fan_in(events)
     yield from _cancelled(events)
-    yield from _regions(events)
-    yield from _undone_backwards(events)
     yield from _replays(world, run, events)
     if row.status not in ENDED:
         yield f"execution {run} is still {row.status}"
@@ -175,73 +175,6 @@ def _cancelled(events: list[Event]) -> Iterator[str]:
         yield "a step was scheduled after the cancellation"
     if any(isinstance(fact, e.Processed) for fact in later):
         yield "a cancelled execution ended as if it had not been"
-
-
-def _regions(events: list[Event]) -> Iterator[str]:
-    """When a region has ended nothing of it runs, and a cancelled one begins nothing."""
-    alive: dict[str, tuple[str, ...]] = {}
-    cancelled: set[str] = set()
-    released: set[str] = set()
-    for event in events:
-        run = event.draft.run_id or ""
-        match event.fact:
-            case e.RegionEntered(region=name):
-                cancelled.discard(name)
-            case e.RegionCancelled(region=name):
-                cancelled.add(name)
-            case e.StepScheduled(regions=around, handling=None):
-                alive[run] = tuple(around)
-                if not cancelled.isdisjoint(around):
-                    yield f"{run} began in a region that was cancelled"
-            case e.RegionEnded(region=name):
-                yield from (f"region {name} ended while {run} ran" for run in alive if name in alive[run])
-            case _ if _ends_run(event, released):
-                alive.pop(run, None)
-
-
-def _ends_run(event: Event, released: set[str]) -> bool:
-    """Whether a run ends; `released` are those whose loops run on behind their steps."""
-    run = event.draft.run_id or ""
-    match event.fact:
-        case e.StepDone(released=True):
-            released.add(run)
-            return False
-        case e.LoopDone():
-            return run in released
-        case _:
-            return isinstance(event.fact, e.StepDone | e.StepFailed | e.StepSkipped | e.StepCancelled)
-
-
-def _undone_backwards(events: list[Event]) -> Iterator[str]:
-    """What is undone at the end of an execution is so in the reverse order of its ends."""
-    ended: dict[object, int] = {}
-    last: tuple[int, str] | None = None
-    for event in events:
-        run, iteration = event.draft.run_id or "", event.draft.iteration
-        match event.fact:
-            case e.StepDone() | e.StepFailed() | e.StepCancelled():
-                ended.setdefault((run, None), event.version)
-            case e.IterationDone() | e.IterationFailed() | e.IterationCancelled():
-                ended[run, iteration] = event.version
-            case e.ChildEnded(child_id=str(child)):
-                ended[child] = event.version
-            case e.StepScheduled(handling=e.Handling(purpose="compensate", region="") as undone):
-                at = ended.get((undone.run_id, undone.iteration), event.version)
-                if last is not None and at > last[0]:
-                    yield f"{undone.run_id} was undone behind {last[1]}, which had ended before"
-                last = (at, undone.run_id)
-            case e.ChildUndoRequested(undoes=child):
-                if not _is_in_region(event, events):
-                    if last is not None and ended[child] > last[0]:
-                        yield f"execution {child} was undone behind {last[1]}, which had ended before"
-                    last = (ended[child], child)
-            case _:
-                pass
-
-
-def _is_in_region(undo: Event, events: list[Event]) -> bool:
-    """Whether it was undone because of a region, before the execution came to its end."""
-    return not any(isinstance(event.fact, e.Closing | e.Forked) for event in events[: undo.version])
 
 
 def _replays(world: World, run: str, events: list[Event]) -> Iterator[str]:

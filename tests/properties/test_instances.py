@@ -10,6 +10,7 @@ from books import Book, tool
 from hypothesis import given
 from hypothesis import strategies as st
 from promises import broken
+from slot_watch import SlotWatch
 from test_interleavings import schedules
 from world import Schedule, World
 
@@ -56,12 +57,13 @@ def shapes(draw: st.DrawFn) -> tuple[int, str, int, int]:
 
 def played(book: Book, schedule: Schedule) -> tuple[World, list[str]]:
     """The world, and the promises that are broken in it."""
-    world = World(book.text, dict(TOOLS))
+    watch = SlotWatch()
+    world = World(book.text, dict(TOOLS), wrap=watch.over)
     try:
         world.start()
         world.play(schedule)
         world.settle()
-        return world, broken(world, book)
+        return world, [*broken(world, book), *watch.broken]
     finally:
         world.abandon()
 
@@ -80,16 +82,23 @@ def test_a_loop_is_done_with_enough_of_its_iterations(
     guard = {"when": f"{{{{ completed >= {enough} }}}}", "rest": rest}
     world, problems = played(looping({"enough": guard}, *shape), schedule)
     assert problems == []
+    check_enough(world, enough, rest, shape[-1])
+
+
+def check_enough(world: World, enough: int, rest: str, items: int) -> None:
+    """That the loop over so many `items` was done with `enough` of them, and the `rest` ended as it
+    had to."""
     report = world.sim.report(world.started[0])
     assert report.row.status == "completed"
-    result, items = report.steps["loop"]["result"], shape[-1]
+    result = report.steps["loop"]["result"]
     stats = result["stats"]
-    assert stats["completed"] >= min(max(enough, 1), items)
+    assert stats["completed"] >= min(max(enough, 1), items), "it was closed too early"
     assert sum(one is not None for one in result["results"]) == stats["completed"]
     [done] = facts(world, e.LoopDone)
     assert done.completed + done.cancelled == items
     assert stats.get("cancelled", 0) == done.cancelled
     assert rest == "cancel" or done.completed == items, "those that run on come to their end"
+    assert rest == "run" or not any(one.released for one in facts(world, e.StepDone)), "nothing runs on"
     ends = facts(world, e.IterationDone)
     assert len(ends) == done.completed
 

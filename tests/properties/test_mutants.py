@@ -4,10 +4,8 @@ scenario."""
 from __future__ import annotations
 
 import itertools
-import random
-import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
+from seeded import Break, Defects, Scenario
 from sqlalchemy import bindparam, update
 from world import OPERATIONS, PATIENT, Schedule, World
 
@@ -141,8 +140,8 @@ HEALTHY = ("step", "step", "deliver")
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """A book, what may happen to it, and how often that is tried."""
+class Played(Scenario):
+    """A book, and what may happen to it."""
 
     book: Callable[[], Book]
     operations: tuple[str, ...] = HEALTHY
@@ -152,52 +151,20 @@ class Scenario:
     certain: bool = True
     options: dict[str, Any] = field(default_factory=dict)
 
-    def schedule(self, seed: int) -> Schedule:
-        draw = random.Random(seed)
-        return [(draw.choice(self.operations), draw.randrange(8)) for _ in range(self.length)]
+    def prepare(self) -> None:
+        expected(self.book)
 
-
-SCENARIOS = {
-    "a healthy chain needs no sweeper": Scenario(chain, seeds=range(12), options={"sweeps": False}),
-    "a healthy loop needs no sweeper": Scenario(lone_loop, options={"sweeps": False}),
-    "a failing loop ends without a sweeper": Scenario(failing_loop, certain=False, options={"sweeps": False}),
-    "the chord alone completes a loop": Scenario(
-        lone_loop,
-        operations=("step", "step", "deliver", "duplicate"),
-        seeds=range(20),
-        length=150,
-        options={"sweeps": False, "wakes": False, "limits": replace(PATIENT, slice_s=3600.0)},
-    ),
-    "iterations that wait keep their slots": Scenario(
-        waiting_loop,
-        operations=("step", "step", "step", "finish", "deliver", "deliver", "due", "sweep", "sweep"),
-        seeds=range(12),
-        options={"limits": replace(PATIENT, lease_s=1e6)},
-    ),
-    "workers die": Scenario(
-        narrow_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(12)
-    ),
-    "workers are slow": Scenario(
-        chain, operations=(*HEALTHY, *HEALTHY, "expire", "sweep", "sweep"), seeds=range(12)
-    ),
-    "healthy calls need no sweeper": Scenario(calling_loop, seeds=range(3), options={"sweeps": False}),
-    "everything happens to calls": Scenario(
-        calling_chain, operations=(*OPERATIONS, "duplicate"), seeds=range(3)
-    ),
-    "those who call die": Scenario(
-        calling_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(4), length=200
-    ),
-    "what executions tell one another comes twice": Scenario(
-        calling_loop, operations=(*HEALTHY, "finish", "duplicate"), seeds=range(3), length=200
-    ),
-    "those who call are cancelled": Scenario(
-        calling_chain, operations=(*HEALTHY * 15, "cancel"), seeds=range(4, 9), length=150, certain=False
-    ),
-    "everything happens to everything": Scenario(everything, operations=OPERATIONS, length=500),
-    "everything and a cancellation happen": Scenario(
-        everything, operations=(*OPERATIONS, "cancel"), certain=False
-    ),
-}
+    def trouble(self, schedule: Schedule, **options: Any) -> list[str]:
+        book = self.book()
+        others = [other.text for other in book.others]
+        world = World(book.text, dict(TOOLS), others=others, **{**self.options, **options})
+        try:
+            world.start()
+            world.play(schedule)
+            world.settle()
+            return broken(world, book, expected(self.book) if self.certain else None)
+        finally:
+            world.abandon()
 
 
 @cache
@@ -206,51 +173,62 @@ def expected(book: Callable[[], Book]) -> Outcome:
     return undisturbed(book(), dict(TOOLS))
 
 
-def trouble(scenario: Scenario, **options: Any) -> Iterator[list[str]]:
-    """For each seed, what is broken."""
-    for seed in scenario.seeds:
-        book = scenario.book()
-        others = [other.text for other in book.others]
-        world = World(book.text, dict(TOOLS), others=others, **{**scenario.options, **options})
-        try:
-            world.start()
-            world.play(scenario.schedule(seed))
-            world.settle()
-            yield broken(world, book, expected(scenario.book) if scenario.certain else None)
-        finally:
-            world.abandon()
+SCENARIOS = {
+    "a healthy chain needs no sweeper": Played(chain, seeds=range(12), options={"sweeps": False}),
+    "a healthy loop needs no sweeper": Played(lone_loop, options={"sweeps": False}),
+    "a failing loop ends without a sweeper": Played(failing_loop, certain=False, options={"sweeps": False}),
+    "the chord alone completes a loop": Played(
+        lone_loop,
+        operations=("step", "step", "deliver", "duplicate"),
+        seeds=range(20),
+        length=150,
+        options={"sweeps": False, "wakes": False, "limits": replace(PATIENT, slice_s=3600.0)},
+    ),
+    "iterations that wait keep their slots": Played(
+        waiting_loop,
+        operations=("step", "step", "step", "finish", "deliver", "deliver", "due", "sweep", "sweep"),
+        seeds=range(12),
+        options={"limits": replace(PATIENT, lease_s=1e6)},
+    ),
+    "workers die": Played(
+        narrow_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(12)
+    ),
+    "workers are slow": Played(
+        chain, operations=(*HEALTHY, *HEALTHY, "expire", "sweep", "sweep"), seeds=range(12)
+    ),
+    "healthy calls need no sweeper": Played(calling_loop, seeds=range(3), options={"sweeps": False}),
+    "everything happens to calls": Played(
+        calling_chain, operations=(*OPERATIONS, "duplicate"), seeds=range(3)
+    ),
+    "those who call die": Played(
+        calling_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(4), length=200
+    ),
+    "what executions tell one another comes twice": Played(
+        calling_loop, operations=(*HEALTHY, "finish", "duplicate"), seeds=range(3), length=200
+    ),
+    "those who call are cancelled": Played(
+        calling_chain, operations=(*HEALTHY * 15, "cancel"), seeds=range(4, 9), length=150, certain=False
+    ),
+    "everything happens to everything": Played(everything, operations=OPERATIONS, length=500),
+    "everything and a cancellation happen": Played(
+        everything, operations=(*OPERATIONS, "cancel"), certain=False
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.full("a second proof of what the interleavings show")
 def test_the_engine_as_it_is_keeps_every_promise(name: str) -> None:
-    assert list(itertools.chain(*trouble(SCENARIOS[name]))) == []
+    assert SCENARIOS[name].troubles() == []
 
 
 # --- defects -------------------------------------------------------------------------------------
 
-Break = Callable[[pytest.MonkeyPatch], dict[str, Any] | None]
-
-
-@dataclass(frozen=True)
-class Defect:
-    """What breaks something (or returns options of a world that is broken), the scenario that
-    notices, and what it says then."""
-
-    apply: Break
-    scenario: str
-    because: str
-
-
-DEFECTS: dict[str, Defect] = {}
+DEFECTS = Defects()
 
 
 def defect(scenario: str, because: str) -> Callable[[Break], Break]:
-    def seeded(function: Break) -> Break:
-        DEFECTS[function.__name__] = Defect(function, scenario, because)
-        return function
-
-    return seeded
+    return DEFECTS.seed(SCENARIOS[scenario], because)
 
 
 @defect("workers die", "is still")
@@ -503,18 +481,7 @@ def answers_that_nobody_leaves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine_decision, "notifications", lambda before, after, status, given_up: ())
 
 
-def first_trouble(name: str, **options: Any) -> str:
-    """What the first seed that notices says."""
-    try:
-        return "; ".join(next(filter(None, trouble(SCENARIOS[name], **options)), []))
-    except Exception as error:  # noqa: BLE001 - a defect may show in any way
-        return repr(error)
-
-
 @pytest.mark.full("a test of the tests")
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize("name", DEFECTS.by_name)
 def test_every_seeded_defect_breaks_a_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seeded = DEFECTS[name]
-    expected(SCENARIOS[seeded.scenario].book)
-    options = seeded.apply(monkeypatch) or {}
-    assert re.search(seeded.because, first_trouble(seeded.scenario, **options)), f"nobody notices {name}"
+    DEFECTS.check(name, monkeypatch)

@@ -79,7 +79,7 @@ def check(world: World, run: str) -> None:
         row.execution_id for row in rows if row.parent_id and row.status == "completed" and not row.source_id
     ]
     by = Counter(row.source_id for row in rows if row.descent == "undo")
-    assert by == Counter([] if status == "completed" else ended_well)
+    assert by == Counter([] if status == "completed" else ended_well), "each is undone once, and only then"
     for one in asked:
         assert world.sim.report(one.child_id).row.status == "completed"
         assert handled(world.sim.events(one.child_id)) == [("a#1", 1), ("b#1", 1)]

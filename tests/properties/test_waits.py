@@ -12,6 +12,7 @@ from books import Book
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from promises import broken
+from slot_watch import SlotWatch
 from test_interleavings import schedules
 from world import Schedule, World
 
@@ -248,7 +249,8 @@ def _slots(events: list[Event]) -> Iterator[str]:
     ),
 )
 def test_each_wait_ends_once_whatever_comes_first(book: Book, schedule: Schedule) -> None:
-    world = Visited(book.text)
+    watch = SlotWatch()
+    world = Visited(book.text, wrap=watch.over)
     try:
         run = world.start()
         world.play(schedule)
@@ -256,6 +258,6 @@ def test_each_wait_ends_once_whatever_comes_first(book: Book, schedule: Schedule
             world.settle()
             world.give()
         world.settle()
-        assert [*broken(world, book), *check_waits(world.sim.events(run))] == []
+        assert [*broken(world, book), *check_waits(world.sim.events(run)), *watch.broken] == []
     finally:
         world.abandon()
