@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from noetl.engine.awaited import AwaitedKind
 from noetl.facts.json import Json
-from noetl.usecases.ports import ExecutionStatus
+from noetl.usecases.ports import Descent, ExecutionStatus
 
 JsonObject = dict[str, Any]
 
@@ -120,7 +120,7 @@ class Descendant(ExecutionView):
     """An execution that runs another one again, is a fork of it, or has taken over from it."""
 
     source_id: str
-    descent: Literal["retry", "fork", "migration", "undo"]
+    descent: Descent
     links: Links
 
 
@@ -172,7 +172,7 @@ class ChildSummary(PlaybookRun):
 class RecordedRun(PlaybookRun):
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
-    descent: Literal["retry", "fork", "migration", "undo"] | None = Field(description="which of these it is")
+    descent: Descent | None = Field(description="which of these it is")
     key: str | None = Field(description="its business key")
     principal: str | None = Field(
         description="who asked for it over the API; null of one that another called, or of a local run"

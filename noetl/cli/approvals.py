@@ -13,8 +13,8 @@ import click
 
 from noetl.cli.approval_desk import MOST, ApprovalDesk, open_desk, server_option
 from noetl.cli.approval_form import ask_values, values_of
-from noetl.cli.awaited import place_of
 from noetl.cli.console import as_json_option, complete_file, is_asked, json_out, table
+from noetl.engine.awaited import place_of
 from noetl.errors import Forbidden
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases.approval_requests import ApprovalRequest

@@ -3,20 +3,12 @@ what is left to be done at an end."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
-from typing import Final
 
+from noetl.engine.awaited import EXECUTION, who_waits
 from noetl.engine.waits import join_awaited
-from noetl.facts.json import Json, JsonMap
-
-#: What stands for an execution where something of it has a name.
-EXECUTION: Final = "it"
-
-
-def place_of(step: Json, iteration: Json) -> str:
-    """`step`, or `step[3]`."""
-    return f"{step}" if iteration is None else f"{step}[{iteration}]"
+from noetl.facts.json import JsonMap
+from noetl.history.ways_on import commands_for
 
 
 def wait_line(wait: JsonMap) -> str:
@@ -26,34 +18,9 @@ def wait_line(wait: JsonMap) -> str:
     return f"{who_waits(wait)} waits for {join_awaited(wait)}{since}{until}"
 
 
-def who_waits(wait: JsonMap) -> str:
-    """`step`, `step[3]`, `region 'pay'`, or `it` for the execution."""
-    if wait["step"] is not None:
-        return place_of(wait["step"], wait["iteration"])
-    return EXECUTION if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}"
-
-
 def ways_on(execution_id: str, wait: JsonMap) -> Iterator[str]:
     """The commands with which one looks further, or lets it go on."""
     yield from (f"  {command}" for command in commands_for(execution_id, wait))
-
-
-def commands_for(execution_id: str, wait: JsonMap) -> list[str]:
-    """What to type: who has the slots, or the end of a pause."""
-    match wait["kind"]:
-        case "slot":
-            return [_command_for_key(one["slot"]) for one in wait["for"]]
-        case "pause" if wait["run_id"] is None:
-            return [f"noetl execution resume {execution_id} --step {shlex.quote(wait['step'])}"]
-        case "pause":
-            return [f"noetl limits resume {shlex.quote(one['name'])} --queue" for one in wait["for"]]
-        case _:
-            return []
-
-
-def _command_for_key(slot: JsonMap) -> str:
-    key = shlex.quote(slot["key"])
-    return f"noetl limits --key {key}" if slot["paused"] is None else f"noetl limits resume {key}"
 
 
 # --- while it runs --------------------------------------------------------------------------------

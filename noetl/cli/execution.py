@@ -9,7 +9,7 @@ import click
 
 from noetl.cli.address import execution_argument, execution_option
 from noetl.cli.approvals import approval_lines, approve, reject
-from noetl.cli.awaited import place_of, wait_line, ways_on
+from noetl.cli.awaited import wait_line, ways_on
 from noetl.cli.console import as_json_option, json_out, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
@@ -22,6 +22,7 @@ from noetl.cli.printed import logs
 from noetl.cli.process import open_runtime
 from noetl.cli.run import as_text, count_text, describe_warning, explain, status_text
 from noetl.cli.specimen import export, fixture, import_
+from noetl.engine.awaited import place_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect

@@ -14,10 +14,10 @@ from typing import Final
 import click
 
 from noetl.cli.address import execution_argument
-from noetl.cli.awaited import place_of
 from noetl.cli.follow import LOG_PAGE, FollowedExecution, LocalExecution, find_failed_step, progress_for
 from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
+from noetl.engine.awaited import place_of
 from noetl.errors import NotFound
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from noetl.engine.endings import Ending, find_endings
 from noetl.engine.slots import KeyStanding, describe_slot, find_waiting
@@ -17,6 +17,9 @@ from noetl.facts.limits import WHOLE, AskedSlot, region_of
 
 #: A task that left its worker; slots; something that is paused; what is left to be done at an end.
 AwaitedKind: TypeAlias = Literal["task", "slot", "pause", "ending"]
+
+#: What stands for an execution where something of it has a name.
+EXECUTION: Final = "it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,18 @@ def find_awaited(state: State, around: Surroundings) -> list[JsonMap]:
         *_describe_pauses(state, around),
         *(_describe_ending(one, around) for one in find_endings(state)),
     ]
+
+
+def place_of(step: Json, iteration: Json) -> str:
+    """`step`, or `step[3]`."""
+    return f"{step}" if iteration is None else f"{step}[{iteration}]"
+
+
+def who_waits(wait: JsonMap) -> str:
+    """`step`, `step[3]`, `region 'pay'`, or `it` for the execution."""
+    if wait["step"] is not None:
+        return place_of(wait["step"], wait["iteration"])
+    return EXECUTION if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}"
 
 
 def _entry(

@@ -17,7 +17,7 @@ from noetl.facts.scopes import Handling
 class Ending:
     """Something that ends and has more to do: the execution, or a `region`, or with neither a run.
     `text` says what is done now, by the run `run_id` of the step `step` since the version
-    `version`; None where nothing runs for it at this moment."""
+    `version`: they are None where no run of its own does it."""
 
     text: str
     region: str | None = None
@@ -33,7 +33,7 @@ def find_endings(state: State) -> list[Ending]:
     handlers = [run for run in state.runs.values() if run.handling is not None and not run.ended]
     called = [Ending(f"execution {by} undoes {undone}") for undone, by in state.undos.items()]
     if state.closing is not None:
-        whose = f"its end as {state.closing}"
+        whose = f"its end as {state.closing}" if state.undoes is None else f"the undoing of {state.undoes}"
         return [replace(one, text=f"{whose}: {one.text}") for one in called] or list(
             _of_execution(whose, state, handlers)
         )

@@ -8,10 +8,7 @@ from noetl.engine.firing import fire, start_run
 from noetl.engine.inputs import Inputs
 from noetl.engine.milestones import error_of_waiting
 from noetl.engine.plan import Plan
-from noetl.engine.scopes import (
-    begin_closing,
-    close_execution,
-)
+from noetl.engine.scopes import begin_closing, close_execution
 from noetl.engine.slots import is_step_paused, lacks_region
 from noetl.engine.state import State
 from noetl.engine.termination import conclude, errors_of, stops, verdict

@@ -64,14 +64,14 @@ def fold_undo(state: State, fact: e.UndoFact) -> State:
             return replace(state, undos={**state.undos, fact.undoes: fact.child_id})
         case e.ChildUndone():
             undos = {one: by for one, by in state.undos.items() if one != fact.undoes}
-            left = (one for one in state.undoable if called_by(one) != fact.undoes)
+            left = (one for one in state.undoable if execution_of(one) != fact.undoes)
             return replace(state, undos=undos, undoable=tuple(left))
         case _:
             assert_never(fact)
 
 
-def called_by(one: Undoable | UndoableCall) -> str | None:
-    """The execution that a task called; None for a run."""
+def execution_of(one: Undoable | UndoableCall) -> str | None:
+    """The execution that is undone, which a task had called; None for a run."""
     return one.execution_id if isinstance(one, UndoableCall) else None
 
 
@@ -155,7 +155,7 @@ def next_undoable(state: State, region: Region | None = None) -> Undoable | Undo
 
 def undoes_in(state: State, region: Region) -> bool:
     """Whether an execution that was called in the region undoes what it has done."""
-    return any(one.step in region.steps and called_by(one) in state.undos for one in state.undoable)
+    return any(one.step in region.steps and execution_of(one) in state.undos for one in state.undoable)
 
 
 def request_undo(state: State, inputs: Inputs, one: UndoableCall) -> list[Draft]:

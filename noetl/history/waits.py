@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from noetl.engine.awaited import who_waits
 from noetl.engine.regions import regions_around
 from noetl.engine.run_state import LoopState, Run
 from noetl.engine.state import Waiting
@@ -18,6 +19,7 @@ from noetl.history.accounts import WaitAccount
 from noetl.history.admissions import ADMITTED, rules_asked
 from noetl.history.evidence import Evidence, listed
 from noetl.history.milestones import wait_for_milestone
+from noetl.history.ways_on import commands_for
 from noetl.net.model import Join, Transition
 
 _NEXT_TURN = WaitAccount("scheduler", "the scheduler starts it with its next turn")
@@ -39,9 +41,7 @@ def waits_of_execution(here: Evidence) -> Iterator[WaitAccount]:
     """What the execution as a whole, or a region of it, waits for."""
     for wait in here.awaited:
         if wait["step"] is None:
-            found = _awaited(here, wait)
-            who = "it" if wait["region"] is None or wait["kind"] == "ending" else f"region {wait['region']!r}"
-            yield replace(found, text=f"{who} waits for {found.text}")
+            yield _of_whole(here, wait)
 
 
 # --- tokens before the step ---
@@ -80,28 +80,23 @@ def _hindrance(here: Evidence, step: str) -> WaitAccount | None:
         if wait["kind"] == "pause" and wait["step"] == step and wait["run_id"] is None:
             return _awaited(here, wait)
         if wait["kind"] == "slot" and wait["region"] in around:
-            found = _awaited(here, wait)
-            return replace(found, text=f"region {wait['region']!r} waits for {found.text}")
+            return _of_whole(here, wait)
     return None
 
 
+def _of_whole(here: Evidence, wait: JsonMap) -> WaitAccount:
+    """What the execution waits for, or a region of it."""
+    found = _awaited(here, wait)
+    return replace(found, text=f"{who_waits(wait)} waits for {found.text}")
+
+
 def _awaited(here: Evidence, wait: JsonMap) -> WaitAccount:
-    """Slots, a pause or an end, and what lets it go on where somebody has to."""
+    """Slots, a pause or an end, and what to type where somebody can do something."""
     place = "" if wait["iteration"] is None else f"iteration {wait['iteration']}: "
     since = "" if wait["since"] is None else f", since {wait['since']}"
-    text = f"{place}{join_awaited(wait)}{since}{_way_on(here, wait)}"
+    commands = "; ".join(f"`{command}`" for command in commands_for(here.state.execution_id, wait))
+    text = f"{place}{join_awaited(wait)}{since}{': ' if commands else ''}{commands}"
     return WaitAccount(wait["kind"], text, wait["run_id"], wait["until"])
-
-
-def _way_on(here: Evidence, wait: JsonMap) -> str:
-    match wait["kind"], wait["run_id"]:
-        case "pause", None:
-            command = f"noetl execution resume {here.state.execution_id} --step {wait['step']}"
-        case "pause", _:
-            command = f"noetl limits resume {wait['for'][0]['name']} --queue"
-        case _:
-            return ""
-    return f"; `{command}` lets it go on"
 
 
 def _admission(here: Evidence, one: Waiting) -> WaitAccount:

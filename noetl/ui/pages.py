@@ -18,6 +18,7 @@ from typing import Final, Self
 
 from flask import Blueprint, Response, render_template, request, url_for
 
+from noetl.engine.awaited import who_waits
 from noetl.engine.waits import join_awaited
 from noetl.errors import BadRequest, Conflict, Forbidden, NoetlError
 from noetl.facts.json import JsonMap
@@ -45,10 +46,7 @@ class ShownWait:
 
     @classmethod
     def of(cls, wait: JsonMap) -> Self:
-        iteration = "" if wait["iteration"] is None else f" [{wait['iteration']}]"
-        region = f"region {wait['region']}" if wait["region"] and wait["kind"] == "slot" else "the execution"
-        who = region if wait["step"] is None else f"{wait['step']}{iteration}"
-        return cls(who, join_awaited(wait), wait["since"], wait["until"])
+        return cls(who_waits(wait), join_awaited(wait), wait["since"], wait["until"])
 
 
 def blueprint(

@@ -21,8 +21,8 @@ def find_source(rt: Runtime, tx: Transaction, retry: RetryOf | None) -> SourceLo
     row = None if found is not None else tx.executions.get(retry.execution_id)
     if row is not None and row.status in ENDED:
         # Its log does not change any more.
-        undone = any(one.descent == "undo" for one in tx.executions.find(source=row.execution_id, limit=1000))
         events = tx.events.read(row.execution_id)
+        undone = moment.find_undo(tx, row.execution_id) is not None
         found = SourceLog(rt.plan(tx, row.digest), retry, events, is_undone=undone)
         rt.sources.put(retry, found)
     return found

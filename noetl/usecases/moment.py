@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
@@ -13,9 +13,12 @@ from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Event, Requested
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.ports.conditions import OneOf
 from noetl.usecases.snapshots import load_state
 
 _R = TypeVar("_R")
+
+_UNDOES: Final = OneOf("descent", ("undo",))
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
@@ -60,6 +63,12 @@ def refuse_undo(row: ExecutionRow) -> None:
         raise Conflict(
             f"Execution {row.execution_id} undid {row.source_id}: retry {row.parent_id}, which called that."
         )
+
+
+def find_undo(tx: Transaction, execution_id: str) -> ExecutionRow | None:
+    """The execution that undoes that one, or has undone it."""
+    found = tx.executions.find(source=execution_id, where=_UNDOES, limit=1)
+    return found[0] if found else None
 
 
 def pick_run(runs: Sequence[_R], asked: str) -> _R:

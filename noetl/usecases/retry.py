@@ -167,8 +167,7 @@ def _check_alone(tx: Transaction, execution_id: str) -> None:
 
 def _refuse_undone(tx: Transaction, row: ExecutionRow) -> None:
     """What stands in its log does not any more where it was undone."""
-    found = tx.executions.find(source=row.execution_id, limit=1000)
-    if by := next((one for one in found if one.descent == "undo"), None):
+    if by := moment.find_undo(tx, row.execution_id):
         raise Conflict(
             f"Execution {row.execution_id} was undone by {by.execution_id}: retry {by.parent_id}, which "
             "called it."

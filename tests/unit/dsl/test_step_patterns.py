@@ -221,6 +221,18 @@ def test_the_canonical_form_keeps_arcs_as_they_were_written() -> None:
             "the arc waits and leads to no step",
             "wait",
         ),
+        (
+            "{step: a, wait: soon}, {step: b, wait: {timer: 1}}",
+            Code.TYPE,
+            "`wait` must be a mapping, not 'soon'",
+            "soon",
+        ),
+        (
+            "{step: a, wait: [3]}, {step: b, wait: {timer: 1}}",
+            Code.TYPE,
+            "`wait` must be a mapping, not a list",
+            "wait: [3]",
+        ),
         ("{step: a, wait: {}}", Code.MISPLACED, "the arc waits for nothing", "wait"),
         (
             "{step: a, wait: {timer: 1, signal: x}}",

@@ -75,7 +75,9 @@ def test_an_explanation_says_what_a_step_waits_for_now_and_what_it_waited_for_th
     settled(sim)
     second = settled(sim)
     since = "since 2026-01-01T00:00:00+00:00"
-    assert explain(sim, second).steps[0].why == f"It waits: a slot of 'k' (1 of 1 taken), {since}."
+    assert explain(sim, second).steps[0].why == (
+        f"It waits: a slot of 'k' (1 of 1 taken), {since}: `noetl limits --key k`."
+    )
     version = sim.types(second).index("slot.requested") + 1
     control.cancel(sim.rt, second)
     sim.settle()
@@ -100,7 +102,8 @@ def test_an_execution_and_a_region_wait_for_slots_of_their_own() -> None:
     assert one["until"] == "2026-01-01T01:00:00+00:00"
     found = explain(sim, second)
     assert [wait.text for wait in found.waits] == [
-        "region 'desk' waits for a slot of 'r' (1 of 1 taken), since 2026-01-01T00:00:00+00:00"
+        "region 'desk' waits for a slot of 'r' (1 of 1 taken), since 2026-01-01T00:00:00+00:00: "
+        "`noetl limits --key r`"
     ]
     assert found.steps[1].why.startswith("It waits: region 'desk' waits for a slot of 'r' (1 of 1 taken)")
     whole = Simulation(
@@ -176,7 +179,7 @@ def test_a_queue_that_is_paused_is_the_reason_of_what_waits_in_it() -> None:
     why = explain(sim, run).steps[0].why
     since = "since 2026-01-01T00:00:00+00:00"
     assert why.startswith(f"It waits: queue 'python' to be resumed (paused: at night), {since}")
-    assert "`noetl limits resume python --queue` lets it go on" in why
+    assert "+00:00: `noetl limits resume python --queue`" in why
     pausing.resume_queue(sim.rt, "python")
     assert (waits(sim, run), line(sim, run)) == ([], None)
 
@@ -191,7 +194,7 @@ def test_a_step_that_is_paused_says_who_paused_it_and_what_lets_it_go_on() -> No
     assert texts(sim, run) == ["step 'work' to be resumed (paused: look first)"]
     why = explain(sim, run).steps[0].why
     assert why.startswith("It waits: step 'work' to be resumed (paused: look first), since 2026-01-01")
-    assert f"`noetl execution resume {run} --step work` lets it go on" in why
+    assert f"+00:00: `noetl execution resume {run} --step work`" in why
 
 
 def test_what_a_worker_is_at_is_not_kept_by_the_pause_of_its_step() -> None:
