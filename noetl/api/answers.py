@@ -124,6 +124,10 @@ class Descendant(ExecutionView):
     links: Links
 
 
+class DescendantSummary(ExecutionView):
+    descent: Descent
+
+
 class PlannedRunView(WireModel):
     step: str
     verdict: Literal["reuse", "rerun", "new", "dropped"]
@@ -255,6 +259,9 @@ class ExecutionReport(RecordedRun):
     duration_ms: float
     children: list[ChildSummary] = Field(
         description="the newest of those that it called; all: `links.children`"
+    )
+    descendants: list[DescendantSummary] = Field(
+        description="the newest that run it again, are forks of it, have taken over from it or undo it"
     )
     links: Links
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import click
 
@@ -26,7 +27,7 @@ from noetl.engine.awaited import place_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
-from noetl.usecases.ports import ExecutionRow
+from noetl.usecases.ports import Descent, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -35,6 +36,15 @@ WAIT_S = 5.0
 
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
+
+#: How many of those are shown that descend from an execution, and how each kind is told.
+_DESCENDANTS = 5
+_BECAME: Final[Mapping[Descent, str]] = {
+    "retry": "retried by",
+    "fork": "forked as",
+    "migration": "migrated to",
+    "undo": "undone by",
+}
 
 
 @click.group(epilog="Example: noetl execution list --status failed")
@@ -57,7 +67,7 @@ for command in (logs, failures, *_STEERING, explain_command, diff, replay, expor
 )
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
 @execution_option("--parent", "Only those that this execution called.")
-@execution_option("--source", "Only those that run this one again, or are forks of it.")
+@execution_option("--source", "Only those that run this one again, are forks of it or undo it.")
 @click.option("--key", metavar="KEY", help="Only those with this business key.")
 @where_option
 @click.option(
@@ -145,11 +155,19 @@ def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     )
 
 
-def _lineage(row: ExecutionRow) -> list[str]:
-    """Where it comes from, a line for each."""
-    lines = [f"called by {row.parent_id}"] if row.parent_id else []
-    lines += [f"{row.descent} of {row.source_id}"] if row.source_id else []
-    return lines + ([f"begun by operation {row.operation_id}"] if row.operation_id else [])
+def _lineage(report: inspect.Report) -> Iterator[str]:
+    """Where it comes from, and what became of it, a line for each."""
+    row = report.row
+    if row.parent_id:
+        yield f"called by {row.parent_id}"
+    if row.source_id:
+        yield f"{row.descent} of {row.source_id}"
+    if row.operation_id:
+        yield f"begun by operation {row.operation_id}"
+    for one in report.descendants[:_DESCENDANTS]:
+        yield f"{_BECAME[one['descent']]} {one['execution_id']} ({one['status']})"
+    if len(report.descendants) > _DESCENDANTS:
+        yield f"and more: noetl execution list --source {row.execution_id}"
 
 
 def _show_head(report: inspect.Report) -> None:
@@ -158,7 +176,7 @@ def _show_head(report: inspect.Report) -> None:
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
     if row.key is not None:
         click.echo(f"key {row.key}")
-    for line in _lineage(row):
+    for line in _lineage(report):
         click.echo(line)
     if report.retry:
         click.echo(report.retry["text"])

@@ -27,7 +27,7 @@ from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.where import parse_where
 
-#: Children that are shown with the execution that called them.
+#: Children that are shown with the execution that called them, and descendants with their source.
 SHOWN_CHILDREN = 50
 
 _TYPES = frozenset(fact.type for fact in get_args(Fact))
@@ -176,8 +176,10 @@ class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
     `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
     version, status, step, iteration, undoes, errors_passed_over, warnings_count}`, with the step
-    and the iteration that called, and the execution that it undoes; `warnings` as in `findings`,
-    `retry` as in `history.attempts`, `waits` as in `engine.awaited.find_awaited`."""
+    and the iteration that called, and the execution that it undoes; `descendants` as many of those
+    that run it again, are forks of it, have taken over from it or undo it, newest first:
+    `{execution_id, descent, status}`; `warnings` as in `findings`, `retry` as in
+    `history.attempts`, `waits` as in `engine.awaited.find_awaited`."""
 
     row: ExecutionRow
     result: Json
@@ -186,6 +188,7 @@ class Report:
     error: JsonMap | None
     events: int
     children: list[JsonMap]
+    descendants: list[JsonMap]
     warnings: list[JsonMap]
     errors_passed_over: int
     retry: JsonMap | None
@@ -220,6 +223,7 @@ class Report:
             "events": self.events,
             "duration_ms": self.duration_ms,
             "children": self.children,
+            "descendants": self.descendants,
         }
 
 
@@ -230,6 +234,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         here = moment.look(tx, moment.find(tx, execution_id))
         called = tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)
         children = [_child(tx, row) for row in called]
+        descended = tx.executions.find(source=execution_id, limit=SHOWN_CHILDREN)
         # Of a specimen the catalog knows nothing: what is there under its path is another playbook.
         known = here.row.imported_at is None
         playbook = catalog.find(tx, here.row.path, here.row.playbook_version) if known else None
@@ -250,6 +255,10 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         row.error,
         row.head_version,
         children,
+        [
+            {"execution_id": one.execution_id, "descent": one.descent, "status": one.status}
+            for one in descended
+        ],
         warnings,
         state.errors_passed_over,
         attempt_view(state.next_attempt),

@@ -42,6 +42,7 @@ _REPORT: Final[JsonMap] = {
     "warnings": [],
     "duration_ms": 41.0,
     "children": [],
+    "descendants": [],
     "links": LINKS,
 }
 _EVENT: Final = {

@@ -361,3 +361,37 @@ def test_validate_asks_for_a_path_and_for_nothing_that_must_be_there(cli: Cli) -
     assert "path" in ended.out
     assert cli("validate", "caller.yaml", "--strict").code == 0
     assert "start" in cli("graph", "caller.yaml").out
+
+
+def test_a_call_that_went_well_is_undone_when_its_caller_fails_and_all_say_so(cli: Cli) -> None:
+    write(
+        "child",
+        "workflow:\n"
+        "  - {step: work, compensate: back, tool: {kind: python, code: 'result = 7'}}\n"
+        "  - {step: back, tool: {kind: python, input: {booked: '{{ args.result }}'}, code: "
+        "'print(\"gives back\", booked)'}}\n",
+    )
+    write(
+        "failing",
+        "workflow:\n"
+        "  - {step: start, tool: {kind: playbook, path: tests/child}, next: pay}\n"
+        "  - {step: pay, tool: {kind: python, code: 'raise ValueError(\"no money\")'}}\n",
+    )
+    ended = cli("run", "failing.yaml")
+    assert (ended.code, ended.out) == (1, "")
+    assert "no money" in ended.err
+    undoing, booked, caller = listed(cli)
+    undone = f"start: execution {undoing['execution_id']} undoes what {booked['execution_id']} has done\n"
+    assert undone in ended.err
+    assert (caller["status"], booked["status"], undoing["status"]) == ("failed", "completed", "completed")
+    shown = cli("execution", "show", booked["execution_id"])
+    assert f"\nundone by {undoing['execution_id']} (completed)\n" in shown.out
+    of = f"\nundo of {booked['execution_id']}\n"
+    assert of in cli("execution", "show", undoing["execution_id"]).out
+    assert "gives back 7" in cli("execution", "logs", undoing["execution_id"]).out
+    refused = cli("execution", "retry", booked["execution_id"])
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(
+        f"error: Execution {booked['execution_id']} was undone by {undoing['execution_id']}: retry "
+        f"{caller['execution_id']}, which called it."
+    )

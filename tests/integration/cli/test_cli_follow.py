@@ -262,7 +262,7 @@ def test_what_is_followed_is_asked_what_it_waits_for_and_that_is_said(
     draft = Draft(SlotRequested("-", (AskedSlot("k", 1),)), step="load", run_id="load#1")
     event = Event("7", 1, datetime(2026, 1, 1, tzinfo=UTC), draft)
     source = Told(EventBatch([event], "running", 1, False), at("completed", idle=True))
-    slot = {"name": "k", "text": "a slot of 'k'", "slot": {"key": "k", "paused": None}}
+    slot = {"name": "k", "text": "a slot of 'k'", "slot": {"key": "k", "taken": 1, "paused": None}}
     place = {"step": "load", "region": None, "run_id": "load#1", "iteration": None}
     source.awaited = [{"kind": "slot", "mode": "all", "since": None, "until": None, "for": [slot], **place}]
     with PlainProgress(sys.stderr) as progress:

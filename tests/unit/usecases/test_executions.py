@@ -71,6 +71,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "events",
         "duration_ms",
         "children",
+        "descendants",
     ]
     assert report["steps"]["middle"] == {"status": "done", "runs": 1, "result": 2}
     assert report["execution_id"].isdigit()
