@@ -113,8 +113,8 @@ class SqlStore:
         """Sees one moment: what others commit meanwhile stays out of sight."""
         return self._transaction("read")
 
-    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
-        return self._watches.watch(execution_id)
+    def watch(self, *execution_ids: str) -> AbstractContextManager[Watch]:
+        return self._watches.watch(*execution_ids)
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[Transaction]:

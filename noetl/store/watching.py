@@ -118,6 +118,11 @@ class Waiter:
         self._changed.set()
 
 
+def _wake(waiters: Iterable[Waiter]) -> None:
+    for one in waiters:
+        one.wake()
+
+
 class Watches:
     """The waiters of one process. Without an ear somebody else calls `wake`."""
 
@@ -136,15 +141,20 @@ class Watches:
         """After a fork: those who wait, and the thread, are the parent's."""
         self._lock = threading.Lock()
         self._waiters: dict[str, set[Waiter]] = {}
+        #: Those who wait for whatever changes.
+        self._of_all: set[Waiter] = set()
         self._marks: dict[str, Mark] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     @contextmanager
-    def watch(self, execution_id: str) -> Iterator[Waiter]:
+    def watch(self, *execution_ids: str) -> Iterator[Waiter]:
         waiter = Waiter()
         with self._lock:
-            self._waiters.setdefault(execution_id, set()).add(waiter)
+            for one in execution_ids:
+                self._waiters.setdefault(one, set()).add(waiter)
+            if not execution_ids:
+                self._of_all.add(waiter)
             if self._ear is not None and self._thread is None and not self._closed.is_set():
                 self._thread = threading.Thread(
                     target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
@@ -154,7 +164,9 @@ class Watches:
             yield waiter
         finally:
             with self._lock:
-                self._remove(execution_id, waiter)
+                self._of_all.discard(waiter)
+                for one in set(execution_ids):
+                    self._remove(one, waiter)
 
     def _remove(self, execution_id: str, waiter: Waiter) -> None:
         left = self._waiters[execution_id]
@@ -164,16 +176,29 @@ class Watches:
             self._marks.pop(execution_id, None)
 
     def wake(self, execution_ids: Iterable[str]) -> None:
-        """Those who wait for one of these executions look at it again."""
+        """Those who wait for one of these executions, or for any, look again."""
+        changed = list(execution_ids)
         with self._lock:
-            found = [waiter for one in execution_ids for waiter in self._waiters.get(one, ())]
-        for waiter in found:
-            waiter.wake()
+            found = {waiter for one in changed for waiter in self._waiters.get(one, ())}
+            if changed:
+                found |= self._of_all
+        _wake(found)
+
+    def _wake_of_all(self) -> None:
+        """Something has changed, and of which execution is not known."""
+        with self._lock:
+            found = list(self._of_all)
+        _wake(found)
+
+    def _wake_everybody(self) -> None:
+        with self._lock:
+            found = self._of_all.union(*self._waiters.values())
+        _wake(found)
 
     def close(self) -> None:
         """Ends the thread; who waits still is woken once."""
         self._closed.set()
-        self.wake(self._list_watched())
+        self._wake_everybody()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(2 * SLICE_S)
@@ -191,7 +216,7 @@ class Watches:
             # A defect. The next waiter starts a new thread; those of this one look again.
             with self._lock:
                 self._thread = None
-            self.wake(self._list_watched())
+            self._wake_everybody()
             raise
 
     def _serve(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
@@ -200,7 +225,7 @@ class Watches:
             try:
                 with ear() as hear:
                     # Commits before this moment were not heard.
-                    self.wake(self._list_watched())
+                    self._wake_everybody()
                     pause = RETRY_S[0]
                     self._listen(hear)
                     return
@@ -219,10 +244,12 @@ class Watches:
         while self._goes_on(until):
             heard = hear(SLICE_S)
             now = time.monotonic()
-            if self._waiters:
+            if self._waiters or self._of_all:
                 until = now + LINGER_S
             if heard:
                 self.wake(heard)
+            if heard is None:
+                self._wake_of_all()
             if heard is None or (self._look_s and now - looked >= self._look_s):
                 looked = now
                 self._look()
@@ -230,7 +257,7 @@ class Watches:
     def _goes_on(self, until: float) -> bool:
         """Whether somebody waits, or it is not yet `until`; else the thread is on its way out."""
         with self._lock:
-            if not self._closed.is_set() and (self._waiters or time.monotonic() < until):
+            if not self._closed.is_set() and (self._waiters or self._of_all or time.monotonic() < until):
                 return True
             # Under the lock, so that who comes next sees that a new thread is needed.
             self._thread = None

@@ -68,6 +68,30 @@ def test_a_watcher_is_woken_by_the_commit_and_by_nothing_else(store: Store, else
         assert not watch.wait(SHORT)
 
 
+def test_who_watches_several_or_all_is_woken_by_each_of_them(store: Store, elsewhere: Store) -> None:
+    create(store, execution("100"), execution("101"))
+    with store.watch("100", "101") as both, store.watch() as every:
+        for number, name in enumerate(("100", "101")):
+            quiet(both)
+            quiet(every)
+            append(elsewhere, [patched("x")], execution_id=name)
+            assert both.wait(LONG), number
+            assert every.wait(LONG), number
+        quiet(both)
+        quiet(every)
+        create(elsewhere, execution("102"))
+        append(elsewhere, [patched("x")], execution_id="102")
+        assert every.wait(LONG), "one that is new"
+        assert not both.wait(SHORT)
+
+
+def test_who_watches_all_sleeps_while_nothing_happens(store: Store, elsewhere: Store) -> None:
+    create(store)
+    with store.watch() as every, store.watch("100"):
+        quiet(every)
+        assert not every.wait(2 * SHORT)
+
+
 def test_no_commit_is_missed_between_two_waits(store: Store, elsewhere: Store) -> None:
     create(store)
     with store.watch("100") as watch:

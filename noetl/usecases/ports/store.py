@@ -61,10 +61,10 @@ class Transaction:
 
 
 class Watch(Protocol):
-    """Somebody who waits for news of one execution. For one thread at a time."""
+    """Somebody who waits for news of executions. For one thread at a time."""
 
     def wait(self, seconds: float) -> bool:
-        """Blocks until something of the execution may have changed since this was called last (at
+        """Blocks until something of the executions may have changed since this was called last (at
         first: since the watch began), or the time is over: False. Whoever was woken looks; there
         may be nothing new."""
 
@@ -82,8 +82,9 @@ class Store(Protocol):
         """A transaction for reads only, which sees one moment; writes in it are an error of the
         caller."""
 
-    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
-        """Watches an execution, for as long as the block runs. No change that is committed in it is
+    def watch(self, *execution_ids: str) -> AbstractContextManager[Watch]:
+        """Watches these executions, and where none is named all, for as long as the block runs. No
+        change that is committed in it is
         missed, by whatever process, but where the database was out of reach and `NOETL_WATCH_S` is
         off."""
 
