@@ -178,6 +178,7 @@ class RecordedRun(PlaybookRun):
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Descent | None = Field(description="which of these it is")
     key: str | None = Field(description="its business key")
+    labels: dict[str, str] = Field(description="what it is told apart by; may be empty")
     principal: str | None = Field(
         description="who asked for it over the API; null of one that another called, or of a local run"
     )

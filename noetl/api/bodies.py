@@ -19,6 +19,7 @@ from noetl.api.requests import (
     ConflictPolicy,
     GivenAddress,
     IdempotencyKey,
+    Labels,
     PlaybookPath,
     PlaybookVersion,
     Reason,
@@ -116,6 +117,7 @@ class StartBody(Body):
     )
     key: BusinessKey = None
     on_conflict: ConflictPolicy = None
+    labels: Labels = Field(default_factory=dict)
     signal: NamedSignalBody | None = Field(
         None,
         description="what the execution is told in the same transaction; with a business key that an open "
@@ -145,6 +147,7 @@ class BatchItem(Body):
     idempotency_key: IdempotencyKey | None = None
     key: BusinessKey = None
     on_conflict: ConflictPolicy = None
+    labels: Labels = Field(default_factory=dict)
 
 
 class BatchBody(Body):
@@ -161,6 +164,7 @@ class WorkflowBody(Body):
     input: JsonObject | None = None
     key: BusinessKey = None
     on_conflict: ConflictPolicy = None
+    labels: Labels = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_of_each(self) -> WorkflowBody:

@@ -35,6 +35,7 @@ from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
 from noetl.usecases import control, inspect, pausing, waiting
+from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
@@ -65,6 +66,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "descent": row.descent,
         "operation_id": row.operation_id,
         "key": row.key,
+        "labels": read_facets(row.labels),
         "principal": row.principal,
         "waiting_for": row.waiting_for,
         "path": row.path,

@@ -87,6 +87,10 @@ def _operation(row: PlaybookRow, net: Net) -> dict[str, Json]:
             "payload": _reference("Payload"),
             "key": {"type": "string", "maxLength": MOST},
             "on_conflict": {"enum": list(get_args(OnConflict))},
+            "labels": {
+                "type": "object",
+                "additionalProperties": {"type": ["string", "number", "boolean"]},
+            },
         },
         "required": ["path", *needs],
         "additionalProperties": False,

@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from werkzeug.http import parse_dict_header
 
+from noetl.api.answers import JsonObject
 from noetl.api.context import services
 from noetl.api.segments import decode_segment
 from noetl.errors import BadRequest
@@ -65,6 +66,13 @@ BusinessKey = Annotated[
     Field(
         description="the business key, unique among the open executions of the playbook; by default what "
         "`key` of the playbook makes"
+    ),
+]
+Labels = Annotated[
+    JsonObject,
+    Field(
+        description="what it is told apart by besides, `{team: data}`: names and texts, over "
+        "`metadata.labels` of the playbook"
     ),
 ]
 ConflictPolicy = Annotated[

@@ -65,6 +65,7 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
         body.key,
         body.on_conflict or ("return" if body.signal is not None else None),
         None if body.signal is None else body.signal.named(body.signal.name),
+        body.labels,
     )
     return _start(wanted, header.wait_s)
 
@@ -192,6 +193,7 @@ def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, 
         idempotency_key=header.idempotency_key,
         key=body.key,
         on_conflict=body.on_conflict,
+        labels=body.labels,
     )
     return _start(wanted, header.wait_s)
 

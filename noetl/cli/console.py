@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,8 +20,11 @@ from noetl.dsl.read.source import read
 from noetl.engine.request import ADDS
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
+from noetl.facts.labels import read_labels
 from noetl.facts.nearest import nearest
 from noetl.net.inputs import READ_FROM_TEXT, TEXTS, Input, find_inputs
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
@@ -53,6 +56,12 @@ payload_option = click.option(
     shell_complete=complete_file,
     help="Workload values as JSON, or a file with them.",
 )
+
+
+def make_label_option(told: str) -> Callable[[_Command], _Command]:
+    """`--label`, with what is told of it."""
+    return click.option("--label", "labels", metavar="NAME=VALUE", multiple=True, help=told)
+
 
 where_option = click.option(
     "--where",
@@ -120,6 +129,18 @@ def read_text(path: Path) -> str:
         raise BadRequest(
             f"{str(path)!r} is not text in UTF-8: line {line} has the byte 0x{content[error.start]:02X}."
         ) from error
+
+
+def labels_of(given: Sequence[str]) -> dict[str, str]:
+    """`--label`, repeated; the last one of a name counts. Raises BadRequest."""
+    parts = [one.partition("=") for one in given]
+    bare = next((name for name, equals, _ in parts if not equals), None)
+    if bare is not None:
+        raise BadRequest(f"--label {bare!r} has no value: write NAME=VALUE.")
+    try:
+        return read_labels({name: value for name, _, value in parts})
+    except ValueError as error:
+        raise BadRequest(f"The labels of --label {error}.") from error
 
 
 def payload_of(given: str | None, option: str = "--payload") -> JsonMap:

@@ -11,7 +11,7 @@ import click
 from noetl.cli.address import execution_argument, execution_option
 from noetl.cli.approvals import approval_lines, approve, reject
 from noetl.cli.awaited import wait_line, ways_on
-from noetl.cli.console import as_json_option, json_out, table, where_option
+from noetl.cli.console import as_json_option, json_out, labels_of, make_label_option, table, where_option
 from noetl.cli.execution_again import fork, retry
 from noetl.cli.execution_control import cancel, patch, pause, resume
 from noetl.cli.execution_history import diff, replay
@@ -27,6 +27,7 @@ from noetl.engine.awaited import place_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
+from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import Descent, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
@@ -69,6 +70,7 @@ for command in (logs, failures, *_STEERING, explain_command, diff, replay, expor
 @execution_option("--parent", "Only those that this execution called.")
 @execution_option("--source", "Only those that run this one again, are forks of it or undo it.")
 @click.option("--key", metavar="KEY", help="Only those with this business key.")
+@make_label_option("Only those with this label; of several, with all of them.")
 @where_option
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
@@ -80,6 +82,7 @@ def list_(
     parent: str | None,
     source: str | None,
     key: str | None,
+    labels: tuple[str, ...],
     where: str | None,
     limit: int,
     as_json: bool,
@@ -93,6 +96,7 @@ def list_(
             parent=parent,
             source=source,
             key=key,
+            labels=labels_of(labels),
             where=where,
             limit=limit,
         )
@@ -110,6 +114,7 @@ def _listed(row: ExecutionRow) -> JsonMap:
         "descent": row.descent,
         "operation_id": row.operation_id,
         "key": row.key,
+        "labels": read_facets(row.labels),
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
@@ -176,6 +181,10 @@ def _show_head(report: inspect.Report) -> None:
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
     if row.key is not None:
         click.echo(f"key {row.key}")
+    if row.labels is not None:
+        click.echo(
+            "labels " + ", ".join(f"{name}={value}" for name, value in read_facets(row.labels).items())
+        )
     for line in _lineage(report):
         click.echo(line)
     if report.retry:

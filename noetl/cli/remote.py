@@ -117,6 +117,7 @@ def run_remote(
     *,
     key: str | None,
     on_conflict: OnConflict | None,
+    labels: JsonMap,
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
@@ -140,6 +141,7 @@ def run_remote(
             overrides=overrides,
             key=key,
             on_conflict=on_conflict,
+            labels=labels,
         )
         if started.existing:
             warn(f"execution {started.execution_id} was there before, and Ctrl-C here cancels it.")

@@ -15,6 +15,8 @@ from noetl.cli.complaints import hush, warn, warn_of_playbook, word
 from noetl.cli.console import (
     assigned_of,
     directories_of,
+    labels_of,
+    make_label_option,
     overrides_of,
     payload_of,
     payload_option,
@@ -60,6 +62,7 @@ EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
     type=click.Choice(get_args(OnConflict)),
     help="Where an open execution has the key: refuse, show that one, or cancel it.",
 )
+@make_label_option("Tell the execution apart by it, over the playbook's; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
@@ -74,6 +77,7 @@ def run(
     payload: str | None,
     key: str | None,
     on_conflict: OnConflict | None,
+    labels: tuple[str, ...],
     as_json: bool,
     wait: bool,
     server: str | None,
@@ -86,7 +90,7 @@ def run(
     Exit code 0: completed; 1: failed, partial or cancelled; 2: the input was wrong; 3: waiting.
     """
     text = read_text(file)
-    given, assigned = payload_of(payload), assigned_of(overrides)
+    given, assigned, labelled = payload_of(payload), assigned_of(overrides), labels_of(labels)
     shown = ShownProgress(quiet=quiet or as_json, verbose=verbose)
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
@@ -99,6 +103,7 @@ def run(
             shown,
             key=key,
             on_conflict=on_conflict,
+            labels=labelled,
             wait=wait,
             strict=strict,
             warn_as=None if as_json else str(file),
@@ -119,6 +124,7 @@ def run(
                     directories=places,
                     key=key,
                     on_conflict=on_conflict,
+                    labels=labelled,
                 ),
             )
             execution = LocalExecution(rt, started.execution_id)

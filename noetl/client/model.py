@@ -34,6 +34,7 @@ class BatchItem:
     idempotency_key: str | None = None
     key: str | None = None
     on_conflict: OnConflict | None = None
+    labels: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

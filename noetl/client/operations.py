@@ -93,6 +93,7 @@ def start(
     directories: Sequence[str] = (),
     key: str | None = None,
     on_conflict: OnConflict | None = None,
+    labels: JsonMap | None = None,
 ) -> Operation[Started]:
     """Starts an execution of a playbook in the catalog, and returns once it is recorded.
 
@@ -100,7 +101,8 @@ def start(
     request is the same execution. `directories` are where relative file names start, on a server
     that works for its machine's user. `key` is its business key; where an open execution has that,
     `on_conflict` says what becomes of the request: KeyTaken is raised (`reject`), that one is
-    returned (`return`), or cancelled (`cancel_other`).
+    returned (`return`), or cancelled (`cancel_other`). `labels` are what it is told apart by, over
+    those of the playbook.
     """
     body: JsonMap = {
         "path": path,
@@ -109,7 +111,7 @@ def start(
         "version": version,
         # Left out where there are none: a server may refuse it, and older ones do not know it.
         **({"directories": list(directories)} if directories else {}),
-        **make_body(key=key, on_conflict=on_conflict),
+        **make_body(key=key, on_conflict=on_conflict, labels=labels or None),
     }
     headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
     said = yield from ask(Request("POST", "/api/executions", body=body, headers=headers))
@@ -135,7 +137,8 @@ def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlErr
 
 def _batch_body(item: BatchItem) -> dict[str, Json]:
     body = asdict(item)
-    keyed = make_body(key=body.pop("key"), on_conflict=body.pop("on_conflict"))
+    labels = body.pop("labels") or None
+    keyed = make_body(key=body.pop("key"), on_conflict=body.pop("on_conflict"), labels=labels)
     return {**body, **keyed}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -31,6 +32,8 @@ class Requested:
     retry: RetryOf | None = None
     #: Its business key.
     key: str | None = None
+    #: What people tell it apart by: those of its playbook, and over them those of its start.
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

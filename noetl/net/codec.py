@@ -31,6 +31,7 @@ _LATER: Final[Mapping[str, Json]] = {
     "retry": None,
     "on_cancel": None,
     "regions": [],
+    "labels": {},
 }
 _LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None}
 _LATER_OF_LOOPS: Final[Mapping[str, Json]] = {

@@ -283,8 +283,8 @@ class Net:
     `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx`
     holds those that variables of the execution begin with, which see the workload besides. `inputs`
     are the keys of the workload that are declared, in the order in which they are shown; with none
-    any key may be given. `key` is what executions get a business key from. `file` is how the source
-    is named in problems and errors.
+    any key may be given. `key` is what executions get a business key from, `labels` what they are
+    told apart by. `file` is how the source is named in problems and errors.
     """
 
     #: For all classes of a net: what a stored one says and these do not know is an error, not
@@ -311,6 +311,7 @@ class Net:
     on_cancel: str | None = None
     #: Those inside of another one stand before it.
     regions: tuple[Region, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def handlers(self) -> frozenset[str]:

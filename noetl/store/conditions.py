@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from operator import ge, gt, le, lt
 from typing import Any, Final, assert_never
 
-from sqlalchemy import Column, ColumnElement, and_, not_, or_, true
+from sqlalchemy import Column, ColumnElement, and_, func, not_, or_, true
 
 from noetl.store import codec
 from noetl.store.schema.executions import execution
-from noetl.usecases.fields import FIELDS
+from noetl.usecases.facets import part_of_name, part_of_value
+from noetl.usecases.fields import field_of
 from noetl.usecases.ports.conditions import (
     AllOf,
     AnyOf,
@@ -45,9 +46,11 @@ def narrow(condition: Condition, *, negated: bool = False) -> ColumnElement[bool
 
 
 def _narrow_leaf(leaf: Leaf, negated: bool) -> ColumnElement[bool]:
-    name = FIELDS[leaf.field].column
-    column: Column[Any] = execution.c[name or "error"]
-    said = _say(leaf, column) if name is not None else None
+    field = field_of(leaf)
+    column = execution.c[field.column or "error"]
+    if field.part is not None:
+        return _narrow_part(leaf, field.part, column, negated)
+    said = _say(leaf, column) if field.column is not None else None
     if not negated:
         return column.is_not(None) if said is None else said
     if isinstance(leaf, Present):
@@ -55,12 +58,31 @@ def _narrow_leaf(leaf: Leaf, negated: bool) -> ColumnElement[bool]:
     return true() if said is None else or_(column.is_(None), not_(said))
 
 
+def _narrow_part(leaf: Leaf, name: str, column: Column[Any], negated: bool) -> ColumnElement[bool]:
+    """Of a part of the column, which is found by how it is written there."""
+    match leaf:
+        case OneOf(_, values):
+            said = or_(*(_contains(column, part_of_value(name, str(value))) for value in values))
+        case Present() | Matching() | Ordered():
+            said = _contains(column, part_of_name(name))
+        case _:
+            assert_never(leaf)
+    if not negated:
+        return said
+    return not_(said) if isinstance(leaf, OneOf | Present) else true()
+
+
+def _contains(column: Column[Any], part: str) -> ColumnElement[bool]:
+    # LIKE is another one in each database, and so is the name of the function that searches.
+    return and_(column.is_not(None), func.replace(column, part, "") != column)
+
+
 def _say(leaf: Leaf, column: Column[Any]) -> ColumnElement[bool] | None:
     match leaf:
-        case OneOf(field, values):
-            return column.in_([_bind(field, value) for value in values])
-        case Ordered(field, order, value):
-            compared: ColumnElement[bool] = _ORDERS[order](column, _bind(field, value))
+        case OneOf(_, values):
+            return column.in_([_bind(leaf, value) for value in values])
+        case Ordered(_, order, value):
+            compared: ColumnElement[bool] = _ORDERS[order](column, _bind(leaf, value))
             return compared
         case Matching() | Present():
             return None
@@ -68,5 +90,5 @@ def _say(leaf: Leaf, column: Column[Any]) -> ColumnElement[bool] | None:
             assert_never(leaf)
 
 
-def _bind(field: str, value: Value) -> Value:
-    return codec.number(str(value)) if FIELDS[field].kind == "id" else value
+def _bind(leaf: Leaf, value: Value) -> Value:
+    return codec.number(str(value)) if field_of(leaf).kind == "id" else value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from noetl.facts.failures import failure_of
 from noetl.net.patterns import matches
+from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.ports.conditions import (
     AllOf,
@@ -33,12 +35,14 @@ _ORDERS: Final[Mapping[Order, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le,
 @dataclass(frozen=True, slots=True)
 class Field:
     """The kind of its values, how it is read of a row, what it is, and the row's column where the
-    field is one."""
+    field is one, or a part of one."""
 
     kind: Kind
     read: Callable[[ExecutionRow], Value | None]
     about: str
     column: str | None = None
+    #: Of a part of that column, its name there.
+    part: str | None = None
 
 
 def _column(kind: Kind, name: str, about: str) -> Field:
@@ -81,6 +85,43 @@ FIELDS: Final[Mapping[str, Field]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """Fields of which each execution has its own: the row's column, and what they are."""
+
+    column: str
+    about: str
+
+
+#: By what stands before the dot of their names.
+FACETS: Final[Mapping[str, Facet]] = {
+    "label": Facet("labels", "its label of that name"),
+    "input": Facet("inputs", "the value of its input of that name, as text"),
+}
+
+
+@lru_cache(maxsize=1000)
+def find_field(name: str) -> Field | None:
+    """The field of that name, which may be `label.NAME` or `input.NAME`; None where there is
+    none."""
+    group, _, part = name.partition(".")
+    facet = FACETS.get(group)
+    if facet is None or part in ("", "*"):
+        return FIELDS.get(name)
+
+    def read(row: ExecutionRow) -> str | None:
+        return read_facets(getattr(row, facet.column)).get(part)
+
+    return Field("text", read, facet.about, facet.column, part)
+
+
+def field_of(leaf: Leaf) -> Field:
+    """The field that a condition asks for."""
+    found = find_field(leaf.field)
+    assert found is not None, "it was read as one"
+    return found
+
+
 def holds(condition: Condition, row: ExecutionRow) -> bool:
     """Whether the condition is true of the row."""
     match condition:
@@ -91,7 +132,7 @@ def holds(condition: Condition, row: ExecutionRow) -> bool:
         case AnyOf(parts):
             return any(holds(part, row) for part in parts)
         case _:
-            value = FIELDS[condition.field].read(row)
+            value = field_of(condition).read(row)
             return value is not None and _is_true(condition, value)
 
 
@@ -99,8 +140,8 @@ def _is_true(leaf: Leaf, value: Value) -> bool:
     match leaf:
         case OneOf(_, values):
             return value in values
-        case Ordered(field, order, limit):
-            as_number = FIELDS[field].kind == "id"
+        case Ordered(_, order, limit):
+            as_number = field_of(leaf).kind == "id"
             return _ORDERS[order](*((int(str(value)), int(str(limit))) if as_number else (value, limit)))
         case Matching(_, pattern):
             return matches(pattern, str(value))

@@ -20,6 +20,7 @@ from noetl.facts.reference import load_value
 from noetl.history.attempts import attempt_view
 from noetl.net.model import Net
 from noetl.usecases import awaited, catalog, findings, moment
+from noetl.usecases.facets import read_facets
 from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, Condition, ExecutionRow, Transaction
 from noetl.usecases.ports.conditions import OneOf, all_of
@@ -67,6 +68,7 @@ def executions(
     parent: str | None = None,
     source: str | None = None,
     key: str | None = None,
+    labels: Mapping[str, str] | None = None,
     principal: str | None = None,
     where: str | None = None,
     among: Condition | None = None,
@@ -74,15 +76,16 @@ def executions(
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
-    again or are forks of, `key` their business key, `principal` who asked for them, `where` a
-    filter, `among` another one, `before` the id to page on from. Raises BadRequest where an id is
-    none, or the filter cannot be used."""
+    again or are forks of, `key` their business key, `labels` some that they have, `principal`
+    who asked for them, `where` a filter, `among` another one, `before` the id to page on from.
+    Raises BadRequest where an id is none, or the filter cannot be used."""
     for given in (parent, source, before):
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
     condition = all_of(
         None if where is None else parse_where(where, rt.clock()),
         None if principal is None else OneOf("principal", (principal,)),
+        *(OneOf(f"label.{name}", (value,)) for name, value in (labels or {}).items()),
         among,
     )
     with rt.store.read() as tx:
@@ -208,6 +211,7 @@ class Report:
             "descent": self.row.descent,
             "operation_id": self.row.operation_id,
             "key": self.row.key,
+            "labels": read_facets(self.row.labels),
             "principal": self.row.principal,
             "path": self.row.path,
             "version": self.row.playbook_version,

@@ -40,7 +40,12 @@ def copy_log(
     assert isinstance(first, e.Requested), "every log begins with it"
     # Its source may be open, and has the key.
     begin = replace(first, parent=parent, retry=None, key=None)
-    row = replace(row_of(new_id, begin, now, caller), source_id=source.execution_id, descent=descent)
+    row = replace(
+        row_of(new_id, begin, now, caller),
+        source_id=source.execution_id,
+        descent=descent,
+        inputs=source.inputs,
+    )
     return LogCopy(row, [_copy(event, state, begin if event.version == 1 else None) for event in events])
 
 

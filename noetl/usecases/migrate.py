@@ -132,8 +132,7 @@ def _plan(
     own = RetryOf(row.execution_id, migrates=True)
     source = SourceLog(rt.plan(tx, row.digest), own, tx.events.read(row.execution_id))
     again = plan_taking(rt, tx, _as_retry(request), row, source, new_id)
-    net = rt.plan(tx, again.request.digest).net
-    found = [*_at_work(tx, row, state), *_find_unheld(source, state, net, again)]
+    found = [*_at_work(tx, row, state), *_find_unheld(source, state, again.net, again)]
     return PlannedMigration(again, found)
 
 

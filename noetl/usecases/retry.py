@@ -21,6 +21,7 @@ from noetl.facts.lineage import RetryOf
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
 from noetl.forecast.again import UNDRAWN, RetryPlan, plan_retry
+from noetl.net.model import Net
 from noetl.usecases import catalog, moment
 from noetl.usecases.business_keys import take_free
 from noetl.usecases.decision_inputs import inputs_of
@@ -58,10 +59,11 @@ class RetryRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRetry:
-    """What a retry would do: the request that its log would begin with, the secrets that it is
-    given, and the plan."""
+    """What a retry would do: the net that it would run, the request that its log would begin with,
+    the secrets that it is given, and the plan."""
 
     source: ExecutionRow
+    net: Net
     request: Requested
     plan: RetryPlan
     kept: Sequence[CredentialRow] = ()
@@ -150,7 +152,7 @@ def begin(
     operation where one is named, and what is to be kept for it. Its row as it is then."""
     for secret in planned.kept:
         tx.credentials.save(secret)
-    return create_execution(tx, new_id, draft, now, operation_id)
+    return create_execution(tx, new_id, planned.net, draft, now, operation_id)
 
 
 def _check_alone(tx: Transaction, execution_id: str) -> None:
@@ -242,7 +244,8 @@ def plan_taking(
         directories=request.directories or first.directories,
         retry=again,
     )
-    return PlannedRetry(row, begins, _foresee(rt, tx, net_plan, begins, source), sealed.kept)
+    foreseen = _foresee(rt, tx, net_plan, begins, source)
+    return PlannedRetry(row, net_plan.net, begins, foreseen, sealed.kept)
 
 
 def _is_same(row: ExecutionRow, playbook: PlaybookRow) -> bool:

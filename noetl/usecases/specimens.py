@@ -18,12 +18,13 @@ from noetl import __version__
 from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
-from noetl.facts.events import Event
+from noetl.facts.events import Event, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogChunk, LogFilter
 from noetl.facts.reference import find_references
 from noetl.net.codec import from_json
 from noetl.usecases import logs, moment, specimen_file
+from noetl.usecases.facets import write_facets, write_inputs
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Results, Transaction
 from noetl.usecases.results import is_value
 from noetl.usecases.runtime import Runtime
@@ -232,6 +233,8 @@ def _check(tx: Transaction, specimen: Specimen) -> None:
 
 def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[Event]) -> None:
     header, caller = specimen.header, events[0].draft.caller
+    request = events[0].fact
+    assert isinstance(request, Requested), "every log begins with it"
     tx.nets.put(header.digest, specimen.net)
     tx.executions.create(
         ExecutionRow(
@@ -253,6 +256,8 @@ def _create(rt: Runtime, tx: Transaction, specimen: Specimen, events: Sequence[E
             imported_at=rt.clock(),
             key=header.key,
             principal=None if caller is None else caller.principal,
+            labels=write_facets(request.labels),
+            inputs=write_inputs(from_json(specimen.net), request),
         )
     )
     tx.events.restore(header.execution_id, events, header.updated_at)

@@ -12,8 +12,10 @@ from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.facts.events import Caller, Draft, Requested
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
+from noetl.net.model import Net
 from noetl.usecases import catalog
 from noetl.usecases.business_keys import WantedKey, key_taken, take_key
+from noetl.usecases.facets import write_facets, write_inputs
 from noetl.usecases.input_secrets import keep_given
 from noetl.usecases.ports import Descent, ExecutionRow, KeyOwner, NamedKey, Transaction
 from noetl.usecases.runtime import Runtime
@@ -188,9 +190,16 @@ class _Recording:
         given = keep_given(self.rt, self.tx, net, found.given, new_id)
         key = None if found.key is None else found.key.name.key
         fact = Requested(
-            row.path, row.version, found.digest, given.payload, given.overrides, directories=places, key=key
+            row.path,
+            row.version,
+            found.digest,
+            given.payload,
+            given.overrides,
+            directories=places,
+            key=key,
+            labels=found.labels,
         )
-        made = create_execution(self.tx, new_id, self.rt.ask_for(fact), self.now)
+        made = create_execution(self.tx, new_id, net, self.rt.ask_for(fact), self.now)
         return StartedExecution(self._tell(request, made), found.warnings)
 
     def _tell(self, request: StartRequest, row: ExecutionRow) -> ExecutionRow:
@@ -232,21 +241,23 @@ class _Recording:
 def create_execution(
     tx: Transaction,
     new_id: str,
+    net: Net,
     draft: Draft,
     now: datetime,
     operation_id: str | None = None,
 ) -> ExecutionRow:
-    """Writes an execution and its first event, a `Requested`, for an operation where one is named.
-    Its row as it is then."""
+    """Writes an execution of `net` and its first event, a `Requested`, for an operation where one
+    is named. Its row as it is then."""
     assert isinstance(draft.fact, Requested)
-    row = replace(row_of(new_id, draft.fact, now, draft.caller), operation_id=operation_id)
+    inputs = write_inputs(net, draft.fact)
+    row = replace(row_of(new_id, draft.fact, now, draft.caller), operation_id=operation_id, inputs=inputs)
     tx.executions.create(row)
     tx.events.append(new_id, 0, [replace(draft, dedup_key="requested")], now)
     return replace(row, head_version=1)
 
 
 def row_of(new_id: str, request: Requested, now: datetime, caller: Caller | None) -> ExecutionRow:
-    """The row of an execution before its first event."""
+    """The row of an execution before its first event, without its inputs."""
     return ExecutionRow(
         execution_id=new_id,
         path=request.path,
@@ -262,6 +273,7 @@ def row_of(new_id: str, request: Requested, now: datetime, caller: Caller | None
         descent=_descent(request),
         key=request.key,
         principal=None if caller is None else caller.principal,
+        labels=write_facets(request.labels),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from noetl.facts.json import JsonMap
 from noetl.net.model import Net
 from noetl.usecases import catalog
 from noetl.usecases.business_keys import WantedKey, render_key, want_key
+from noetl.usecases.facets import merge_labels
 from noetl.usecases.findings import start_warnings
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.ports import PlaybookRow, Transaction
@@ -46,6 +47,8 @@ class StartRequest:
     #: What the execution is told in the same transaction: the new one, or the open one that has the
     #: business key.
     signal: SignalRequest | None = None
+    #: Labels over those of the playbook: texts, numbers, true or false.
+    labels: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class FoundPlaybook:
     warnings: Sequence[JsonMap]
     fingerprint: str
     key: WantedKey | None
+    labels: Mapping[str, str]
 
 
 class PlaybookFinder:
@@ -76,6 +80,7 @@ class PlaybookFinder:
             self._rt.check_payload([request.payload, request.overrides], "payload")
             row, digest = self._look_up(request.path, request.version)
             plan = self._rt.plan(self._tx, digest)
+            labels = merge_labels(plan.net.labels, request.labels)
             given = admit(plan, request.payload, request.overrides)
             warnings = start_warnings(row, plan, request.payload)
             asked = seal_given(self._rt, plan.net, given, "").given
@@ -83,7 +88,8 @@ class PlaybookFinder:
             if request.signal is not None:
                 check_signal(self._rt, request.signal)
                 check_name(plan.net, request.signal.name)
-            return FoundPlaybook(row, digest, given, warnings, _fingerprint(request, plan.net, asked), key)
+            fingerprint = _fingerprint(request, plan.net, asked)
+            return FoundPlaybook(row, digest, given, warnings, fingerprint, key, labels)
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
         except ConfigError as error:
@@ -116,6 +122,8 @@ def _fingerprint(request: StartRequest, net: Net, asked: Admitted) -> str:
         body.append(request.directories)
     if request.key is not None or request.on_conflict is not None:
         body.append({"key": request.key, "on_conflict": request.on_conflict})
+    if request.labels:
+        body.append({"labels": dict(request.labels)})
     if request.signal is not None:
         body.append({"signal": request.signal.name, "payload": request.signal.payload})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

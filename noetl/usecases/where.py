@@ -13,9 +13,10 @@ from typing import Any, Final, get_args
 
 from noetl.errors import BadRequest
 from noetl.facts import durations
+from noetl.facts.labels import LONGEST as LONGEST_VALUE
 from noetl.facts.nearest import did_you_mean
 from noetl.net.patterns import pattern_fault
-from noetl.usecases.fields import FIELDS
+from noetl.usecases.fields import FACETS, FIELDS, Field, find_field
 from noetl.usecases.moment import is_id
 from noetl.usecases.ports.conditions import (
     AllOf,
@@ -48,6 +49,7 @@ _OR: Final = 2
 _IS_NULL: Final = 1
 #: Versions of playbooks are kept in 32 bits.
 _LARGEST: Final = 2**31 - 1
+_QUOTED: Final = "label.\"my-team\" = 'data'"
 _OPERATORS: Final = "=, !=, <, <=, >, >=, ~, !~, in (…), is null"
 
 
@@ -145,7 +147,7 @@ class _Reader:
                 return self._matching(field, node.rexpr)
             case "!~":
                 return Not(self._matching(field, node.rexpr))
-            case "<" | "<=" | ">" | ">=" if FIELDS[field].kind == "text":
+            case "<" | "<=" | ">" | ">=" if _field(field).kind == "text":
                 raise self._fault(node, f"{field} is text, and compared by =, !=, ~, !~ and in (…)")
             case "<" | "<=" | ">" | ">=":
                 return Ordered(field, operator, self._value(field, node.rexpr))
@@ -155,24 +157,36 @@ class _Reader:
     def _field(self, node: Any) -> str:
         kind, inner = _open(node)
         if kind != "column_ref":
-            raise self._fault(inner, "the name of a field stands on the left of a comparison")
-        name = ".".join(part.string.sval or "*" for part in inner.fields)
-        if name not in FIELDS:
-            hint = did_you_mean(name, FIELDS) or f" The fields are {', '.join(FIELDS)}."
-            raise self._fault(inner, f"there is no field {name!r}.{hint}")
+            quoted = f"; where it has other characters, it is quoted: {_QUOTED}" if kind == "a_expr" else ""
+            raise self._fault(inner, f"the name of a field stands on the left of a comparison{quoted}")
+        name = self._spell(inner, ".".join(part.string.sval or "*" for part in inner.fields))
+        if find_field(name) is None:
+            raise self._fault(inner, f"there is no field {name!r}.{_suggest(name)}")
         return name
+
+    def _spell(self, node: Any, name: str) -> str:
+        """The parser folds names without quotes to small letters; labels and inputs are called as
+        it is written."""
+        group, _, part = name.partition(".")
+        place = self._place(node)
+        written = self._text[place : place + len(name)]
+        if not part or group not in FACETS or written.lower() != name.lower():
+            return name
+        return f"{group}.{written.partition('.')[2]}"
 
     def _matching(self, field: str, node: Any) -> Matching:
         pattern = self._constant(node)
-        if FIELDS[field].kind != "text" or not isinstance(pattern, str):
+        if _field(field).kind != "text" or not isinstance(pattern, str):
             raise self._fault(node.a_const, "~ searches text for a pattern in single quotes")
         if fault := pattern_fault(pattern):
             raise self._fault(node.a_const, f"{_short(pattern)!r} is no pattern: {fault}")
         return Matching(field, pattern)
 
     def _value(self, field: str, node: Any) -> Value:
+        if _field(field).part is not None:
+            return self._part_value(field, node)
         given = self._constant(node)
-        match FIELDS[field].kind:
+        match _field(field).kind:
             case "text":
                 return self._text_value(field, given, node)
             case "number" if isinstance(given, int) and abs(given) <= _LARGEST:
@@ -185,6 +199,15 @@ class _Reader:
                 raise self._fault(node.a_const, f"{field} is an id, a decimal number")
             case _:
                 return self._instant(field, given, node)
+
+    def _part_value(self, field: str, node: Any) -> str:
+        kind, inner = _open(node)
+        if kind == "a_const" and inner.WhichOneof("val") == "boolval":
+            return "true" if inner.boolval.boolval else "false"
+        text = str(self._constant(node))
+        if len(text) > LONGEST_VALUE:
+            raise self._fault(inner, f"of {field} the first {LONGEST_VALUE} characters are kept, and no more")
+        return text
 
     def _text_value(self, field: str, given: str | int, node: Any) -> str:
         if not isinstance(given, str):
@@ -221,9 +244,28 @@ class _Reader:
                 raise self._fault(inner, "a value is text in single quotes, or a whole number")
 
     def _fault(self, node: Any, why: str) -> BadRequest:
+        return _fault(self._text, self._place(node), why)
+
+    def _place(self, node: Any) -> int:
         # The parser counts bytes.
         place = max(getattr(node, "location", 0) - len(_BEFORE), 0)
-        return _fault(self._text, len(self._text.encode()[:place].decode(errors="ignore")), why)
+        return len(self._text.encode()[:place].decode(errors="ignore"))
+
+
+def _field(name: str) -> Field:
+    found = find_field(name)
+    assert found is not None, "it was looked for where it was read"
+    return found
+
+
+def _suggest(name: str) -> str:
+    """What was meant in the place of a field that there is not."""
+    group, _, part = name.partition(".")
+    if group in FACETS:
+        return f" Write {group}.NAME."
+    alike = [*FIELDS, *(f"{one}.{part}" for one in FACETS if part)]
+    named = ", ".join([*FIELDS, *(f"{one}.NAME" for one in FACETS)])
+    return did_you_mean(name, alike) or f" The fields are {named}."
 
 
 def _open(node: Any) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ from noetl.errors import NotFound
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
+from noetl.usecases.facets import write_facets
 from noetl.usecases.fields import holds
 from noetl.usecases.fleet import operations
 from noetl.usecases.fleet.planning import FleetRequest
@@ -32,6 +33,10 @@ ROWS = [
     execution("500", source_id="100", descent="retry", operation_id="77"),
     execution("600", source_id="200", descent="retry", status="cancelled"),
     execution("700", source_id="300", descent="fork", key="order-7"),
+    execution("800", labels=write_facets({"team": "data", "a/b": "%_"}), inputs=write_facets({"n": "3"})),
+    execution("810", labels=write_facets({"team": "Data"}), inputs=write_facets({"n": "30", "x": "é\0"})),
+    execution("820", labels=write_facets({"steam": "data", "te": '"team":"data"'})),
+    execution("830", inputs=write_facets({"Team": "data", "n": 'a"b\\', "steam": ""})),
 ]
 
 WHERE = [
@@ -69,6 +74,23 @@ WHERE = [
     "not ended > '2026-03-01T12:00:01Z'",
     "ended is null and created = '2026-03-01T12:00:00Z'",
     "path = 'ü''; drop table execution; --'",
+    "label.team = 'data'",
+    "label.team != 'data'",
+    "label.team in ('Data', 'other')",
+    "label.team is null",
+    "label.team is not null and not label.team = 'DATA'",
+    "label.team ~ '^da'",
+    "label.team !~ '^da'",
+    "label.team !~ '^da' and label.team is not null",
+    "label.\"a/b\" = '%_'",
+    'label.te = \'"team":"data"\'',
+    "not (label.steam = 'data' or label.team = 'Data')",
+    "input.n = 3",
+    "input.n = 'a\"b\\'",
+    "input.n ~ '3' or input.Team = 'data'",
+    "input.team is null and input.n is not null",
+    "input.steam = '' or input.x = 'é'",
+    "input.x ~ 'é'",
 ]
 
 

@@ -57,6 +57,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "were cancelled.) is pending.",
         "Revision 0015 (Who has a slot of what, who waits for one, and what is paused.) is pending.",
         "Revision 0016 (How many approvals of an execution are open.) is pending.",
+        "Revision 0017 (Labels and inputs that executions can be asked for.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD

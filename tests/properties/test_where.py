@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from noetl.errors import BadRequest
 from noetl.store import open_store
-from noetl.usecases.fields import FIELDS, holds
+from noetl.usecases.facets import write_facets
+from noetl.usecases.fields import FIELDS, find_field, holds
 from noetl.usecases.ports import ExecutionRow, Store
 from noetl.usecases.where import parse_where
 
@@ -31,6 +32,7 @@ SOURCES = (None, "7")
 WORDS = st.sampled_from(
     [
         *FIELDS,
+        *("label.team", "input.N", 'label."a/b"', "label", "input.*"),
         *("=", "!=", "<", ">=", "~", "!~", "in", "not in", "is null", "is not null", "like", "between"),
         *("and", "or", "not", "(", ")", ",", ";", "--", "select", "null", "true", "$1", "::text", "*", "'"),
         *(
@@ -55,17 +57,21 @@ VALUES = {
     "id": ("7", "'8'"),
     "instant": ("'-1h'", "'2026-02-28'"),
     "text": ("'sql'", "'b'"),
+    "part": ("'b'", "2", "true", '\'"b":"b"\''),
 }
+PARTS = ({}, {"team": "b"}, {"b": "2", "team": '"b":"b"'}, {"n": "true", "N": "b"}, {"N": "2", "b": "b"})
 KNOWN = {"status": ("'failed'", "'completed'"), "descent": ("'retry'", "'fork'")}
 
 
 @st.composite
 def leaves(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(FIELDS)))
-    kind = FIELDS[name].kind
+    name = draw(st.sampled_from([*sorted(FIELDS), "label.team", "label.b", "input.n", "input.N"]))
+    field = find_field(name)
+    assert field is not None
+    kind = field.kind if field.part is None else "part"
     values = st.sampled_from(KNOWN.get(name, VALUES[kind]))
     one, other = draw(values), draw(values)
-    patterns = ("{} ~ 'e'", "{} !~ '^s'") if kind == "text" else ("{} < {}", "{} >= {}")
+    patterns = ("{} ~ 'e'", "{} !~ '^s'") if kind in ("text", "part") else ("{} < {}", "{} >= {}")
     form = draw(
         st.sampled_from(
             (
@@ -109,6 +115,8 @@ def _rows() -> Iterator[ExecutionRow]:
             parent_id=str(number % 9) if number % 5 else None,
             playbook_version=1 + number % 2,
             path="b" if number % 4 else "a/b",
+            labels=write_facets(PARTS[number % 5]),
+            inputs=write_facets(PARTS[number % 3 + 2]),
         )
 
 

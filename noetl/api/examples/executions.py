@@ -17,6 +17,7 @@ _SUMMARY: Final = {
     "descent": None,
     "operation_id": None,
     "key": "order-7",
+    "labels": {"team": "billing"},
     "principal": "ci",
     "waiting_for": None,
     "path": PATH,

@@ -24,7 +24,7 @@ _DESCENDANT: Final = {
 _START: Final = {"path": PATH, "payload": {"n": 21}}
 #: By the route.
 STARTS: Final[Mapping[str, Example]] = {
-    "POST /api/executions": in_json(_ACCEPTED, {**_START, "key": "order-7"}),
+    "POST /api/executions": in_json(_ACCEPTED, {**_START, "key": "order-7", "labels": {"team": "billing"}}),
     "POST /api/executions/batch": in_json(
         {
             "accepted": 1,

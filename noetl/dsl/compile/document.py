@@ -16,6 +16,7 @@ from noetl.dsl.compile.entries import workbook_entries
 from noetl.dsl.compile.inputs import compile_inputs
 from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
+from noetl.dsl.compile.labels import compile_labels
 from noetl.dsl.compile.limits import compile_limits
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
 from noetl.dsl.compile.policies import admission, execution_retry
@@ -91,6 +92,7 @@ def compile_document(context: Context) -> Net | None:
         on_cancel=_special_step(context, spec.on_cancel, "on_cancel"),
         regions=compile_regions(context),
         limits=compile_limits(context, spec, _EXECUTOR_SPEC, None),
+        labels=compile_labels(context, metadata.labels),
     )
 
 

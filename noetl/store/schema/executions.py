@@ -45,6 +45,9 @@ execution = Table(
     Column("cancelled_parts", Integer, nullable=False, server_default=text("0")),
     #: How many approvals are open.
     Column("approvals", Integer, nullable=False, server_default=text("0")),
+    #: Its labels, and its inputs as far as they can be asked for: JSON objects of texts.
+    Column("labels", Text),
+    Column("inputs", Text),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),

@@ -68,6 +68,9 @@ class ExecutionRow:
     cancelled_parts: int = 0
     #: How many approvals of it are open, as of the last turn.
     approvals: int = 0
+    #: Its labels, and what can be asked of its inputs, as in `usecases.facets`; None: nothing.
+    labels: str | None = None
+    inputs: str | None = None
 
     @property
     def waits_for_retry(self) -> bool:

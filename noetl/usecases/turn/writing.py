@@ -228,5 +228,6 @@ def create_child(rt: Runtime, tx: Transaction, caller: State, new: NewChild, now
         parent=parent,
         retry=fact.retry,
         key=fact.key,
+        labels=plan.net.labels,
     )
-    create_execution(tx, fact.child_id, Draft(request), now)
+    create_execution(tx, fact.child_id, plan.net, Draft(request), now)

@@ -56,6 +56,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "descent",
         "operation_id",
         "key",
+        "labels",
         "principal",
         "path",
         "version",

@@ -10,7 +10,8 @@ import pytest
 
 from noetl.errors import BadRequest
 from noetl.facts.failures import failure_of
-from noetl.usecases.fields import FIELDS, holds
+from noetl.usecases.facets import write_facets
+from noetl.usecases.fields import FACETS, FIELDS, holds
 from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.where import parse_where
 
@@ -29,6 +30,8 @@ ROW = ExecutionRow(
     ended_at=NOW - timedelta(hours=1),
     error=ERROR,
     parent_id="99",
+    labels=write_facets({"team": "data", "Team": "Big", "app.io": "1", "my-team": "a"}),
+    inputs=write_facets({"customer": "acme", "userId": "7", "dry": "true"}),
 )
 #: One that has nothing that it need not have.
 BARE = ExecutionRow("1000", "a'b", 1, "d", "running", 1, 0, created_at=NOW, updated_at=NOW)
@@ -78,6 +81,18 @@ BARE = ExecutionRow("1000", "a'b", 1, "d", "running", 1, 0, created_at=NOW, upda
         ("created >= '2026-01-31'", True, True),
         ("error = 'x' -- what stands behind it is a comment", False, False),
         (f"{'(' * 500}version = 3{')' * 500}", True, False),
+        ("label.team = 'data'", True, False),
+        ("LABEL.team <> 'data'", False, True),
+        ("label.team ~ '^da' and label.team !~ '^x'", True, False),
+        ("label.Team = 'Big' and label.\"Team\" = 'Big'", True, False),
+        ("label.team is null", False, True),
+        ("label.app.io = '1'", True, False),
+        ('label."app.io" = 1 and "label.app.io" = 1', True, False),
+        ("label.\"my-team\" in ('a', 'b')", True, False),
+        ("input.customer = 'acme' or input.customer is null", True, True),
+        ("input.userId = 7 and input.userId != 8 and input.userid is null", True, False),
+        ("input.dry = true and not input.dry = 'false'", True, False),
+        ("error = 'é' or input . userid is null or input.userId = 7", True, True),
     ],
 )
 def test_a_filter_means(text: str, of_row: bool, of_bare: bool) -> None:
@@ -112,6 +127,18 @@ def test_a_filter_means(text: str, of_row: bool, of_bare: bool) -> None:
         ("version = 1.5", "or a whole number"),
         ("version = 99999999999", "version is a number up to 2147483647"),
         ("version ~ '1'", "~ searches text"),
+        ("label = 'data'", "there is no field 'label'. Write label.NAME."),
+        ("label.* = 'data'", "there is no field 'label.*'. Write label.NAME."),
+        ("input = 'data'", "Write input.NAME."),
+        ("labels.team = 'data'", "there is no field 'labels.team'. Did you mean 'label.team'?"),
+        ("inputs.n = 1", "Did you mean 'input.n'?"),
+        ("colour.red = 1", "fingerprint, label.NAME, input.NAME."),
+        ("label.my-team = 'a'", "where it has other characters, it is quoted: label.\"my-team\" = 'data'"),
+        ("input.n > 3", "at character 9 ('> 3'): input.n is text, and compared by =, !=, ~, !~ and in (…)"),
+        ("input.n = 1.5", "a value is text in single quotes, or a whole number"),
+        ("input.n = null", "a value is text in single quotes, or a whole number"),
+        (f"input.n = '{'x' * 201}'", "of input.n the first 200 characters are kept, and no more"),
+        ("label.team ~ '('", "'(' is no pattern"),
         ("version between 1 and 2", "fields are compared with values by ="),
         ("path like 'a%'", "fields are compared with values by ="),
         ("version % 1", "'%' compares nothing here"),
@@ -155,3 +182,5 @@ def test_the_manual_has_every_field() -> None:
     words = {"text": "text", "number": "a number", "id": "an id", "instant": "an instant"}
     for name, field in FIELDS.items():
         assert f"| `{name}` | {words[field.kind]} | {field.about} |\n" in page
+    for name, facet in FACETS.items():
+        assert f"| `{name}.NAME` | text | {facet.about} |\n" in page
