@@ -33,10 +33,10 @@ ROWS = [
     execution("500", source_id="100", descent="retry", operation_id="77"),
     execution("600", source_id="200", descent="retry", status="cancelled"),
     execution("700", source_id="300", descent="fork", key="order-7"),
-    execution("800", labels=write_facets({"team": "data", "a/b": "%_"}), inputs=write_facets({"n": "3"})),
-    execution("810", labels=write_facets({"team": "Data"}), inputs=write_facets({"n": "30", "x": "é\0"})),
-    execution("820", labels=write_facets({"steam": "data", "te": '"team":"data"'})),
-    execution("830", inputs=write_facets({"Team": "data", "n": 'a"b\\', "steam": ""})),
+    execution("710", labels=write_facets({"team": "data", "a/b": "%_"}), inputs=write_facets({"n": "3"})),
+    execution("720", labels=write_facets({"team": "Data"}), inputs=write_facets({"n": "30", "x": "é\0"})),
+    execution("730", labels=write_facets({"steam": "data", "te": '"team":"data"'})),
+    execution("740", inputs=write_facets({"Team": "data", "n": 'a"b\\', "steam": ""})),
 ]
 
 WHERE = [

@@ -35,6 +35,7 @@ from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.signals import SignalRequest, send_signal
+from noetl.usecases.start import StartRequest, start
 from noetl.usecases.turn.advance import advance
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
@@ -609,6 +610,22 @@ def called_with_keys() -> Simulation:
     return settled(sim, sim.start())
 
 
+LABELLED = f"""{HEAD.replace("path:", "labels: {team: data, tier: 1}, path:")}
+workload: {{n: 7}}
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = n", input: {{n: "{{{{ n }}}}"}}}}
+"""
+
+
+def with_labels() -> Simulation:
+    """A retry, which has the labels of its source: those of the playbook and of the start."""
+    sim = Simulation(LABELLED)
+    first = start(sim.rt, StartRequest(sim.path, labels={"env": "prod", "tier": 2})).execution_id
+    settled(sim, first)
+    return settled(sim, retry(sim.rt, RetryRequest(first)).execution_id)
+
+
 ENDED_IN_TIME = f"""{HEAD}
 workflow:
   - step: start
@@ -987,6 +1004,7 @@ WHOSE: dict[str, Callable[[Simulation], str]] = {
     "called_by_an_iteration": _called,
     "run_again": _newest_descendant,
     "forked": _newest_descendant,
+    "with_labels": _newest_descendant,
     "retried_for_the_last_time": _newest_descendant,
     "undoing": _undoing,
 }
@@ -1022,6 +1040,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         retried_for_the_last_time,
         called_off_before_its_retry,
         called_with_keys,
+        with_labels,
         ended_in_time,
         that_waited,
         ended_by_steps,

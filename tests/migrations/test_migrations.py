@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -17,6 +18,7 @@ from noetl.errors import ConfigError, Unavailable
 from noetl.store import migrate, open_store, schema
 from noetl.store.engine import parse
 from noetl.store.schema.database import SUBJECTS, metadata
+from noetl.usecases.where import parse_where
 from tests.pace import within
 
 
@@ -64,6 +66,8 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
     assert migrate.check(empty_url) == []
 
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
 #: How the program of revision 0001 writes an execution.
 INSERT_0001 = (
     "INSERT INTO execution (execution_id, path, playbook_version, digest, status, head_version, "
@@ -76,6 +80,14 @@ INSERT_0001 = (
 def _at_0001(url: str) -> None:
     with migrate._connections(url) as connections, connections.open("durable") as connection:
         command.upgrade(migrate._config(connection), "0001")
+
+
+def _go_back_to_0016(url: str) -> None:
+    """As the database was then."""
+    migrate.upgrade(url)
+    for name in ("labels", "inputs"):
+        _execute(url, f"ALTER TABLE execution DROP COLUMN {name}")
+    _execute(url, "UPDATE alembic_version SET version_num = '0016'")
 
 
 def test_executions_of_revision_0001_are_read_as_called_by_nobody(empty_url: str) -> None:
@@ -100,6 +112,31 @@ def test_a_program_of_revision_0001_goes_on_writing_behind_the_upgrade(empty_url
         assert [row.parent_id for row in tx.executions.find()] == [None]
         assert tx.executions.find(parent="7") == []
     store.close()
+
+
+def test_executions_of_before_have_no_labels_and_no_inputs(empty_url: str) -> None:
+    _go_back_to_0016(empty_url)
+    _execute(empty_url, INSERT_0001.format(7))
+    assert migrate.upgrade(empty_url)
+    # A program of the revision before goes on writing.
+    _execute(empty_url, INSERT_0001.format(8))
+    store = open_store(empty_url)
+    with store.read() as tx:
+        found = tx.executions.find(where=parse_where("label.team is null and input.n is null", NOW))
+        assert [(row.execution_id, row.labels, row.inputs) for row in found] == [
+            ("8", None, None),
+            ("7", None, None),
+        ]
+        assert tx.executions.find(where=parse_where("label.team ~ '' or input.n = 1", NOW)) == []
+    store.close()
+
+
+@pytest.mark.postgres
+def test_an_upgrade_to_0017_that_was_interrupted_is_taken_up_again(empty_postgres_url: str) -> None:
+    _go_back_to_0016(empty_postgres_url)
+    _execute(empty_postgres_url, "ALTER TABLE execution ADD COLUMN labels TEXT")
+    assert migrate.upgrade(empty_postgres_url)
+    assert migrate.check(empty_postgres_url) == []
 
 
 @pytest.mark.postgres

@@ -456,6 +456,23 @@ def test_executions_are_started_with_keys_and_found_by_them(client: Client, key:
     assert client.wait(key, 30).status == "cancelled"
 
 
+def test_executions_are_started_with_labels_and_found_by_them(client: Client) -> None:
+    run = client.start("client/gate", labels={"team": "data", "tier": 1}).execution_id
+    one, two = client.start_batch(
+        [BatchItem("client/gate", labels={"team": "ops", "from": run}), BatchItem("client/gate")]
+    )
+    assert isinstance(one, Started)
+    assert isinstance(two, Started)
+    assert client.report(run)["labels"] == {"team": "data", "tier": "1"}
+    assert client.report(two.execution_id)["labels"] == {}
+    (found,) = client.executions(where=f"label.team = 'ops' and label.\"from\" = '{run}'")
+    assert (found["execution_id"], found["labels"]["team"]) == (one.execution_id, "ops")
+    with pytest.raises(BadRequest, match="The labels have no text as 'team', but null"):
+        client.start("client/gate", labels={"team": None})
+    for each in (run, one.execution_id, two.execution_id):
+        client.cancel(each)
+
+
 def test_items_of_a_batch_have_keys(client: Client) -> None:
     one, two, three = client.start_batch(
         [
