@@ -43,6 +43,7 @@ class Metadata(DocumentPart):
     version: str | int | float | None = None
     description: Any = None
     labels: Any = None
+    """A mapping of names to texts, which become the labels of its executions."""
     tags: Any = None
 
 
