@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from noetl.client import Client
+from noetl.config import Settings
+from tests.integration.client.conftest import served
+
 from .conftest import Cli
 
 
@@ -76,3 +80,11 @@ def test_labels_that_cannot_be_used_are_warned_of(cli: Cli) -> None:
     assert ended.code == 0
     assert "sum.yaml:3:" in ended.err
     assert "`labels` has no effect: it is no mapping" in ended.err
+
+
+def test_a_server_is_sent_them(cli: Cli, tmp_path: Path) -> None:
+    with served(Settings(home=tmp_path / "there")) as url, Client(url) as client:
+        run = _ran(cli, "--server", url, "--label", "env=prod", "--label", "tier=1")
+        assert client.report(run)["labels"] == {"team": "data", "env": "prod", "tier": "1"}
+        refused = cli("run", "sum.yaml", "--server", url, *(f"--label=l{n}={n}" for n in range(50)))
+    assert (refused.code, "The labels are 51, more than 50." in refused.err) == (2, True), refused.err
