@@ -51,8 +51,8 @@ def part_of_value(name: str, value: str) -> str:
 
 def write_inputs(net: Net, request: Requested) -> str | None:
     """What can be asked of the inputs of an execution: of the workload, as far as it is known when
-    it starts, the texts, numbers and booleans at the top, and no secrets. What does not fit is left
-    out."""
+    it starts, the texts, numbers and booleans at the top. Secrets are references by then, which
+    are mappings. What does not fit is left out."""
     kept, left = {}, MOST_BYTES - len("{}")
     for name, text in _find_texts(net, request):
         left -= len(part_of_value(name, text).encode()) + len(",")
@@ -63,12 +63,11 @@ def write_inputs(net: Net, request: Requested) -> str | None:
 
 
 def _find_texts(net: Net, request: Requested) -> Iterator[tuple[str, str]]:
-    secret = {one.name for one in net.inputs if one.secret}
     # What lies deeper is left out: only values at the top replace one another.
     known = {name: settle(value) for name, value in net.workload.items() if text_of(value) is not None}
     for name, value in {**known, **request.payload, **request.overrides}.items():
         text = text_of(value)
-        if text is not None and name not in secret and '"' not in name:
+        if text is not None and '"' not in name:
             yield _clean(name), _clean(text[:LONGEST])
 
 
