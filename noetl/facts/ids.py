@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 #: Milliseconds from the Unix epoch to 2026-01-01T00:00:00Z: the zero of execution ids.
 EPOCH_MS = 1_767_225_600_000
+_EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_MS_BITS: Final = 41
+#: The bits behind the milliseconds.
+_ENTROPY_BITS: Final = 22
 
 
 def execution_id(now_ms: int, entropy: int) -> str:
     """A decimal string below 2^63 that sorts by time: 41 bits of milliseconds, 22 of `entropy`."""
-    return str(((now_ms - EPOCH_MS) & ((1 << 41) - 1)) << 22 | entropy & ((1 << 22) - 1))
+    ms = (now_ms - EPOCH_MS) & ((1 << _MS_BITS) - 1)
+    return str(ms << _ENTROPY_BITS | entropy & ((1 << _ENTROPY_BITS) - 1))
+
+
+def first_of(at: datetime) -> int:
+    """The smallest number that an execution id of that millisecond can have. Before all ids it is
+    0, and behind them the largest one."""
+    ms = int(at.timestamp() * 1000) - EPOCH_MS
+    return min(max(ms, 0), (1 << _MS_BITS) - 1) << _ENTROPY_BITS
+
+
+def begin_of(number: int) -> int:
+    """The smallest number that an execution id of the same millisecond can have."""
+    return number >> _ENTROPY_BITS << _ENTROPY_BITS
+
+
+def end_of(number: int) -> int:
+    """The smallest number behind all execution ids of the same millisecond."""
+    return begin_of(number) + (1 << _ENTROPY_BITS)
+
+
+def instant_of(number: int) -> datetime:
+    """The millisecond in which the execution with that id was asked for."""
+    return _EPOCH + timedelta(milliseconds=number >> _ENTROPY_BITS)
 
 
 def child_id(now: datetime, turn: str, number: int) -> str:

@@ -45,6 +45,23 @@ def narrow(condition: Condition, *, negated: bool = False) -> ColumnElement[bool
             return _narrow_leaf(condition, negated)
 
 
+def is_exact(condition: Condition) -> bool:
+    """Whether the condition is true of all rows that are narrowed to."""
+    match condition:
+        case Not(one):
+            return is_exact(one)
+        case AllOf(parts) | AnyOf(parts):
+            return all(map(is_exact, parts))
+        case Matching():
+            return False
+        case OneOf(field, _) | Ordered(field, _, _):
+            return FIELDS[field].column is not None
+        case Present():
+            return True
+        case _:
+            assert_never(condition)
+
+
 def _narrow_leaf(leaf: Leaf, negated: bool) -> ColumnElement[bool]:
     field = field_of(leaf)
     column = execution.c[field.column or "error"]

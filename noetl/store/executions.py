@@ -17,6 +17,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     union,
     update,
 )
@@ -24,12 +25,13 @@ from sqlalchemy import (
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.conditions import narrow
+from noetl.store.conditions import is_exact, narrow
 from noetl.store.schema.executions import execution
 from noetl.store.schema.work import log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
+from noetl.store.tallies import Bounds, Scale, count_in, find_ends, no_executions, tally_rows
 from noetl.usecases.fields import holds
-from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark
+from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark, Tally
 from noetl.usecases.ports.conditions import Condition
 
 _c = execution.c
@@ -182,15 +184,43 @@ class SqlExecutions(SqlTable):
 
     def _filter(self, where: Condition, asked: Mapping[str, Any], size: int) -> Iterator[ExecutionRow]:
         """The database narrows, and what it cannot say is asked of each row."""
+        return (one for one in self._narrow(where, asked, size) if holds(where, one))
+
+    def _narrow(self, where: Condition, asked: Mapping[str, Any], size: int) -> Iterator[ExecutionRow]:
+        """All that the condition may mean, newest first."""
         narrowed = narrow(where)
         given = {**asked, "limit": size}
         while True:
             page = [row(one) for one in self._session.read_once(_page(tuple(asked)).where(narrowed), given)]
-            yield from (one for one in page if holds(where, one))
+            yield from page
             if len(page) < size:
                 return
             given["before"] = codec.number(page[-1].execution_id)
             asked = {**asked, "before": given["before"]}
+
+    def tally(
+        self,
+        where: Condition | None,
+        *,
+        spans: int = 60,
+        most: int = 20_000,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Tally:
+        bounds = Bounds(spans, since, until)
+        meant = bounds.narrow(where)
+        if meant is None or is_exact(meant):
+            return self._count(bounds, true() if meant is None else narrow(meant))
+        rows = list(islice(self._narrow(meant, {}, PAGE), most + 1))
+        found = [one for one in rows[:most] if holds(meant, one)]
+        return tally_rows(bounds, found, is_whole=len(rows) <= most)
+
+    def _count(self, bounds: Bounds, narrowed: ColumnElement[bool]) -> Tally:
+        oldest, newest = self._session.read_once(find_ends(narrowed)).one()
+        if oldest is None or newest is None:
+            return no_executions()
+        scale = Scale.fit(bounds, oldest, newest)
+        return scale.sum_up(self._session.read_once(count_in(scale, narrowed)))
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
         return list(islice(self._find_asking(among, after, max(limit, PAGE)), limit))

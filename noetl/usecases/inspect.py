@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from datetime import datetime
+from typing import Final, get_args
 
 from noetl.engine.state import State, result_of
 from noetl.errors import BadRequest, NotFound
@@ -22,7 +23,7 @@ from noetl.net.model import Net
 from noetl.usecases import awaited, catalog, findings, moment
 from noetl.usecases.facets import read_facets
 from noetl.usecases.large_values import Resolver, resolve
-from noetl.usecases.ports import ENDED, Condition, ExecutionRow, Transaction
+from noetl.usecases.ports import ENDED, Condition, Descent, ExecutionRow, Tally, Transaction
 from noetl.usecases.ports.conditions import OneOf, all_of
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
@@ -30,6 +31,16 @@ from noetl.usecases.where import parse_where
 
 #: Children that are shown with the execution that called them, and descendants with their source.
 SHOWN_CHILDREN = 50
+#: Spans of a tally, at most.
+MOST_SPANS: Final = 1_000
+
+#: How those are told that descend from an execution.
+BECAME: Final[Mapping[Descent, str]] = {
+    "retry": "retried by",
+    "fork": "forked as",
+    "migration": "migrated to",
+    "undo": "undone by",
+}
 
 _TYPES = frozenset(fact.type for fact in get_args(Fact))
 
@@ -100,6 +111,27 @@ def executions(
             limit=limit,
         )
         return awaited.add_pauses(tx, found)
+
+
+def tally(
+    rt: Runtime,
+    where: str | None = None,
+    among: Condition | None = None,
+    *,
+    spans: int = 60,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Tally:
+    """How many executions there are of which `where` and `among` are true, by status and over time,
+    as `Executions.tally` counts them. Raises BadRequest where the filter, the number of spans, or
+    what is to lie between `since` and `until` cannot be used."""
+    if not 1 <= spans <= MOST_SPANS:
+        raise BadRequest(f"Executions are counted in 1 to {MOST_SPANS} spans of time, not in {spans}.")
+    if since is not None and until is not None and since >= until:
+        raise BadRequest(f"No time lies between {since.isoformat()} and {until.isoformat()}: exchange them.")
+    condition = all_of(None if where is None else parse_where(where, rt.clock()), among)
+    with rt.store.read() as tx:
+        return tx.executions.tally(condition, spans=spans, since=since, until=until)
 
 
 def events(

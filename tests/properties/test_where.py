@@ -3,6 +3,7 @@ true."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -139,6 +140,15 @@ def test_those_are_found_of_which_a_condition_is_true(filled: Store, text: str) 
     with filled.read() as tx:
         found = {row.execution_id for row in tx.executions.find(where=condition, limit=1000)}
     assert found == {row.execution_id for row in ROWS if holds(condition, row)}
+
+
+@given(CONDITIONS)
+def test_those_are_counted_of_which_a_condition_is_true(filled: Store, text: str) -> None:
+    condition = parse_where(text, NOW)
+    with filled.read() as tx:
+        found = tx.executions.tally(condition)
+    assert found.is_whole
+    assert found.counts == Counter(row.status for row in ROWS if holds(condition, row))
 
 
 @given(st.one_of(st.lists(WORDS, max_size=12).map(" ".join), st.text(max_size=60)))

@@ -33,6 +33,7 @@ from noetl.usecases.ports.executions import (
     Executions,
     ExecutionStatus,
     Mark,
+    Tally,
 )
 from noetl.usecases.ports.idempotency import IdempotencyKeys, KeyOwner
 from noetl.usecases.ports.library import Library, PlaybookFile
@@ -114,6 +115,7 @@ __all__ = [
     "Snapshot",
     "Snapshots",
     "Store",
+    "Tally",
     "TokenRow",
     "Tokens",
     "Transaction",

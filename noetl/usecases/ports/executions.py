@@ -92,6 +92,25 @@ class DueExecutions:
     passed_over: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many executions there are, of each status, in all and in equal spans of time.
+
+    `since` is when the first span begins, and `until` when the last one ends, as they were asked
+    for; else the first begins with the oldest execution, and the last ends behind the newest one.
+    Where there are no executions, both are None and there are no spans.
+    """
+
+    #: Of the statuses that occur.
+    counts: Mapping[ExecutionStatus, int]
+    since: datetime | None
+    until: datetime | None
+    #: Oldest first, as many as were asked for.
+    spans: Sequence[Mapping[ExecutionStatus, int]]
+    #: False: only the newest were looked at, and there are older ones that may be meant.
+    is_whole: bool
+
+
 class Executions(Protocol):
     """The rows of executions, their locks, and which of them owe a turn."""
 
@@ -116,6 +135,19 @@ class Executions(Protocol):
         """Newest first; `parent` is the execution that called them, `source` the one that they run
         again or are forks of, `key` their business key, `where` what is true of them, `before` an
         id to page on from (exclusive)."""
+
+    def tally(
+        self,
+        where: Condition | None,
+        *,
+        spans: int = 60,
+        most: int = 20_000,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Tally:
+        """How many there are of which `where` is true, asked for at `since` or later and before
+        `until`, in so many spans. Where the database cannot say all of `where`, only the newest
+        `most` that may be meant are looked at."""
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
         """Those with open approvals for which the condition holds, the oldest first; `after` is an

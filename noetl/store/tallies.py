@@ -1,0 +1,106 @@
+"""Counts of executions by status and over time.
+
+An execution id begins with the milliseconds of its execution, so spans of time are ranges of ids;
+and the index of statuses holds the ids: to count all executions nothing but that index is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from noetl.facts import ids
+from noetl.store import codec
+from noetl.store.schema.executions import execution
+from noetl.usecases.ports import Condition, ExecutionRow, ExecutionStatus, Tally
+from noetl.usecases.ports.conditions import Ordered, all_of
+
+_c = execution.c
+
+#: How many there are of a status in the span of that number, from 0.
+Counted: TypeAlias = tuple[ExecutionStatus, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What was asked for of the spans: how many, when the first begins, and when the last ends;
+    None: with the executions that there are."""
+
+    spans: int
+    since: datetime | None
+    until: datetime | None
+
+    def narrow(self, where: Condition | None) -> Condition | None:
+        """The condition, for executions that were asked for between them, to the millisecond."""
+        return all_of(
+            where,
+            None if self.since is None else Ordered("id", ">=", str(ids.first_of(self.since))),
+            None if self.until is None else Ordered("id", "<", str(ids.first_of(self.until))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Equal spans: `count` of them, from the id `first` up to `end`."""
+
+    first: int
+    end: int
+    count: int
+
+    @classmethod
+    def fit(cls, bounds: Bounds, oldest: int, newest: int) -> Scale:
+        """The spans for executions that have ids from `oldest` to `newest`."""
+        first = ids.begin_of(oldest) if bounds.since is None else ids.first_of(bounds.since)
+        end = ids.end_of(newest) if bounds.until is None else ids.first_of(bounds.until)
+        return cls(first, end, bounds.spans)
+
+    @property
+    def width(self) -> int:
+        """Ids in a span."""
+        return -(-(self.end - self.first) // self.count)
+
+    def sum_up(self, counted: Iterable[Counted], *, is_whole: bool = True) -> Tally:
+        """The tally of what was counted in the spans."""
+        total: Counter[ExecutionStatus] = Counter()
+        spans: list[Counter[ExecutionStatus]] = [Counter() for _ in range(self.count)]
+        for status, span, number in counted:
+            total[status] += number
+            spans[span][status] += number
+        since, until = ids.instant_of(self.first), ids.instant_of(self.end)
+        return Tally(dict(total), since, until, tuple(map(dict, spans)), is_whole)
+
+
+def find_ends(narrowed: ColumnElement[bool]) -> Select[tuple[int | None, int | None]]:
+    """The ids of the oldest and of the newest execution. Each is asked for by itself: so a database
+    takes it from an index."""
+    return select(
+        select(func.min(_c.execution_id)).where(narrowed).scalar_subquery(),
+        select(func.max(_c.execution_id)).where(narrowed).scalar_subquery(),
+    )
+
+
+def count_in(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
+    """How many there are of each status in each span."""
+    span = ((_c.execution_id - scale.first) // scale.width).label("span")
+    return select(_c.status, span, func.count()).where(narrowed).group_by("status", "span")
+
+
+def tally_rows(bounds: Bounds, rows: Sequence[ExecutionRow], *, is_whole: bool) -> Tally:
+    """The tally of these, newest first."""
+    if not rows:
+        return no_executions(is_whole=is_whole)
+    numbers = [codec.number(row.execution_id) for row in rows]
+    scale = Scale.fit(bounds, numbers[-1], numbers[0])
+    spans = ((number - scale.first) // scale.width for number in numbers)
+    counted = ((row.status, span, 1) for row, span in zip(rows, spans, strict=True))
+    return scale.sum_up(counted, is_whole=is_whole)
+
+
+def no_executions(*, is_whole: bool = True) -> Tally:
+    """The tally of none."""
+    return Tally({}, None, None, (), is_whole)
