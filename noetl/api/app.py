@@ -30,6 +30,7 @@ from noetl.api import (
     starts,
     streams,
     system,
+    tallies,
     tokens,
 )
 from noetl.api.answers import Problem
@@ -60,7 +61,7 @@ _GROUPS: Final = (
     *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
     *(signals.api, signals.correlated_api, callbacks.api, approvals.api, approvals.inbox_api),
     *(slots.api, slots.queues_api),
-    *(cache.api, starts.workflows_api, tokens.api, audit.api),
+    *(cache.api, starts.workflows_api, tokens.api, audit.api, tallies.api),
 )
 
 

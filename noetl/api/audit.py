@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from flask import Response, jsonify, request
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from noetl.api.answers import JsonObject, WireModel
 from noetl.api.context import group, services
 from noetl.api.guards import LINES
-from noetl.api.requests import GivenAddress, Parameters
+from noetl.api.requests import GivenAddress, GivenInstant, Parameters
 from noetl.errors import BadRequest
-from noetl.facts.durations import seconds
 from noetl.usecases import audit
 from noetl.usecases.ports import AuditFilter
 
@@ -50,19 +48,6 @@ _ANSWER: Final[JsonObject] = {
 }
 
 
-def _read_instant(text: Any) -> datetime:
-    try:
-        if str(text).startswith("-"):
-            return services().rt.clock() - timedelta(seconds=seconds(str(text)[1:]))
-        at = datetime.fromisoformat(str(text))
-    except (ValueError, OverflowError):
-        raise ValueError("it is an instant: 2026-01-31T12:00:00Z, or -2h for two hours ago") from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-_Instant = Annotated[datetime, BeforeValidator(_read_instant)]
-
-
 class AuditQuery(Parameters):
     principal: str | None = Field(None, max_length=200, description="only what this one asked for")
     action: str | None = Field(
@@ -73,8 +58,8 @@ class AuditQuery(Parameters):
         None, max_length=1024, description="only what was done to this execution (id or key)"
     )
     request_id: str | None = Field(None, max_length=128, description="only what this request asked for")
-    since: _Instant | None = Field(None, description="from this instant on; `-2h` is two hours ago")
-    until: _Instant | None = Field(None, description="before this instant")
+    since: GivenInstant | None = Field(None, description="from this instant on; `-2h` is two hours ago")
+    until: GivenInstant | None = Field(None, description="before this instant")
     before: int | None = Field(None, ge=1, le=2**63 - 1, description="go on behind this number")
     limit: int = Field(100, ge=1, le=1000, description="how many at most")
 

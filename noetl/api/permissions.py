@@ -83,6 +83,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "catalog.playbook": Rule("playbook", "read"),
     "executions.executions": Rule("given", "read"),
     "executions.grouped_failures": Rule("given", "read"),
+    "tally.tally": Rule("given", "read"),
     "executions.create": _START,
     "executions.report": _READ,
     "executions.result": _READ,

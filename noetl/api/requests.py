@@ -6,12 +6,14 @@ The types that bodies have too stand here.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -26,6 +28,7 @@ from noetl.api.context import services
 from noetl.api.segments import decode_segment
 from noetl.errors import BadRequest
 from noetl.facts.business_key import OnConflict
+from noetl.facts.durations import seconds
 from noetl.usecases.address import resolve
 from noetl.usecases.ports import ExecutionStatus, ItemState
 from noetl.usecases.where import LONGEST
@@ -112,6 +115,19 @@ def _resolve_given(address: str) -> str:
 ExecutionAddress = Annotated[str, AfterValidator(_resolve)]
 #: The same in queries and bodies.
 GivenAddress = Annotated[str, AfterValidator(_resolve_given)]
+
+
+def _read_instant(text: Any) -> datetime:
+    try:
+        if str(text).startswith("-"):
+            return services().rt.clock() - timedelta(seconds=seconds(str(text)[1:]))
+        at = datetime.fromisoformat(str(text))
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("it is an instant: 2026-01-31T12:00:00Z, or -2h for two hours ago") from None
+
+
+GivenInstant = Annotated[datetime, BeforeValidator(_read_instant)]
 
 
 class ExecutionPath(BaseModel):

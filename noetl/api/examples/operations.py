@@ -48,6 +48,13 @@ _OPERATION: Final[JsonMap] = {
         "dropped": 0,
     },
 }
+_TALLY: Final[JsonMap] = {
+    "counts": {"completed": 40, "failed": 2, "running": 1},
+    "since": AT,
+    "until": "2026-11-24T09:20:00+00:00",
+    "spans": [{"completed": 25}, {"completed": 15, "failed": 2, "running": 1}],
+    "more": False,
+}
 _ITEM: Final = {
     "position": 0,
     "execution_id": ID,
@@ -58,6 +65,7 @@ _ITEM: Final = {
 #: By the route.
 OPERATIONS: Final[Mapping[str, Example]] = {
     "GET /api/executions/failures": in_json({"groups": [_FAILURES], "count": 12, "more": False}),
+    "GET /api/tally": in_json(_TALLY),
     "POST /api/operations": in_json(_OPERATION, {"where": _WHERE, "version": "latest", "concurrency": 5}),
     "GET /api/operations": in_json({"operations": [_OPERATION], "next": None}),
     "GET /api/operations/{operation_id}": in_json(_OPERATION),
