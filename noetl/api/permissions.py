@@ -17,7 +17,7 @@ from noetl.api.context import ApiContext, services
 from noetl.api.segments import decode_segment
 from noetl.errors import Forbidden, NotFound
 from noetl.usecases import catalog, moment
-from noetl.usecases.access import Principal, Scope
+from noetl.usecases.access import Principal, Scope, lacking
 from noetl.usecases.address import resolve
 from noetl.usecases.ports import ExecutionRow, OperationRow
 from noetl.usecases.results import owner_of
@@ -166,18 +166,11 @@ def _check_restricted(rule: Rule, scope: Scope, here: ApiContext, names: Mutable
             _check_operation(here, scope, names["operation_id"])
         case "given":
             if not here.principal.has_some(scope):
-                raise _lacking(here.principal, scope)
+                raise lacking(here.principal, scope)
         case "whole" | "nobody" | "anybody":
-            raise _lacking(here.principal, scope, "all playbooks")
+            raise lacking(here.principal, scope, "all playbooks")
         case _:
             assert_never(rule.decider)
-
-
-def _lacking(principal: Principal, scope: Scope, what: str = "any playbook") -> Forbidden:
-    return Forbidden(
-        f"{principal.name} has no scope `{scope}` for {what}, which this needs; "
-        "`noetl token create` makes a token that has it."
-    )
 
 
 # --- of what the path names -----------------------------------------------------------------------
@@ -209,7 +202,7 @@ def _row(here: ApiContext, execution_id: str) -> ExecutionRow | None:
 
 def _check_path(principal: Principal, scope: Scope, path: str) -> None:
     if not principal.may(scope, path):
-        raise _lacking(principal, scope, f"playbook {path[:200]!r}")
+        raise lacking(principal, scope, f"playbook {path[:200]!r}")
 
 
 def _check_known(here: ApiContext, scope: Scope, path: str) -> None:
@@ -223,7 +216,7 @@ def _check_result(here: ApiContext, scope: Scope, name: str) -> None:
     execution_id = owner_of(f"noetl://results/{name}")
     if execution_id is None:
         # Kept for a time or for good, whosever it was.
-        raise _lacking(here.principal, scope, "all playbooks")
+        raise lacking(here.principal, scope, "all playbooks")
     _check_execution(here, scope, execution_id)
 
 
@@ -233,7 +226,7 @@ def _check_operation(here: ApiContext, scope: Scope, operation_id: str) -> None:
     if not is_own and not principal.may("read"):
         raise NotFound(f"There is no operation {operation_id[:80]!r} of {principal.name}.")
     if not is_own or not principal.has_some(scope):
-        raise _lacking(principal, scope, "all playbooks")
+        raise lacking(principal, scope, "all playbooks")
 
 
 def _operation(here: ApiContext, operation_id: str) -> OperationRow | None:
@@ -247,13 +240,13 @@ def _operation(here: ApiContext, operation_id: str) -> OperationRow | None:
 def check_whole(scope: Scope) -> None:
     """Raises Forbidden where the caller has the scope for some playbooks only."""
     if not services().principal.may(scope):
-        raise _lacking(services().principal, scope, "all playbooks")
+        raise lacking(services().principal, scope, "all playbooks")
 
 
 def check_below(scope: Scope, place: str) -> None:
     """Raises Forbidden where the caller has it not for all playbooks at `place` and below it."""
     if not services().principal.may_below(scope, place):
-        raise _lacking(services().principal, scope, f"all playbooks at {place[:200]!r} and below")
+        raise lacking(services().principal, scope, f"all playbooks at {place[:200]!r} and below")
 
 
 def check_playbook(scope: Scope, path: str) -> None:

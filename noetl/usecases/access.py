@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, Self, TypeAlias, get_args
 
-from noetl.errors import BadRequest
+from noetl.errors import BadRequest, Forbidden
 from noetl.facts.nearest import did_you_mean
 from noetl.net.patterns import matches
 from noetl.usecases.ports import Condition
@@ -138,6 +138,14 @@ class Principal:
 ANYBODY: Final = Principal(ANONYMOUS, (Grant("admin"),))
 #: Who asks without having said who it is, for what needs no token at all.
 NOBODY: Final = Principal(ANONYMOUS, ())
+
+
+def lacking(principal: Principal, scope: Scope, what: str = "any playbook") -> Forbidden:
+    """The error for what somebody asks for who has no scope for it."""
+    return Forbidden(
+        f"{principal.name} has no scope `{scope}` for {what}, which this needs; "
+        "`noetl token create` makes a token that has it."
+    )
 
 
 def check_name(name: str, what: str) -> str:
