@@ -59,6 +59,11 @@ def test_one_execution_is_in_one_span_of_its_millisecond(store: Store) -> None:
     assert found.spans == ({}, {}, {"running": 1}, {})
 
 
+def test_the_last_id_of_a_millisecond_is_in_the_last_span(store: Store) -> None:
+    create(store, at(0, number=(1 << 22) - 1))
+    assert tally(store, spans=3).spans == ({}, {}, {"running": 1})
+
+
 def test_executions_are_counted_in_equal_spans(store: Store) -> None:
     create(store, at(0), at(1, status="failed"), at(4), at(4, 1), at(9.999, status="completed"))
     found = tally(store, spans=5)
