@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, cast, func, literal, select, true, union_all
 
 from noetl.facts import ids
 from noetl.store import codec
@@ -21,6 +21,10 @@ from noetl.usecases.ports import Condition, ExecutionRow, ExecutionStatus, Tally
 from noetl.usecases.ports.conditions import Ordered, all_of
 
 _c = execution.c
+
+_statuses = union_all(
+    *(select(literal(status).label("status")) for status in get_args(ExecutionStatus))
+).subquery("a_status")
 
 #: How many there are of a status in the span of that number, from 0.
 Counted: TypeAlias = tuple[ExecutionStatus, int, int]
@@ -69,8 +73,9 @@ class Scale:
         total: Counter[ExecutionStatus] = Counter()
         spans: list[Counter[ExecutionStatus]] = [Counter() for _ in range(self.count)]
         for status, span, number in counted:
-            total[status] += number
-            spans[span][status] += number
+            if number:
+                total[status] += number
+                spans[span][status] += number
         since, until = ids.instant_of(self.first), ids.instant_of(self.end)
         return Tally(dict(total), since, until, tuple(map(dict, spans)), is_whole)
 
@@ -85,9 +90,22 @@ def find_ends(narrowed: ColumnElement[bool]) -> Select[tuple[int | None, int | N
 
 
 def count_in(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
-    """How many there are of each status in each span."""
-    span = ((_c.execution_id - scale.first) // scale.width).label("span")
-    return select(_c.status, span, func.count()).where(narrowed).group_by("status", "span")
+    """How many there are of each status in each span.
+
+    Each count is a range of the index: SQLite is seven times as fast as with GROUP BY, for which it
+    sorts all rows.
+    """
+    span = _number_spans(scale)
+    begin = scale.first + span.c.number * scale.width
+    here = (_c.status == _statuses.c.status, _c.execution_id >= begin, _c.execution_id < begin + scale.width)
+    number = select(func.count()).select_from(execution).where(*here, narrowed).scalar_subquery()
+    both = _statuses.join(span, true())
+    return select(_statuses.c.status, span.c.number, number).select_from(both)
+
+
+def _number_spans(scale: Scale) -> CTE:
+    span = select(cast(0, BigInteger).label("number")).cte("span", recursive=True)
+    return span.union_all(select(span.c.number + 1).where(span.c.number + 1 < scale.count))
 
 
 def tally_rows(bounds: Bounds, rows: Sequence[ExecutionRow], *, is_whole: bool) -> Tally:
