@@ -17,7 +17,6 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    true,
     union,
     update,
 )
@@ -210,17 +209,17 @@ class SqlExecutions(SqlTable):
         bounds = Bounds(spans, since, until)
         meant = bounds.narrow(where)
         if meant is None or is_exact(meant):
-            return self._count(bounds, true() if meant is None else narrow(meant))
+            return self._count(bounds, meant)
         rows = list(islice(self._narrow(meant, {}, PAGE), most + 1))
         found = [one for one in rows[:most] if holds(meant, one)]
         return tally_rows(bounds, found, is_whole=len(rows) <= most)
 
-    def _count(self, bounds: Bounds, narrowed: ColumnElement[bool]) -> Tally:
-        oldest, newest = self._session.read_once(find_ends(narrowed)).one()
+    def _count(self, bounds: Bounds, meant: Condition | None) -> Tally:
+        oldest, newest = self._session.read_once(find_ends(meant)).one()
         if oldest is None or newest is None:
             return no_executions()
         scale = Scale.fit(bounds, oldest, newest)
-        return scale.sum_up(self._session.read_once(count_in(scale, narrowed)))
+        return scale.sum_up(self._session.read_once(count_in(scale, meant)))
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
         return list(islice(self._find_asking(among, after, max(limit, PAGE)), limit))

@@ -10,18 +10,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 from sqlalchemy import CTE, BigInteger, ColumnElement, Select, cast, func, literal, select, true, union_all
 
 from noetl.facts import ids
 from noetl.store import codec
+from noetl.store.conditions import narrow
 from noetl.store.schema.executions import execution
+from noetl.usecases.fields import FIELDS, names
 from noetl.usecases.ports import Condition, ExecutionRow, ExecutionStatus, Tally
 from noetl.usecases.ports.conditions import Ordered, all_of
 
 _c = execution.c
 
+#: Fields for which the index of statuses is enough.
+_IN_INDEX: Final = {"id", "status"}
 _statuses = union_all(
     *(select(literal(status).label("status")) for status in get_args(ExecutionStatus))
 ).subquery("a_status")
@@ -80,21 +84,35 @@ class Scale:
         return Tally(dict(total), since, until, tuple(map(dict, spans)), is_whole)
 
 
-def find_ends(narrowed: ColumnElement[bool]) -> Select[tuple[int | None, int | None]]:
-    """The ids of the oldest and of the newest execution. Each is asked for by itself: so a database
-    takes it from an index."""
+def find_ends(where: Condition | None) -> Select[tuple[int | None, int | None]]:
+    """The ids of the oldest and of the newest execution of which the condition is true. Each is
+    asked for by itself: so a database takes it from an index."""
+    narrowed = true() if where is None else narrow(where)
     return select(
         select(func.min(_c.execution_id)).where(narrowed).scalar_subquery(),
         select(func.max(_c.execution_id)).where(narrowed).scalar_subquery(),
     )
 
 
-def count_in(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
-    """How many there are of each status in each span.
+def count_in(scale: Scale, where: Condition | None) -> Select[Counted]:
+    """How many there are of each status in each span, of those of which the condition, which is
+    exact, is true."""
+    if where is None:
+        return _count_ranges(scale, true())
+    if any(names(where, field) for field in FIELDS.keys() - _IN_INDEX):
+        return _count_rows(scale, narrow(where))
+    return _count_ranges(scale, narrow(where))
 
-    Each count is a range of the index: SQLite is seven times as fast as with GROUP BY, for which it
-    sorts all rows.
-    """
+
+def _count_rows(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
+    """The database finds the rows by whichever index is best."""
+    span = ((_c.execution_id - scale.first) // scale.width).label("span")
+    return select(_c.status, span, func.count()).where(narrowed).group_by("status", "span")
+
+
+def _count_ranges(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
+    """Each count is a range of the index of statuses: SQLite, which sorts all rows to group them,
+    is six times as fast so."""
     span = _number_spans(scale)
     begin = scale.first + span.c.number * scale.width
     here = (_c.status == _statuses.c.status, _c.execution_id >= begin, _c.execution_id < begin + scale.width)
