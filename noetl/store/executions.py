@@ -28,7 +28,7 @@ from noetl.store.conditions import is_exact, narrow
 from noetl.store.schema.executions import execution
 from noetl.store.schema.work import log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
-from noetl.store.tallies import Bounds, Scale, count_in, find_ends, no_executions, tally_rows
+from noetl.store.tallies import TallyBounds, TallyScale, count_in, find_ends, no_executions, tally_rows
 from noetl.usecases.fields import holds
 from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark, Tally
 from noetl.usecases.ports.conditions import Condition
@@ -206,7 +206,7 @@ class SqlExecutions(SqlTable):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Tally:
-        bounds = Bounds(spans, since, until)
+        bounds = TallyBounds(spans, since, until)
         meant = bounds.narrow(where)
         if meant is None or is_exact(meant):
             return self._count(bounds, meant)
@@ -214,11 +214,11 @@ class SqlExecutions(SqlTable):
         found = [one for one in rows[:most] if holds(meant, one)]
         return tally_rows(bounds, found, is_whole=len(rows) <= most)
 
-    def _count(self, bounds: Bounds, meant: Condition | None) -> Tally:
+    def _count(self, bounds: TallyBounds, meant: Condition | None) -> Tally:
         oldest, newest = self._session.read_once(find_ends(meant)).one()
         if oldest is None or newest is None:
             return no_executions()
-        scale = Scale.fit(bounds, oldest, newest)
+        scale = TallyScale.fit(bounds, oldest, newest)
         return scale.sum_up(self._session.read_once(count_in(scale, meant)))
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:

@@ -35,7 +35,7 @@ Counted: TypeAlias = tuple[ExecutionStatus, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TallyBounds:
     """What was asked for of the spans: how many, when the first begins, and when the last ends;
     None: with the executions that there are."""
 
@@ -53,7 +53,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class TallyScale:
     """Equal spans: `count` of them, from the id `first` up to `end`."""
 
     first: int
@@ -61,7 +61,7 @@ class Scale:
     count: int
 
     @classmethod
-    def fit(cls, bounds: Bounds, oldest: int, newest: int) -> Scale:
+    def fit(cls, bounds: TallyBounds, oldest: int, newest: int) -> TallyScale:
         """The spans for executions that have ids from `oldest` to `newest`."""
         first = ids.begin_of(oldest) if bounds.since is None else ids.first_of(bounds.since)
         end = ids.end_of(newest) if bounds.until is None else ids.first_of(bounds.until)
@@ -94,7 +94,7 @@ def find_ends(where: Condition | None) -> Select[tuple[int | None, int | None]]:
     )
 
 
-def count_in(scale: Scale, where: Condition | None) -> Select[Counted]:
+def count_in(scale: TallyScale, where: Condition | None) -> Select[Counted]:
     """How many there are of each status in each span, of those of which the condition, which is
     exact, is true."""
     if where is None:
@@ -104,13 +104,13 @@ def count_in(scale: Scale, where: Condition | None) -> Select[Counted]:
     return _count_ranges(scale, narrow(where))
 
 
-def _count_rows(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
+def _count_rows(scale: TallyScale, narrowed: ColumnElement[bool]) -> Select[Counted]:
     """The database finds the rows by whichever index is best."""
     span = ((_c.execution_id - scale.first) // scale.width).label("span")
     return select(_c.status, span, func.count()).where(narrowed).group_by("status", "span")
 
 
-def _count_ranges(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted]:
+def _count_ranges(scale: TallyScale, narrowed: ColumnElement[bool]) -> Select[Counted]:
     """Each count is a range of the index of statuses: SQLite, which sorts all rows to group them,
     is six times as fast so."""
     span = _number_spans(scale)
@@ -121,17 +121,17 @@ def _count_ranges(scale: Scale, narrowed: ColumnElement[bool]) -> Select[Counted
     return select(_statuses.c.status, span.c.number, number).select_from(both)
 
 
-def _number_spans(scale: Scale) -> CTE:
+def _number_spans(scale: TallyScale) -> CTE:
     span = select(cast(0, BigInteger).label("number")).cte("span", recursive=True)
     return span.union_all(select(span.c.number + 1).where(span.c.number + 1 < scale.count))
 
 
-def tally_rows(bounds: Bounds, rows: Sequence[ExecutionRow], *, is_whole: bool) -> Tally:
+def tally_rows(bounds: TallyBounds, rows: Sequence[ExecutionRow], *, is_whole: bool) -> Tally:
     """The tally of these, newest first."""
     if not rows:
         return no_executions(is_whole=is_whole)
     numbers = [codec.number(row.execution_id) for row in rows]
-    scale = Scale.fit(bounds, numbers[-1], numbers[0])
+    scale = TallyScale.fit(bounds, numbers[-1], numbers[0])
     spans = ((number - scale.first) // scale.width for number in numbers)
     counted = ((row.status, span, 1) for row, span in zip(rows, spans, strict=True))
     return scale.sum_up(counted, is_whole=is_whole)
