@@ -13,22 +13,25 @@ import threading
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from flask import Flask, request
 
 from noetl import bootstrap
 from noetl.api.app import create_app
-from noetl.api.context import services
+from noetl.api.context import application, services
 from noetl.api.guards import HEADER, id_of
-from noetl.api.identity import needs_token
+from noetl.api.identity import needs_token, recognize
 from noetl.api.issuers import open_issuer
 from noetl.api.limits import BodyDeadline, RequestLimit
-from noetl.api.problems import MEDIA_TYPE
+from noetl.api.loopback import is_loopback
+from noetl.api.problems import MEDIA_TYPE, status_of
+from noetl.api.streams import open_stream
 from noetl.config import Settings
 from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.local_access import keep_first_token, open_warning
-from noetl.ui.approvals import Visitor
-from noetl.ui.pages import blueprint
+from noetl.ui import pages
+from noetl.ui.site import Site, Visitor
 from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -48,17 +51,38 @@ def create(settings: Settings | None = None) -> Flask:
     here = settings or Settings.from_env()
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
-    pages = blueprint(rt, here.flower_port, is_open=here.open is True, visitor=find_visitor)
-    served.register_blueprint(pages)
+    pages.register(served, make_site(rt, here))
     bounded = RequestLimit(BodyDeadline(served.wsgi_app, here.body_timeout_s), here.server_threads)
     served.wsgi_app = FirstStart(bounded, rt, here)  # type: ignore[method-assign]
     return served
+
+
+def make_site(rt: Runtime, settings: Settings) -> Site:
+    """What the pages of an application are served with."""
+    return Site(
+        rt,
+        find_visitor=find_visitor,
+        recognize=lambda text: recognize(application(), text),
+        open_stream=open_stream,
+        status_of=status_of,
+        find_flower=lambda: find_flower(settings),
+    )
 
 
 def find_visitor() -> Visitor:
     """Who makes the current request to a page."""
     here = services()
     return Visitor(here.rt, here.principal, needs_token(here.settings, request.environ))
+
+
+def find_flower(settings: Settings) -> str | None:
+    """Where Flower is, for who makes the current request. It has no login, and so listens on
+    loopback only: from elsewhere nothing leads to it, unless the server is open to everybody."""
+    name = urlsplit(request.host_url).hostname or ""
+    if not is_loopback(name) and settings.open is not True:
+        return None
+    host = f"[{name}]" if ":" in name else name
+    return f"{request.scheme}://{host}:{settings.flower_port}/"
 
 
 class FirstStart:

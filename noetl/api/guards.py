@@ -22,7 +22,7 @@ from flask import Flask, Response, g, request
 
 from noetl.api.called import is_body_of_call, is_call
 from noetl.api.context import application, serve, services
-from noetl.api.identity import FORM, identify
+from noetl.api.identity import PAGES, identify
 from noetl.api.loopback import is_loopback as is_loopback
 from noetl.api.permissions import check_route
 from noetl.api.problems import mask, problem
@@ -94,7 +94,7 @@ def _host() -> Response | None:
 def _origin() -> Response | None:
     """Pages of other origins change nothing, unless the settings name them."""
     origin = request.headers.get("Origin")
-    if request.endpoint == FORM:
+    if request.blueprint == PAGES and request.method not in SAFE:
         return _of_page(origin)
     if request.method in SAFE or origin is None or is_call() or _is_own(origin) or _is_allowed(origin):
         return None
@@ -108,10 +108,7 @@ def _of_page(origin: str | None) -> Response | None:
     is_ours = request.headers.get("Sec-Fetch-Site") == "same-origin" if origin is None else _is_own(origin)
     if is_ours:
         return None
-    detail = (
-        "Only the page of an execution sends its form; programs answer with POST "
-        "/api/executions/{id}/approvals."
-    )
+    detail = "Only the pages of this server send their forms; programs use what is below /api."
     return problem(403, "foreign-origin", detail)
 
 
@@ -160,11 +157,11 @@ def _find_wanted() -> str:
     """The type of a body that the request may have, in words."""
     if is_call():
         return _WANTED_OF_CALLS
-    return FORM_TYPE if request.endpoint == FORM else _WANTED.get(request.path, "application/json")
+    return FORM_TYPE if request.blueprint == PAGES else _WANTED.get(request.path, "application/json")
 
 
 def _is_readable(mimetype: str) -> bool:
-    if request.endpoint == FORM:
+    if request.blueprint == PAGES:
         return mimetype == FORM_TYPE
     if mimetype in _MORE_TYPES.get(request.path, ()) or (is_call() and is_body_of_call(mimetype)):
         return True

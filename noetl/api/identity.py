@@ -17,7 +17,7 @@ from noetl.api.context import ApiContext
 from noetl.api.loopback import is_loopback
 from noetl.errors import Unauthenticated, Unavailable
 from noetl.usecases import tokens
-from noetl.usecases.access import ANYBODY, NOBODY, Principal
+from noetl.usecases.access import ANYBODY, NOBODY, Principal, session_cookie
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 #: The endpoint that whoever watches this server asks.
 HEALTH: Final = "system.health"
-#: The endpoint that a form of a page is sent to. Its token comes in a field: a password that the
-#: browser remembers would be sent along with what other pages make it send.
-FORM: Final = "pages.answer"
-TOKEN_FIELD: Final = "token"  # noqa: S105 - the name of a field
+#: The pages. Their forms are sent with the cookie of who has signed in: a password that the browser
+#: remembers would be sent along with what other pages make it send.
+PAGES: Final = "pages"
+#: What people see who have not signed in yet.
+_BEFORE_LOGIN: Final = frozenset({"pages.login", "pages.sign_in", "pages.sign_out", "pages.file"})
 #: Headers of proxies.
 _FORWARDING: Final = frozenset(
     {
@@ -40,7 +41,8 @@ _FORWARDING: Final = frozenset(
 _FORWARDING_PREFIX: Final = "HTTP_X_FORWARDED_"
 #: What people call tokens in URLs, where they get into logs and histories.
 _IN_URLS: Final = frozenset({"token", "access_token", "api_key"})
-#: What changes nothing: browsers send passwords along with whatever page asks them to.
+#: What changes nothing: browsers send passwords along with whatever page asks them to, and cookies
+#: with what this machine's other pages ask for.
 _READING: Final = frozenset({"GET", "HEAD"})
 _WHERE: Final = "send it in the header `Authorization: Bearer …`"
 
@@ -61,19 +63,23 @@ def identify(here: ApiContext) -> Principal:
         # What a service sends along for others is not for us.
         return CALLBACK
     _refuse_in_url()
+    if request.endpoint in _BEFORE_LOGIN:
+        # With a cookie that is not good any more one could not even sign in again.
+        return NOBODY
     text = _read_token()
     if text is not None:
-        return _recognize(here, text)
+        return recognize(here, text)
     if not needs_token(here.settings, request.environ):
         return ANYBODY
     if request.endpoint == HEALTH or request.method == "OPTIONS":
         return NOBODY
-    if request.endpoint == FORM:
-        raise Unauthenticated("This server wants to know who answers: put your token into the form.")
+    if request.blueprint == PAGES:
+        raise Unauthenticated("This server wants to know who you are: sign in with a token.")
     raise Unauthenticated(f"This server wants to know who asks: {_WHERE}; `noetl token create` makes one.")
 
 
-def _recognize(here: ApiContext, text: str) -> Principal:
+def recognize(here: ApiContext, text: str) -> Principal:
+    """Whose the token is. Raises Unauthenticated where it is not good, and Unavailable."""
     try:
         if here.issuer is not None and not text.startswith(tokens.PREFIX):
             return here.issuer.recognize(text)
@@ -98,15 +104,17 @@ def _read_token() -> str | None:
     """The token that the request has; None where it has none. Raises Unauthenticated where the
     header says something else."""
     header = request.headers.get("Authorization")
-    if request.endpoint == FORM:
-        return request.form.get(TOKEN_FIELD, "").strip() or None
+    reads = request.method in _READING
+    cookie = request.cookies.get(session_cookie(request.host)) or None
+    if request.blueprint == PAGES and not reads:
+        return cookie
     if header is None:
-        return None
+        return cookie if reads else None
     scheme, _, given = header.strip().partition(" ")
     match scheme.lower():
         case "bearer":
             return given.strip()
-        case "basic" if request.method in _READING:
+        case "basic" if reads:
             return _read_password(given)
         case "basic":
             raise Unauthenticated(f"A password is taken for reading only; to change anything, {_WHERE}.")

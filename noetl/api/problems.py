@@ -35,7 +35,7 @@ PREFIX: Final = "/api/"
 _TOKEN: Final = re.compile(r"(noetl_[A-Za-z0-9]{1,40}_)[A-Za-z0-9_-]+")
 #: The pages of this server, by their blueprints: browsers ask for a password where they are told
 #: to.
-_PAGES: Final = frozenset({"pages", "docs"})
+_PAGES: Final = frozenset({"docs"})
 
 #: The first class that fits decides: subclasses stand before their bases.
 _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
@@ -122,6 +122,12 @@ def _challenge(answer: Response) -> None:
     answer.headers.add("WWW-Authenticate", 'Bearer realm="noetl"')
     if request.blueprint in _PAGES and request.method == "GET":
         answer.headers.add("WWW-Authenticate", 'Basic realm="noetl: a token as the password"')
+
+
+def status_of(error: errors.NoetlError) -> int | None:
+    """The HTTP status of an error; None for a defect."""
+    found = _status_of(error)
+    return None if found is None else found[0]
 
 
 def _status_of(error: errors.NoetlError) -> tuple[int, str] | None:

@@ -60,7 +60,7 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
         first = inspect.news(rt, execution_id, after, 1, query.types)
         if header.last_event_id and first.row.is_over and not first.events:
             return _end_of_stream()
-        return _open_stream(stream(rt, execution_id, after, query.types), execution_id)
+        return open_stream(stream(rt, execution_id, after, query.types), f"execution {execution_id}")
     news = _read_page(rt, execution_id, query)
     page = news.events[: query.limit]
     body = {
@@ -99,7 +99,7 @@ def read(path: ExecutionPath, query: LogsQuery, header: EventsHeader) -> Respons
         first = logs.page(rt, execution_id, where, after, 1)
         if header.last_event_id and first.is_last and not first.chunks:
             return _end_of_stream()
-        return _open_stream(log_stream(rt, execution_id, where, after), execution_id)
+        return open_stream(log_stream(rt, execution_id, where, after), f"execution {execution_id}")
     if query.last is not None:
         page = logs.end(rt, execution_id, where, query.last)
     else:
@@ -114,18 +114,18 @@ def _end_of_stream() -> Response:
     return Response(status=204)
 
 
-def _open_stream(frames: Iterator[str], execution_id: str) -> Response:
+def open_stream(frames: Iterator[str], about: str) -> Response:
+    """Answers with the frames, which are about that, in a place for requests that wait. Raises
+    Unavailable where none is free."""
     places = services().places
     places.take(request.environ)
-    response = Response(
-        serve_frames(frames, execution_id), mimetype=STREAM, headers={"X-Accel-Buffering": "no"}
-    )
+    response = Response(serve_frames(frames, about), mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
     # Not in the generator: one that was never begun would never reach its end.
     response.call_on_close(places.release)
     return response
 
 
-def serve_frames(frames: Iterator[str], execution_id: str) -> Iterator[str]:
+def serve_frames(frames: Iterator[str], about: str) -> Iterator[str]:
     """`frames` behind a line that goes out at once: servers hold the headers of an answer back
     until there is some of its body."""
     yield ": connected\n\n"
@@ -133,7 +133,7 @@ def serve_frames(frames: Iterator[str], execution_id: str) -> Iterator[str]:
         yield from frames
     except NoetlError as error:
         # The answer has begun; the client connects again and resumes behind its Last-Event-ID.
-        log.warning("A stream of execution %s breaks off: %s", execution_id, error)
+        log.warning("A stream of %s breaks off: %s", about, error)
         yield ": the store does not answer; connect again\n\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
@@ -28,7 +28,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
 from noetl.usecases.facets import read_facets
-from noetl.usecases.ports import Descent, ExecutionRow
+from noetl.usecases.ports import ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -38,14 +38,8 @@ WAIT_S = 5.0
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
 
-#: How many of those are shown that descend from an execution, and how each kind is told.
-_DESCENDANTS = 5
-_BECAME: Final[Mapping[Descent, str]] = {
-    "retry": "retried by",
-    "fork": "forked as",
-    "migration": "migrated to",
-    "undo": "undone by",
-}
+#: How many of those are shown that descend from an execution.
+_DESCENDANTS: Final = 5
 
 
 @click.group(epilog="Example: noetl execution list --status failed")
@@ -170,7 +164,7 @@ def _lineage(report: inspect.Report) -> Iterator[str]:
     if row.operation_id:
         yield f"begun by operation {row.operation_id}"
     for one in report.descendants[:_DESCENDANTS]:
-        yield f"{_BECAME[one['descent']]} {one['execution_id']} ({one['status']})"
+        yield f"{inspect.BECAME[one['descent']]} {one['execution_id']} ({one['status']})"
     if len(report.descendants) > _DESCENDANTS:
         yield f"and more: noetl execution list --source {row.execution_id}"
 

@@ -54,8 +54,8 @@ def is_exact(condition: Condition) -> bool:
             return all(map(is_exact, parts))
         case Matching():
             return False
-        case OneOf(field, _) | Ordered(field, _, _):
-            return FIELDS[field].column is not None
+        case OneOf() | Ordered():
+            return field_of(condition).column is not None
         case Present():
             return True
         case _:

@@ -10,11 +10,10 @@ from typing import Final
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap
 from noetl.ui.forms import PREFIX, FormField, make_fields, read_fields
-from noetl.usecases.access import ANONYMOUS, Principal
+from noetl.ui.site import Visitor
 from noetl.usecases.approval_requests import ApprovalRequest
 from noetl.usecases.approvals import answer
 from noetl.usecases.open_approvals import OpenApproval, open_in, show_open
-from noetl.usecases.runtime import Runtime
 
 #: Approvals that one page shows, and characters of what one of them shows.
 MOST: Final = 50
@@ -22,19 +21,6 @@ LONGEST: Final = 100_000
 #: What the buttons send.
 APPROVE: Final = "approve"
 REJECT: Final = "reject"
-
-
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """Who looks at a page. `needs_token`: who answers there has to say who it is."""
-
-    rt: Runtime
-    principal: Principal
-    needs_token: bool
-
-    @property
-    def is_known(self) -> bool:
-        return self.principal.name != ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +54,11 @@ def show_approvals(
 def _show(one: OpenApproval, about: JsonMap, typed: Mapping[str, str] | None) -> ShownApproval:
     own = typed if typed is not None and typed.get("id") == one.id else None
     reason = "" if own is None else own.get("reason", "")
-    return ShownApproval(about, _as_text(about["show"]), make_fields(one, own), reason)
+    return ShownApproval(about, as_text(about["show"]), make_fields(one, own), reason)
 
 
-def _as_text(value: Json) -> str:
+def as_text(value: Json) -> str:
+    """A value as a page shows it, up to `LONGEST` characters; empty for null."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

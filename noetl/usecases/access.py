@@ -48,6 +48,14 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]{0,127}")
 ANONYMOUS: Final = "anonymous"
 
 
+def session_cookie(host: str) -> str:
+    """The cookie in which a browser keeps the token of who has signed in at `host[:port]`; cookies
+    themselves do not tell ports apart. Pages are served with it, and what only reads: programs send
+    a header."""
+    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
+    return f"noetl_session_{port}" if port.isdecimal() else "noetl_session"
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """A scope, for the playbooks whose path matches a pattern: `*` stands for any characters,

@@ -16,9 +16,9 @@ from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault, generate_key
-from noetl.ui.pages import blueprint
 from noetl.usecases import tokens
-from noetl.wsgi import find_visitor
+
+from .browsing import with_pages
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -102,11 +102,9 @@ class Asking(Protocol):
 
 
 @pytest.fixture
-def closed(make: Callable[..., Flask], sim: Simulation) -> Flask:
+def closed(make: Callable[..., Flask]) -> Flask:
     """An application, with its pages, in which every request needs a token."""
-    app = make(open=False)
-    app.register_blueprint(blueprint(sim.rt, 5555, visitor=find_visitor))
-    return app
+    return with_pages(make(open=False))
 
 
 def with_token(client: FlaskClient, text: str) -> FlaskClient:

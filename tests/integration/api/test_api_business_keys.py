@@ -11,7 +11,8 @@ from flask.testing import FlaskClient
 
 from noetl.api.segments import KeptSegments
 from noetl.testing import Simulation
-from noetl.ui.pages import blueprint
+
+from .browsing import with_pages
 
 HERE = "/api/executions"
 PATH = "examples/doubling"
@@ -185,13 +186,11 @@ def test_the_document_of_a_playbook_says_that_its_start_may_have_a_key(client: F
     assert set(answer) == set(started["properties"]) == set(started["required"])
 
 
-def test_the_page_of_an_execution_takes_a_key_as_well(make: Callable[..., Flask], sim: Simulation) -> None:
-    app = make()
-    app.register_blueprint(blueprint(sim.rt, 5555))
-    browser = app.test_client()
+def test_the_page_of_an_execution_takes_a_key_as_well(make: Callable[..., Flask]) -> None:
+    browser = with_pages(make()).test_client()
     run = browser.post(HERE, json={"path": PATH, "key": "order/7"}).json["execution_id"]
     for address in ("order/7", "order%2F7", f"{PATH}:order/7", run):
-        assert f"Execution {run} (order/7): " in browser.get(f"/executions/{address}").text
+        assert f"order/7, {run}" in browser.get(f"/executions/{address}").text
     assert browser.get("/executions/order").status_code == 404
 
 

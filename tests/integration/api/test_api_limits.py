@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import unescape
 from typing import Any
 
@@ -10,8 +11,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
-from noetl.ui.pages import blueprint
 from noetl.usecases import catalog
+
+from .browsing import with_pages
 
 BOOK = """\
 apiVersion: noetl.io/v2
@@ -37,10 +39,8 @@ def two(sim: Simulation) -> tuple[str, str]:
 
 
 @pytest.fixture
-def pages(sim: Simulation) -> FlaskClient:
-    app = Flask(__name__)
-    app.register_blueprint(blueprint(sim.rt, 5555))
-    return app.test_client()
+def pages(make: Callable[..., Flask]) -> FlaskClient:
+    return with_pages(make()).test_client()
 
 
 def listed(client: FlaskClient, query: str = "") -> dict[str, Any]:

@@ -13,7 +13,8 @@ from noetl.api import specimens as routes
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.ui.pages import blueprint
+
+from .browsing import with_pages
 
 Started = Callable[..., str]
 LINES = "application/x-ndjson"
@@ -152,9 +153,7 @@ def test_a_file_may_be_larger_than_other_bodies(
 
 def test_its_page_says_what_it_is(there: Simulation, exported: tuple[str, str]) -> None:
     run, file = exported
-    app = create_app(there.rt, Settings())
-    app.register_blueprint(blueprint(there.rt, 5555))
-    browser = app.test_client()
+    browser = with_pages(create_app(there.rt, Settings())).test_client()
     browser.post("/api/executions/import", data=file, content_type=LINES)
     page = browser.get(f"/executions/{run}")
     assert page.status_code == 200

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +19,6 @@ from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.errors import Unavailable
 from noetl.testing import Mailbox, Simulation
-from noetl.ui.pages import blueprint
 from noetl.usecases.ports import WorkerRow
 
 
@@ -168,38 +165,3 @@ def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any
     found = set(references(document))
     assert found
     assert found <= known
-
-
-# --- the page ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def page(make: Callable[..., Flask], sim: Simulation) -> Any:
-    app = make()
-    app.register_blueprint(blueprint(sim.rt, 5599))
-    return app.test_client().get("/")
-
-
-def test_the_page_is_whole_in_itself(page: Any) -> None:
-    assert (page.status_code, page.mimetype) == (200, "text/html")
-    assert 'data-port="5599"' in page.text
-    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text)
-
-
-@pytest.mark.parametrize("is_open", [False, True])
-def test_the_page_knows_whether_flower_is_to_be_had_from_elsewhere(
-    make: Callable[..., Flask], sim: Simulation, is_open: bool
-) -> None:
-    app = make()
-    app.register_blueprint(blueprint(sim.rt, 5599, is_open=is_open))
-    assert f'data-open="{str(is_open).lower()}"' in app.test_client().get("/").text
-
-
-def test_the_page_may_run_its_own_script_and_no_other(page: Any) -> None:
-    policy = page.headers["Content-Security-Policy"]
-    for tag in ("script", "style"):
-        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", page.text, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{tag}-src 'sha256-{digest}'" in policy
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy

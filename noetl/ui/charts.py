@@ -1,0 +1,91 @@
+"""Counts over time as bars of an SVG picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from noetl.usecases.ports import ExecutionStatus, Tally
+
+#: From the bottom of a bar to its top: what has ended well carries the rest.
+ORDER: Final[Sequence[ExecutionStatus]] = (
+    "completed",
+    "cancelled",
+    "partial",
+    "failed",
+    "paused",
+    "waiting",
+    "pending",
+    "running",
+)
+#: Units of the picture.
+WIDTH: Final = 600
+HEIGHT: Final = 60
+#: A part that is there is seen, however many the highest bar counts.
+_LEAST: Final = 1.5
+_GAP: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The executions of one status in one span."""
+
+    status: ExecutionStatus
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One span: from `since` to before `until`."""
+
+    since: datetime
+    until: datetime
+    x: float
+    width: float
+    parts: Sequence[Part]
+    text: str
+
+
+def make_bars(tally: Tally) -> list[Bar]:
+    """Those of the spans in which there are executions."""
+    if tally.since is None or tally.until is None or not tally.spans:
+        return []
+    most = max(sum(span.values()) for span in tally.spans) or 1
+    width = WIDTH / len(tally.spans)
+    long = (tally.until - tally.since) / len(tally.spans)
+    return [
+        Bar(
+            tally.since + long * at,
+            tally.since + long * (at + 1),
+            round(width * at, 2),
+            round(width - _GAP, 2),
+            list(_stack([(name, span[name]) for name in ORDER if span.get(name)], most)),
+            ", ".join(f"{span[name]} {name}" for name in ORDER if span.get(name)),
+        )
+        for at, span in enumerate(tally.spans)
+        if any(span.values())
+    ]
+
+
+def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator[Part]:
+    heights = [(name, max(_LEAST, HEIGHT * count / most)) for name, count in counts]
+    # Parts that were made visible are not to stand out at the top.
+    scale = min(1.0, HEIGHT / sum(height for _, height in heights))
+    bottom = float(HEIGHT)
+    for name, height in heights:
+        bottom -= height * scale
+        yield Part(name, round(bottom, 2), round(height * scale, 2))
+
+
+def say_span(seconds: float) -> str:
+    """A duration for people: `0.42 s`, `12 s`, `3 m 04 s`, `2 h 05 m`, `3 d 04 h`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    whole = int(seconds)
+    for unit, smaller, size, part in (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1)):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part:02} {smaller}"
+    return f"{whole} s"

@@ -1,0 +1,111 @@
+"""The page of executions: what is shown of each, how many there are, and when they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from flask import Response, request
+
+from noetl.errors import BadRequest
+from noetl.ui.charts import HEIGHT, WIDTH, Bar, make_bars
+from noetl.ui.filters import PERIODS, STATUSES, Filters
+from noetl.ui.site import Visitor, here, is_part, show
+from noetl.usecases import catalog, inspect
+from noetl.usecases.facets import read_facets
+from noetl.usecases.ports import ENDED, ExecutionRow, Tally
+
+#: Executions of one page.
+PAGE: Final = 100
+#: Characters of an error, or of what is waited for, in a row.
+LONGEST: Final = 300
+#: Playbooks that are offered while one is typed.
+OFFERED: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExecution:
+    """A row of the list."""
+
+    row: ExecutionRow
+    note: str
+    seconds: float | None
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, row: ExecutionRow, now: datetime) -> ShownExecution:
+        note = row.waiting_for or ""
+        if row.error is not None:
+            note = str(row.error.get("message") or "")
+        elif row.waiting_for and row.status not in ENDED:
+            note = f"waits for {row.waiting_for}"
+        end = row.ended_at or (now if row.imported_at is None else row.updated_at)
+        note = " ".join(note[: LONGEST + 1].split())
+        seconds = None if row.status == "pending" else max((end - row.created_at).total_seconds(), 0.0)
+        note = note if len(note) <= LONGEST else f"{note[:LONGEST]}…"
+        return cls(row, note, seconds, read_facets(row.labels))
+
+    @property
+    def goes_on(self) -> bool:
+        return not self.row.is_over
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the page shows. `fault`: why the filters cannot be used; then there is nothing else."""
+
+    filters: Filters
+    executions: Sequence[ShownExecution] = ()
+    tally: Tally | None = None
+    bars: Sequence[Bar] = ()
+    next: str | None = None
+    before: str | None = None
+    fault: str = ""
+
+
+def show_listing() -> Response:
+    """The page of executions, or the part of it that changes."""
+    visitor = here().find_visitor()
+    found = find_listing(visitor, Filters.read(request.args), request.args.get("before") or None)
+    return show(
+        "executions_list.html" if is_part() else "executions.html",
+        400 if found.fault else 200,
+        listing=found,
+        statuses=STATUSES,
+        periods=PERIODS,
+        chart=(WIDTH, HEIGHT),
+        paths=() if is_part() else find_paths(visitor),
+    )
+
+
+def find_listing(visitor: Visitor, filters: Filters, before: str | None = None) -> Listing:
+    """Those that the visitor may see, newest first, behind (older than) the execution `before`."""
+    try:
+        return _find(visitor, filters, before)
+    except BadRequest as error:
+        return Listing(filters, before=before, fault=error.message)
+
+
+def _find(visitor: Visitor, filters: Filters, before: str | None) -> Listing:
+    where, among = filters.as_where(), visitor.principal.visible()
+    rows = inspect.executions(visitor.rt, where=where, among=among, before=before, limit=PAGE + 1)
+    tally = inspect.tally(visitor.rt, where=where, among=among)
+    now = visitor.rt.clock()
+    page = rows[:PAGE]
+    return Listing(
+        filters,
+        [ShownExecution.of(row, now) for row in page],
+        tally,
+        make_bars(tally),
+        page[-1].execution_id if len(rows) > PAGE else None,
+        before,
+    )
+
+
+def find_paths(visitor: Visitor) -> list[str]:
+    """Playbooks that the visitor may see."""
+    found = catalog.playbooks(visitor.rt)
+    paths = dict.fromkeys(one.path for one in found if visitor.principal.may("read", one.path))
+    return sorted(paths)[:OFFERED]

@@ -1,0 +1,73 @@
+"""One stream for each browser: that executions have changed, so that its pages look again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from flask import Response, request
+
+from noetl.errors import BadRequest
+from noetl.ui.site import Visitor, here
+from noetl.usecases import moment
+from noetl.usecases.ports import Mark
+from noetl.usecases.runtime import Runtime
+
+#: Executions that one browser may watch at once.
+MOST: Final = 50
+#: A comment goes out after so many seconds of silence, so that a browser that left is noticed.
+HEARTBEAT_S: Final = 15.0
+#: Seconds between two frames: what changes meanwhile is told at once.
+PACE_S: Final = 0.05
+
+
+def show_news() -> Response:
+    """`/news?all=1&id=…&id=…`: server-sent events. `event: changed`, with the executions that have
+    (`{ids}`) and whether any has at all (`{any}`), where that was asked for."""
+    wants_all = request.args.get("all") == "1"
+    ids = list(dict.fromkeys(request.args.getlist("id")))
+    if len(ids) > MOST or not all(moment.is_id(one) for one in ids):
+        raise BadRequest(f"A browser watches up to {MOST} executions, by their ids.")
+    visitor = here().find_visitor()
+    visible = _find_visible(visitor, ids)
+    if not visible and not wants_all:
+        raise BadRequest("There is nothing to watch: name an execution (id=…), or all (all=1).")
+    frames = follow(visitor.rt, visible, wants_all=wants_all)
+    return here().open_stream(frames, "pages")
+
+
+def _find_visible(visitor: Visitor, ids: Sequence[str]) -> list[str]:
+    with visitor.rt.store.read() as tx:
+        rows = [tx.executions.get(one) for one in ids]
+    may = visitor.principal.may
+    return [row.execution_id for row in rows if row is not None and may("read", row.path)]
+
+
+def follow(rt: Runtime, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]:
+    """Frames, for ever. The first one says what there is to watch."""
+    with rt.store.watch(*(() if wants_all else ids)) as watch:
+        known = _look(rt, ids)
+        yield _frame("hello", {"ids": list(known)})
+        while True:
+            if not watch.wait(HEARTBEAT_S):
+                yield ": waiting\n\n"
+                continue
+            found = _look(rt, ids)
+            changed = [one for one, mark in found.items() if known.get(one) != mark]
+            known = found
+            if changed or wants_all:
+                yield _frame("changed", {"ids": changed, "any": wants_all})
+                time.sleep(PACE_S)
+
+
+def _look(rt: Runtime, ids: Sequence[str]) -> Mapping[str, Mark]:
+    if not ids:
+        return {}
+    with rt.store.read() as tx:
+        return tx.executions.marks(ids)
+
+
+def _frame(kind: str, data: object) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,70 @@
+"""Signing in with a token, which the browser then keeps in a cookie that no script reads."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from flask import Response, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from noetl.errors import Unauthenticated
+from noetl.ui.site import here, is_part, is_secure, own_path, show
+from noetl.usecases.access import session_cookie
+
+#: Seconds that a browser keeps the token, which may expire or be revoked before.
+KEPT_S: Final = 30 * 24 * 3600
+LOGIN: Final = "/login"
+
+
+def ask() -> Response:
+    """The form."""
+    return show("login.html", next=_next(), message="")
+
+
+def sign_in() -> AnyResponse:
+    """Keeps the token that was sent, if it is good."""
+    text = request.form.get("token", "").strip()
+    try:
+        here().recognize(text)
+    except Unauthenticated as error:
+        return show("login.html", 401, next=_next(), message=error.message)
+    answer = redirect(_next(), 303)
+    answer.set_cookie(
+        session_cookie(request.host),
+        text,
+        max_age=KEPT_S,
+        httponly=True,
+        samesite="Lax",
+        secure=is_secure(),
+        path="/",
+    )
+    return answer
+
+
+def sign_out() -> AnyResponse:
+    answer = redirect(LOGIN, 303)
+    answer.delete_cookie(
+        session_cookie(request.host), httponly=True, samesite="Lax", secure=is_secure(), path="/"
+    )
+    return answer
+
+
+def send_to_login(error: Unauthenticated) -> AnyResponse:
+    """Who has not said who it is signs in first, and then sees what was asked for."""
+    if request.method != "GET":
+        return show("login.html", 401, next="/", message=error.message)
+    where = f"{LOGIN}?next={quote(request.full_path.rstrip('?'), safe='')}"
+    if is_part():
+        # A redirection would put the form where the part was.
+        return Response(status=401, headers={"HX-Redirect": LOGIN})
+    answer = redirect(where, 303)
+    if session_cookie(request.host) in request.cookies:
+        answer.delete_cookie(
+            session_cookie(request.host), httponly=True, samesite="Lax", secure=is_secure(), path="/"
+        )
+    return answer
+
+
+def _next() -> str:
+    return own_path(request.values.get("next", "/"))

@@ -1,0 +1,158 @@
+"""What the pages are served with, and what every page has: a policy, marks of forms, a visitor."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from flask import Response, current_app, g, render_template, request
+from markupsafe import Markup
+
+from noetl.errors import BadRequest, NoetlError
+from noetl.ui.static_files import url_of
+from noetl.usecases.access import ANONYMOUS, Principal
+from noetl.usecases.runtime import Runtime
+
+#: Where the application keeps its site.
+KEY: Final = "noetl.site"
+#: The cookie whose value every form repeats, so that no other page can send one.
+FORMS: Final = "noetl_forms"
+#: The field of a form that repeats it.
+FORM_FIELD: Final = "form_key"
+_FORM_KEY_BYTES: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who looks at a page. `needs_token`: nobody may who has not said who it is."""
+
+    rt: Runtime
+    principal: Principal
+    needs_token: bool
+
+    @property
+    def is_known(self) -> bool:
+        return self.principal.name != ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the program that serves the pages lends them.
+
+    `find_visitor` says who makes the current request. `recognize` is whose a token is, and raises
+    Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
+    events about something, and `status_of` is the HTTP status of an error, None for a defect.
+    `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
+    """
+
+    rt: Runtime
+    find_visitor: Callable[[], Visitor]
+    recognize: Callable[[str], Principal]
+    open_stream: Callable[[Iterator[str], str], Response]
+    status_of: Callable[[NoetlError], int | None]
+    find_flower: Callable[[], str | None]
+
+
+def here() -> Site:
+    """The site that serves the current request."""
+    found: Site = current_app.extensions[KEY]
+    return found
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+def show(template: str, status: int = 200, **names: Any) -> Response:
+    """A page, or a part of one, made of the template."""
+    text = render_template(
+        template,
+        visitor=here().find_visitor(),
+        flower=here().find_flower(),
+        nonce=_nonce(),
+        form_mark=_mark_form,
+        static=url_of,
+        anonymous=ANONYMOUS,
+        is_part=is_part(),
+        **names,
+    )
+    # The same address answers with the page, or with the part that a script asks for.
+    return Response(text, status, mimetype="text/html", headers={"Vary": "HX-Request"})
+
+
+def is_part() -> bool:
+    """Whether a script of a page asks, which wants to replace a part of it."""
+    return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
+
+
+def show_error(error: NoetlError) -> Response:
+    """An error as a page. Raises it where it is a defect."""
+    status = here().status_of(error)
+    if status is None:
+        raise error
+    return show("error.html", status, message=error.message)
+
+
+def finish(response: Response) -> Response:
+    """The headers of every page, and the cookie of its forms."""
+    response.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; script-src 'nonce-{_nonce()}'; worker-src 'self'; style-src 'self'; "
+        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    # With `no-referrer` browsers would not say that a form is of this origin.
+    response.headers["Referrer-Policy"] = "same-origin"
+    if g.get("new_form_key"):
+        response.set_cookie(
+            FORMS, g.new_form_key, httponly=True, samesite="Strict", secure=is_secure(), max_age=None
+        )
+    return response
+
+
+def own_path(where: str) -> str:
+    """`where`, if it is a path of this server; else the way to the first page."""
+    parts = urlsplit(where)
+    is_ours = not parts.scheme and not parts.netloc and where.startswith("/")
+    return where if is_ours and not where.startswith(("//", "/\\")) and where.isprintable() else "/"
+
+
+def is_secure() -> bool:
+    """Whether the browser speaks TLS, with this server or a proxy before it."""
+    return request.is_secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+
+
+def _nonce() -> str:
+    """What marks the scripts that are this page's own."""
+    if "nonce" not in g:
+        g.nonce = secrets.token_urlsafe(16)
+    nonce: str = g.nonce
+    return nonce
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _form_key() -> str:
+    key: str | None = request.cookies.get(FORMS) or g.get("new_form_key")
+    if key is None:
+        key = g.new_form_key = secrets.token_urlsafe(_FORM_KEY_BYTES)
+    return key
+
+
+def _mark_form() -> Markup:
+    """The field that every form has which is sent by POST."""
+    return Markup('<input type="hidden" name="{}" value="{}">').format(FORM_FIELD, _form_key())
+
+
+def check_form() -> None:
+    """Raises BadRequest for a form that no page of ours has shown to this browser."""
+    if request.method != "POST":
+        return
+    known, sent = request.cookies.get(FORMS, ""), request.form.get(FORM_FIELD, "")
+    if not known or not hmac.compare_digest(known.encode(), sent.encode()):
+        raise BadRequest(
+            "The form is not one that this page has shown to your browser (are cookies off?): load the page "
+            "again, and send it from there."
+        )

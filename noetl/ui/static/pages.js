@@ -1,0 +1,225 @@
+// What pages do beside what the server renders: local times, clocks that run, a choice of rows,
+// dialogs, and looking again when something has changed. Without it every page still works.
+"use strict";
+
+// --- times -----------------------------------------------------------------------------------------
+
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const YEAR = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
+function say_instant(at) {
+  const now = new Date();
+  if (at.toDateString() === now.toDateString()) return CLOCK.format(at);
+  return (at.getFullYear() === now.getFullYear() ? DAY : YEAR).format(at) + ", " + CLOCK.format(at);
+}
+
+// As `say_span` of the server.
+function say_span(seconds) {
+  if (seconds < 10) return seconds.toFixed(2) + " s";
+  const whole = Math.floor(seconds);
+  for (const [unit, smaller, size, part] of [["d", "h", 86400, 3600], ["h", "m", 3600, 60], ["m", "s", 60, 1]]) {
+    if (whole >= size) {
+      const rest = String(Math.floor((whole % size) / part)).padStart(2, "0");
+      return Math.floor(whole / size) + " " + unit + " " + rest + " " + smaller;
+    }
+  }
+  return whole + " s";
+}
+
+function show_times(within) {
+  for (const one of within.querySelectorAll("time[datetime]")) one.textContent = say_instant(new Date(one.dateTime));
+}
+
+function run_clocks() {
+  const now = Date.now();
+  for (const one of document.querySelectorAll(".duration[data-since]")) {
+    one.textContent = say_span(Math.max(0, now - new Date(one.dataset.since)) / 1000);
+  }
+}
+
+// --- a choice of rows --------------------------------------------------------------------------------
+
+// Their ids: the server does not know them when it renders the rows again.
+const chosen = new Set();
+
+function show_chosen() {
+  for (const form of document.querySelectorAll("form.chosen")) {
+    const boxes = [...form.querySelectorAll("input[name=id]")];
+    for (const box of boxes) box.checked = chosen.has(box.value);
+    const count = boxes.filter((box) => box.checked).length;
+    form.classList.toggle("some", count > 0);
+    form.classList.add("scripted");
+    form.querySelector(".chosen-count").textContent = count + " chosen:";
+    const all = form.querySelector("[data-all]");
+    all.hidden = false;
+    all.checked = count > 0 && count === boxes.length;
+    all.indeterminate = count > 0 && count < boxes.length;
+  }
+}
+
+document.addEventListener("change", ({ target }) => {
+  if (target.closest("form.chosen") === null) return;
+  const boxes = target.matches("[data-all]") ? target.form.querySelectorAll("input[name=id]") : [target];
+  for (const box of boxes) chosen[target.checked ? "add" : "delete"](box.value);
+  show_chosen();
+});
+
+// --- dialogs -----------------------------------------------------------------------------------------
+
+const dialog = document.getElementById("dialog");
+
+document.addEventListener("click", (event) => {
+  const close = event.target.closest("#dialog .close");
+  if (close === null) return;
+  event.preventDefault();
+  dialog.close();
+});
+
+dialog.addEventListener("close", () => {
+  dialog.replaceChildren();
+  chosen.clear();
+  show_chosen();
+  look_again();
+});
+
+// --- htmx --------------------------------------------------------------------------------------------
+
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  // An address says what is filtered, and nothing of what is not.
+  if (!detail.elt.matches("[data-tidy]")) return;
+  for (const [name, value] of [...detail.formData.entries()]) if (value === "") detail.formData.delete(name);
+});
+
+function dress(within) {
+  show_times(within);
+  run_clocks();
+  show_chosen();
+}
+
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  if (detail.target === dialog && !dialog.open) dialog.showModal();
+});
+
+document.addEventListener("htmx:afterSettle", () => dress(document));
+
+// --- news --------------------------------------------------------------------------------------------
+
+const MOST_OFTEN_MS = 300;
+// How much of the time may go by with looking again, however slow that is.
+const SHARE = 5;
+const live = document.getElementById("live");
+const looks = new WeakMap();
+
+function find_live() {
+  return [...document.querySelectorAll("[data-live]")];
+}
+
+function look_again() {
+  for (const one of find_live()) look(one.id);
+}
+
+// Whether somebody has begun to fill in a form of the part: looking again would take that away.
+function is_typed_in(part) {
+  const fields = [...part.querySelectorAll("form.asking :is(input, textarea, select)")];
+  return fields.some((one) => (one.type === "checkbox" ? one.checked !== one.defaultChecked : one.value !== find_default(one)));
+}
+
+function find_default(field) {
+  if (field.options === undefined) return field.defaultValue;
+  return ([...field.options].find((one) => one.defaultSelected) ?? field.options[0])?.value;
+}
+
+// Looks again at the part of that id: at once, or once it has rested.
+function look(id) {
+  const part = document.getElementById(id);
+  if (part === null || document.hidden || dialog.open || is_typed_in(part)) return;
+  const state = looks.get(document)?.[id] ?? { began: 0, rests: 0, runs: false, again: false };
+  looks.set(document, { ...looks.get(document), [id]: state });
+  if (state.runs) {
+    state.again = true;
+    return;
+  }
+  state.runs = true;
+  setTimeout(() => {
+    state.began = performance.now();
+    htmx.trigger(part.isConnected ? part : document.getElementById(id), "news");
+  }, Math.max(0, state.rests - performance.now()));
+}
+
+function rest(id) {
+  const state = looks.get(document)?.[id];
+  if (state === undefined || !state.runs) return;
+  const now = performance.now();
+  state.rests = now + Math.max(MOST_OFTEN_MS, SHARE * (now - state.began));
+  state.runs = false;
+  if (state.again) {
+    state.again = false;
+    look(id);
+  }
+}
+
+document.addEventListener("htmx:afterRequest", ({ detail }) => rest(detail.elt.id));
+
+function say_live(kind) {
+  live.hidden = find_live().length === 0;
+  const text = kind === "lost" ? "Reconnecting…" : "Live";
+  if (live.textContent !== text) live.textContent = text;
+  live.classList.toggle("lost", kind === "lost");
+}
+
+function hear({ data }) {
+  say_live(data.kind);
+  if (data.kind !== "lost") look_again();
+}
+
+function find_interests() {
+  const shown = document.hidden ? [] : find_live().map((one) => one.dataset.live);
+  return { all: shown.includes("all"), ids: shown.filter((one) => one !== "all") };
+}
+
+// Where there are no shared workers each page has a stream of its own.
+function listen_alone() {
+  let source = null;
+  return (wanted) => {
+    if (source !== null) source.close();
+    source = null;
+    if (!wanted.all && wanted.ids.length === 0) return;
+    const asked = new URLSearchParams(wanted.ids.map((id) => ["id", id]));
+    if (wanted.all) asked.set("all", "1");
+    source = new EventSource("/news?" + asked);
+    for (const kind of ["hello", "changed"]) source.addEventListener(kind, () => hear({ data: { kind } }));
+    source.onerror = () => hear({ data: { kind: "lost" } });
+  };
+}
+
+function listen() {
+  if (typeof SharedWorker === "undefined") return listen_alone();
+  const worker = new SharedWorker(document.querySelector("script[data-worker]").dataset.worker);
+  worker.port.onmessage = hear;
+  worker.port.start();
+  return (wanted) => worker.port.postMessage(wanted);
+}
+
+let subscribed = "";
+const subscribe = listen();
+
+function follow() {
+  const wanted = find_interests();
+  const text = JSON.stringify(wanted);
+  if (text === subscribed) return;
+  subscribed = text;
+  subscribe(wanted);
+}
+
+document.addEventListener("visibilitychange", follow);
+document.addEventListener("htmx:afterSettle", follow);
+addEventListener("pagehide", () => {
+  subscribed = "";
+  subscribe({ all: false, ids: [] });
+});
+addEventListener("pageshow", follow);
+
+setInterval(run_clocks, 1000);
+dress(document);
+follow();

@@ -1,0 +1,153 @@
+"""What holds of all pages: who may see them, what they may load, and who may send their forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from noetl.testing import Simulation
+from noetl.usecases import tokens
+
+from .browsing import OWN, Page, sign_in, with_pages
+
+PAGES = ["/", "/login", "/executions/7", "/?status=nonsense"]
+
+
+@pytest.fixture
+def browser(make: Callable[..., Flask]) -> FlaskClient:
+    return with_pages(make()).test_client()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_whole_in_itself(browser: FlaskClient, path: str) -> None:
+    page = browser.get(path)
+    assert page.mimetype == "text/html"
+    assert not re.findall(r'(?:src|href|action)="(?:https?:)?//(?!localhost)', page.text)
+    assert "style=" not in page.text, "the policy forbids it"
+    assert not re.findall(r"\son\w+=", page.text), "the policy forbids it"
+    loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
+    assert len(loaded) == 5
+    for file in [*loaded, *re.findall(r'data-worker="([^"]+)"', page.text)]:
+        answer = browser.get(file)
+        assert answer.status_code == 200, file
+        assert "immutable" in answer.headers["Cache-Control"]
+        assert answer.mimetype in ("text/css", "text/javascript", "image/svg+xml")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_runs_its_own_scripts_and_no_other(browser: FlaskClient, path: str) -> None:
+    page, again = browser.get(path), browser.get(path)
+    policy = page.headers["Content-Security-Policy"]
+    (nonce,) = set(re.findall(r'<script nonce="([^"]+)"', page.text))
+    assert f"script-src 'nonce-{nonce}';" in policy
+    assert policy != again.headers["Content-Security-Policy"], "a nonce is used once"
+    assert page.text.count("<script") == page.text.count(f'<script nonce="{nonce}" src="/static/')
+    for part in ("default-src 'none'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"):
+        assert part in policy
+    assert "unsafe" not in policy
+
+
+def test_what_another_version_had_is_served_and_not_kept(browser: FlaskClient) -> None:
+    answer = browser.get("/static/000000000000/style.css")
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
+    for name in ("nothing.css", "../site.py", "%2e%2e/site.py", "templates/base.html"):
+        assert browser.get(f"/static/000000000000/{name}").status_code == 404, name
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_page_leads_to_flower_where_that_is_to_be_had(make: Callable[..., Flask], is_open: bool) -> None:
+    settings = {"host": "0.0.0.0", "open": is_open, "flower_port": 5599}
+    app = with_pages(make(**settings))
+    page = app.test_client().get("/login", base_url="http://noetl.example:8642")
+    assert ('href="http://noetl.example:5599/"' in page.text) is is_open
+    near = app.test_client().get("/login", base_url="http://localhost:8642")
+    assert 'href="http://localhost:5599/"' in near.text
+
+
+# --- signing in ---
+
+
+def test_who_has_not_signed_in_does_so_first_and_goes_on(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    answer = browser.get("/?status=failed&path=etl/*")
+    assert (answer.status_code, answer.headers["Location"]) == (
+        303,
+        "/login?next=%2F%3Fstatus%3Dfailed%26path%3Detl%2F%2A",
+    )
+    page = Page(browser.get(answer.headers["Location"]).text)
+    assert page.types == {"form_key": "hidden", "next": "hidden", "token": "password"}
+    wrong = browser.post("/login", data={**page.fields, "token": "noetl_x_y"}, headers=OWN)
+    assert (wrong.status_code, "noetl_x_y" in wrong.text) == (401, False)
+    assert browser.get("/").status_code == 303
+    token = tokens.create(sim.rt, "alice", ["read"]).text
+    found = browser.post("/login", data={**page.fields, "token": token}, headers=OWN)
+    assert (found.status_code, found.headers["Location"]) == (303, "/?status=failed&path=etl/*")
+    cookie = found.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "alice" in Page(browser.get("/").text).text
+
+
+@pytest.mark.parametrize(
+    "where", ["https://evil.example/", "//evil.example", "/\\evil.example", "x", "/\n/evil"]
+)
+def test_signing_in_leads_nowhere_else(closed: Flask, sim: Simulation, where: str) -> None:
+    token = tokens.create(sim.rt, "alice", ["read"]).text
+    assert sign_in(closed.test_client(), token, where).headers["Location"] == "/"
+
+
+def test_a_token_that_was_revoked_is_forgotten(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    made = tokens.create(sim.rt, "alice", ["read"])
+    sign_in(browser, made.text)
+    assert browser.get("/").status_code == 200
+    tokens.revoke(sim.rt, made.row.token_id)
+    answer = browser.get("/")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=%2F")
+    part = browser.get("/", headers={"HX-Request": "true"})
+    assert (part.status_code, part.headers["HX-Redirect"]) == (401, "/login")
+    assert browser.get("/login").status_code == 200
+
+
+def test_signing_out_forgets_the_token(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    sign_in(browser, tokens.create(sim.rt, "alice", ["read"]).text)
+    page = Page(browser.get("/").text)
+    assert browser.post("/logout", data=page.fields).status_code == 403, "it comes from nowhere"
+    assert browser.post("/logout", data=page.fields, headers=OWN).status_code == 303
+    assert browser.get("/").status_code == 303
+
+
+def test_the_cookie_reads_and_changes_nothing_but_by_forms(closed: Flask, sim: Simulation, text: str) -> None:
+    browser = closed.test_client()
+    sign_in(browser, tokens.create(sim.rt, "alice", ["admin"]).text)
+    assert browser.get("/api/executions").status_code == 200
+    answer = browser.post("/api/executions", json={"path": "examples/doubling"}, headers=OWN)
+    assert answer.status_code == 401
+    assert browser.delete("/api/cache", headers=OWN).status_code == 401
+
+
+def test_a_cookie_of_another_port_is_another_one(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    sign_in(browser, tokens.create(sim.rt, "alice", ["read"]).text)
+    assert browser.get("/", base_url="http://localhost:9999").status_code == 303
+
+
+def test_an_error_is_a_page(browser: FlaskClient) -> None:
+    answer = browser.get("/executions/7")
+    assert (answer.status_code, answer.mimetype) == (404, "text/html")
+    assert "There is no execution &#39;7&#39;." in answer.text
+
+
+def test_a_restricted_token_sees_its_own_playbooks(closed: Flask, sim: Simulation) -> None:
+    run = sim.start()
+    browser = closed.test_client()
+    sign_in(browser, tokens.create(sim.rt, "bob", ["read:etl/*"]).text)
+    page = browser.get("/")
+    assert "examples/doubling" not in page.text
+    assert "No executions yet" in page.text
+    assert browser.get(f"/executions/{run}").status_code == 404
