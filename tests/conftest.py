@@ -5,16 +5,13 @@ A server that cannot be had skips the test on a laptop and fails it in CI.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import random
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import redis
@@ -25,6 +22,7 @@ from noetl.usecases.ports import Store
 
 from . import remains, scratch, services
 from .budget import PROFILES, examples, profile
+from .needed import running
 
 # How long one example takes says how fast this machine is. Promises about time are kept by
 # `tests.pace`.
@@ -35,7 +33,7 @@ _redis_numbers = count(0)
 
 
 #: Where `make test` looks for tests that are marked `acceptance`.
-STACKS = "tests/acceptance/"
+STACKS = ("tests/acceptance/", "tests/browser/")
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
 
@@ -88,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out what only a more thorough profile runs."""
     for item in items:
         if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
-            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {STACKS}.")
+            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
     beyond = PROFILES[PROFILES.index(profile()) + 1 :]
     left_out = [item for item in items if any(map(item.get_closest_marker, beyond))]
     if left_out:
@@ -114,26 +112,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"ERROR: this process was left behind: {process}", red=True)
 
 
-Running = TypeVar("Running")
-
-
-@contextlib.contextmanager
-def _running(server: AbstractContextManager[Running], *, required: bool = True) -> Iterator[Running]:
-    with contextlib.ExitStack() as stack:
-        try:
-            running = stack.enter_context(server)
-        except services.Missing as missing:
-            if required and os.environ.get("CI"):
-                pytest.fail(str(missing))
-            pytest.skip(str(missing))
-        yield running
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[services.Postgres]:
     """A real PostgreSQL server: `server.url` has host, port and user."""
-    with _running(services.postgres()) as running:
-        yield running
+    with running(services.postgres()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -182,8 +165,8 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """The URL of a real Redis server, without a database number."""
-    with _running(services.broker()) as running:
-        yield running
+    with running(services.broker()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -199,8 +182,8 @@ def redis_url(redis_server: str) -> str:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The address of an S3 server in this process, which the environment names for its clients."""
-    with _running(services.s3()) as running:
-        yield running
+    with running(services.s3()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -213,8 +196,8 @@ def s3_url(s3_server: str) -> str:
 def rabbitmq_url() -> Iterator[str]:
     """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI
     too."""
-    with _running(services.rabbitmq(), required=False) as running:
-        yield running
+    with running(services.rabbitmq(), required=False) as server:
+        yield server
 
 
 @pytest.fixture(
