@@ -244,7 +244,7 @@ class Stack:
             code = part.process.poll()
             assert code is None, f"{name} ended with {code}:\n{part.said(part.born_at)[-3000:]}"
             if name == "api":
-                return _healthy(self.api)
+                return is_healthy(self.api)
             return name == "sweeper" or says in part.said(part.born_at)
 
         eventually(ready, f"{name} to be ready")
@@ -465,7 +465,8 @@ class Stack:
             assert "sent again" not in part.said(), f"{part.name} sent commands again"
 
 
-def _healthy(url: str) -> bool:
+def is_healthy(url: str) -> bool:
+    """Whether the server at that address, without `/api`, answers."""
     with contextlib.suppress(requests.RequestException):
         return requests.get(f"{url}/api/health", timeout=5).ok
     return False
