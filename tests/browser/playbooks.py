@@ -31,3 +31,12 @@ workflow:
     tool: {kind: wait, signal: {name: payment}}
 """
 )
+
+ASKS = (
+    head("asks")
+    + """
+workflow:
+  - step: start
+    tool: {kind: wait, approval: {message: "Pay?"}}
+"""
+)

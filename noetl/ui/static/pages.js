@@ -161,6 +161,11 @@ function rest(id) {
 
 document.addEventListener("htmx:afterRequest", ({ detail }) => rest(detail.elt.id));
 
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  // Somebody may have begun to type, or a dialog been opened, while the answer was on its way.
+  if (detail.elt.matches("[data-live]") && (dialog.open || is_typed_in(detail.elt))) detail.shouldSwap = false;
+});
+
 function say_live(kind) {
   live.hidden = find_live().length === 0;
   const text = kind === "lost" ? "Reconnecting…" : "Live";

@@ -1,0 +1,96 @@
+"""The list as one works with it: filters while one types, and acts on those that one chooses."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from noetl.usecases import catalog, inspect
+from noetl.usecases.start import StartRequest, start
+
+from .axe import check_axe
+from .conftest import Look
+from .pages import await_text, find_entry, open_list
+from .playbooks import FAILS, WAITS, WELL
+from .serving import Site
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
+
+
+@pytest.fixture(scope="module")
+def runs(site: Site) -> dict[str, str]:
+    catalog.register(site.rt, WAITS)
+    waiting = start(site.rt, StartRequest("acceptance/waits", labels={"team": "data"})).execution_id
+    return {"well": site.run(WELL), "failed": site.run(FAILS), "waiting": waiting}
+
+
+def test_filters_narrow_the_list_while_one_types_and_stand_in_the_address(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    visit.page.get_by_label("Playbook").fill("*/fails")
+    expect(find_entry(visit.page, runs["well"])).to_have_count(0)
+    await_text(find_entry(visit.page, runs["failed"]), "failed")
+    assert parse_qs(urlsplit(visit.page.url).query) == {"path": ["*/fails"]}
+    visit.page.reload()
+    await_text(find_entry(visit.page, runs["failed"]), "failed")
+    expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
+    visit.page.get_by_role("link", name="path: */fails").click()
+    await_text(find_entry(visit.page, runs["well"]), "completed")
+
+
+def test_a_label_of_an_execution_leads_to_all_that_have_it(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    visit.page.get_by_role("link", name="team=data").first.click()
+    await_text(find_entry(visit.page, runs["waiting"]), "acceptance/waits")
+    expect(find_entry(visit.page, runs["well"])).to_have_count(0)
+    expect(visit.page.get_by_label("Label")).to_have_value("team=data")
+
+
+def test_what_is_wrong_with_a_filter_is_said_and_what_was_typed_stays(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    visit.expect("400")
+    open_list(visit, *runs.values())
+    visit.page.get_by_text("More filters").click()
+    visit.page.get_by_label("Expression").fill("stat = 'failed'")
+    await_text(visit.page.get_by_role("alert"), "Did you mean 'status'?")
+    visit.page.get_by_label("Expression").fill("status = 'failed'")
+    await_text(find_entry(visit.page, runs["failed"]), "failed")
+
+
+def test_those_that_one_chooses_are_cancelled_once_that_is_confirmed(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    expect(visit.page.get_by_role("button", name="Cancel")).to_be_hidden()
+    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
+    visit.page.get_by_label(f"Choose execution {runs['failed']}").check()
+    await_text(visit.page.locator(".chosen-count"), "2 chosen")
+    visit.page.get_by_role("button", name="Cancel").click()
+    dialog = visit.page.get_by_role("dialog")
+    await_text(dialog, "Cancel 1 execution?")
+    await_text(dialog, "is left out: it has ended (failed)")
+    visit.shoot("dialog-cancel")
+    check_axe(visit.page)
+    visit.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert inspect.execution(site.rt, runs["waiting"]).status == "waiting", "it was not confirmed"
+    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
+    visit.page.get_by_role("button", name="Cancel").click()
+    dialog.get_by_label("Reason").fill("enough")
+    dialog.get_by_role("button", name="Cancel 1 execution").click()
+    await_text(dialog, "was asked to cancel")
+    dialog.get_by_role("link", name="Back").click()
+    expect(dialog).to_be_hidden()
+    await_text(find_entry(visit.page, runs["waiting"]), "cancelled")
+    (cancelled,) = inspect.executions(site.rt, path="acceptance/waits")
+    assert cancelled.status == "cancelled"
