@@ -40,7 +40,10 @@ class ChosenExecution:
 
 
 def act() -> Response:
-    """Asks whether that is meant, or does it and says what came of it."""
+    """Asks whether that is meant, or does it and says what came of it.
+
+    Raises BadRequest where nothing was chosen, or too much.
+    """
     visitor, which = here().find_visitor(), _read_act()
     ids = list(dict.fromkeys(request.form.getlist("id")))
     if not ids:

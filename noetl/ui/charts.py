@@ -29,7 +29,7 @@ _GAP: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """The executions of one status in one span."""
 
     status: ExecutionStatus
@@ -45,7 +45,7 @@ class Bar:
     until: datetime
     x: float
     width: float
-    parts: Sequence[Part]
+    parts: Sequence[BarPart]
     text: str
 
 
@@ -70,14 +70,14 @@ def make_bars(tally: Tally) -> list[Bar]:
     ]
 
 
-def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator[Part]:
+def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator[BarPart]:
     heights = [(name, max(_LEAST, HEIGHT * count / most)) for name, count in counts]
     # Parts that were made visible are not to stand out at the top.
     scale = min(1.0, HEIGHT / sum(height for _, height in heights))
     bottom = float(HEIGHT)
     for name, height in heights:
         bottom -= height * scale
-        yield Part(name, round(bottom, 2), round(height * scale, 2))
+        yield BarPart(name, round(bottom, 2), round(height * scale, 2))
 
 
 def say_span(seconds: float) -> str:

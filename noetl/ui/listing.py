@@ -53,7 +53,7 @@ class ShownExecution:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ShownListing:
     """What the page shows. `fault`: why the filters cannot be used; then there is nothing else."""
 
     filters: Filters
@@ -80,21 +80,21 @@ def show_listing() -> Response:
     )
 
 
-def find_listing(visitor: Visitor, filters: Filters, before: str | None = None) -> Listing:
+def find_listing(visitor: Visitor, filters: Filters, before: str | None = None) -> ShownListing:
     """Those that the visitor may see, newest first, behind (older than) the execution `before`."""
     try:
         return _find(visitor, filters, before)
     except BadRequest as error:
-        return Listing(filters, before=before, fault=error.message)
+        return ShownListing(filters, before=before, fault=error.message)
 
 
-def _find(visitor: Visitor, filters: Filters, before: str | None) -> Listing:
+def _find(visitor: Visitor, filters: Filters, before: str | None) -> ShownListing:
     where, among = filters.as_where(), visitor.principal.visible()
     rows = inspect.executions(visitor.rt, where=where, among=among, before=before, limit=PAGE + 1)
     tally = inspect.tally(visitor.rt, where=where, among=among)
     now = visitor.rt.clock()
     page = rows[:PAGE]
-    return Listing(
+    return ShownListing(
         filters,
         [ShownExecution.of(row, now) for row in page],
         tally,

@@ -25,7 +25,10 @@ PACE_S: Final = 0.05
 
 def show_news() -> Response:
     """`/news?all=1&id=…&id=…`: server-sent events. `event: changed`, with the executions that have
-    (`{ids}`) and whether any has at all (`{any}`), where that was asked for."""
+    (`{ids}`) and whether any has at all (`{any}`), where that was asked for.
+
+    Raises BadRequest where there is nothing to watch, or too much.
+    """
     wants_all = request.args.get("all") == "1"
     ids = list(dict.fromkeys(request.args.getlist("id")))
     if len(ids) > MOST or not all(moment.is_id(one) for one in ids):
