@@ -39,8 +39,6 @@ _FORWARDING: Final = frozenset(
     }
 )
 _FORWARDING_PREFIX: Final = "HTTP_X_FORWARDED_"
-#: What people call tokens in URLs, where they get into logs and histories.
-_IN_URLS: Final = frozenset({"token", "access_token", "api_key"})
 #: What changes nothing: browsers send passwords along with whatever page asks them to, and cookies
 #: with what this machine's other pages ask for.
 _READING: Final = frozenset({"GET", "HEAD"})
@@ -94,7 +92,7 @@ def recognize(here: ApiContext, text: str) -> Principal:
 def _refuse_in_url() -> None:
     """Raises Unauthenticated for a token in the URL, good or not."""
     for name, value in request.args.items(multi=True):
-        if name.lower() in _IN_URLS or value.startswith(tokens.PREFIX):
+        if tokens.is_in_url(name, value):
             raise Unauthenticated(
                 f"Tokens do not belong into URLs, which are written into logs: {_WHERE}, and revoke this one."
             )

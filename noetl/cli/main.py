@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "graph": ("noetl.cli.check:graph", "Draw a playbook as Mermaid or DOT."),
     "schema": ("noetl.cli.check:schema", "Print the JSON Schema of playbooks."),
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
+    "open": ("noetl.cli.browse:open_page", "Show pages of executions in a browser."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
     "approvals": ("noetl.cli.approvals:approvals", "List what people are asked to approve."),
     "signal": ("noetl.cli.execution_signal:signal_about", "Tell whoever waits for it something."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -30,6 +30,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.net.model import Net
 from noetl.store.envelope import from_json
+from noetl.store.running import find
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.ports import ENDED
 
@@ -55,6 +56,15 @@ def connect(server: str) -> Client:
     """A client of the server at that URL, with the token that is meant for it. Raises BadRequest,
     and ConfigError where that cannot be read."""
     return Client(server, token_for(server, Settings.from_env()), tries=TRIES)
+
+
+def own_server(settings: Settings) -> str:
+    """The stack that runs on this home; without one, where a server of these settings would be."""
+    stack = find(settings.home_dir)
+    if stack is not None:
+        return stack.api
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +131,13 @@ def run_remote(
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
+    began: Callable[[str], object] | None = None,
 ) -> JsonMap:
     """Registers, starts and follows, to the last attempt where there are several. Ctrl-C cancels
     the execution; a second one leaves it running.
 
-    `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are
-    printed, None prints none.
+    `began` is told which execution it is. `strict` refuses a playbook with warnings; `warn_as` is
+    what its file is called where they are printed, None prints none.
     """
     with connect(server) as client:
         registered = client.register(content, strict=strict)
@@ -143,6 +154,8 @@ def run_remote(
             on_conflict=on_conflict,
             labels=labels,
         )
+        if began is not None:
+            began(started.execution_id)
         if started.existing:
             warn(f"execution {started.execution_id} was there before, and Ctrl-C here cancels it.")
         if compiled.net is not None:

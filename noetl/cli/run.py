@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -66,6 +67,7 @@ EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
+@click.option("--open", "opens", is_flag=True, help="Show its page in a browser, while it runs.")
 @click.option("--strict", is_flag=True, help="Refuse a playbook with warnings.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what python and shell tasks print, as it comes.")
@@ -81,6 +83,7 @@ def run(
     as_json: bool,
     wait: bool,
     server: str | None,
+    opens: bool,
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -92,6 +95,7 @@ def run(
     text = read_text(file)
     given, assigned, labelled = payload_of(payload), assigned_of(overrides), labels_of(labels)
     shown = ShownProgress(quiet=quiet or as_json, verbose=verbose)
+    began = _find_page(server) if opens else None
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
@@ -107,6 +111,7 @@ def run(
             wait=wait,
             strict=strict,
             warn_as=None if as_json else str(file),
+            began=began,
         )
     else:
         with _run_in_process(file, text, strict=strict) as (rt, row):
@@ -127,6 +132,8 @@ def run(
                     labels=labelled,
                 ),
             )
+            if began is not None:
+                began(started.execution_id)
             execution = LocalExecution(rt, started.execution_id)
             if started.existing:
                 _tell_of_existing(execution)
@@ -135,6 +142,14 @@ def run(
             report = execution.report()
     show(report, as_json=as_json, file=str(file), is_here=server is None)
     ctx.exit(EXIT.get(str(report["status"]), 1))
+
+
+def _find_page(server: str | None) -> Callable[[str], None]:
+    """Shows the page of an execution. Raises Unavailable where no server does: before anything is
+    begun."""
+    from noetl.cli.browse import find_site, show_page  # as `run_remote`
+
+    return partial(show_page, find_site(server))
 
 
 @contextmanager

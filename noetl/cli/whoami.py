@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import click
 
 from noetl.cli.console import as_json_option, json_out
-from noetl.cli.remote import connect
+from noetl.cli.remote import connect, own_server
 from noetl.config import Settings
-from noetl.store.running import find
 
 
 @click.command(epilog="Example: noetl whoami --server http://127.0.0.1:8642")
@@ -22,7 +21,7 @@ from noetl.store.running import find
 def whoami(server: str | None, as_json: bool) -> None:
     """Ask a server who commands are to it, and what they may do there: with the token that they
     send it, or without one."""
-    with connect(server or _own_server(Settings.from_env())) as client:
+    with connect(server or own_server(Settings.from_env())) as client:
         found = client.whoami()
     if as_json:
         json_out(found)
@@ -31,14 +30,6 @@ def whoami(server: str | None, as_json: bool) -> None:
     click.echo(f"Scopes:     {_list(found['scopes'])}")
     click.echo(f"Groups:     {_list(found['groups'])}")
     click.echo(f"Tokens:     {'not needed' if found['open'] else 'needed'} for requests from here")
-
-
-def _own_server(settings: Settings) -> str:
-    stack = find(settings.home_dir)
-    if stack is not None:
-        return stack.api
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{settings.port}"
 
 
 def _in_brackets(name: str, value: str | None) -> str:

@@ -12,7 +12,8 @@ from flask import Response, request
 from noetl.errors import BadRequest
 from noetl.ui.charts import HEIGHT, WIDTH, Bar, make_bars
 from noetl.ui.filters import PERIODS, STATUSES, Filters
-from noetl.ui.site import Visitor, here, is_part, show
+from noetl.ui.kept_parts import KeptParts
+from noetl.ui.site import Visitor, answer, here, is_part, render
 from noetl.usecases import catalog, inspect
 from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import ENDED, ExecutionRow, Tally
@@ -23,6 +24,8 @@ PAGE: Final = 100
 LONGEST: Final = 300
 #: Playbooks that are offered while one is typed.
 OFFERED: Final = 500
+
+_PARTS: Final = KeptParts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +69,24 @@ class ShownListing:
 
 
 def show_listing() -> Response:
-    """The page of executions, or the part of it that changes."""
+    """The page of executions, or the part of it that changes. Those who have heard of a change, and
+    look at the same, get the same part."""
     visitor = here().find_visitor()
-    found = find_listing(visitor, Filters.read(request.args), request.args.get("before") or None)
-    return show(
-        "executions_list.html" if is_part() else "executions.html",
-        400 if found.fault else 200,
-        listing=found,
-        statuses=STATUSES,
-        periods=PERIODS,
-        chart=(WIDTH, HEIGHT),
-        paths=() if is_part() else find_paths(visitor),
-    )
+    if is_part() and (moment := request.headers.get("News-At")):
+        key = (visitor.principal.grants, request.host, request.query_string)
+        return answer(_PARTS.get(key, moment, lambda: _render(_find_asked(visitor))))
+    found = _find_asked(visitor)
+    return answer(_render(found, () if is_part() else find_paths(visitor)), 400 if found.fault else 200)
+
+
+def _find_asked(visitor: Visitor) -> ShownListing:
+    return find_listing(visitor, Filters.read(request.args), request.args.get("before") or None)
+
+
+def _render(listing: ShownListing, paths: Sequence[str] = ()) -> str:
+    template = "executions_list.html" if is_part() else "executions.html"
+    known = {"statuses": STATUSES, "periods": PERIODS, "chart": (WIDTH, HEIGHT)}
+    return render(template, listing=listing, paths=paths, **known)
 
 
 def find_listing(visitor: Visitor, filters: Filters, before: str | None = None) -> ShownListing:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from flask import Response, request
 
 from noetl.errors import BadRequest
+from noetl.ui.kept_parts import say_now
 from noetl.ui.site import Visitor, here
 from noetl.usecases import moment
 from noetl.usecases.ports import Mark
@@ -19,13 +22,38 @@ from noetl.usecases.runtime import Runtime
 MOST: Final = 50
 #: A comment goes out after so many seconds of silence, so that a browser that left is noticed.
 HEARTBEAT_S: Final = 15.0
-#: Seconds between two frames: what changes meanwhile is told at once.
+#: Seconds between two frames about single executions: what changes meanwhile is told at once.
 PACE_S: Final = 0.05
+#: Seconds between two frames that say no more than that anything has changed; and how many more for
+#: each browser that hears it, because all look again.
+ALL_PACE_S: Final = 0.3
+SHARE_S: Final = 0.02
+
+
+class _Audience:
+    """How many streams are open in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        with self._lock:
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.count -= 1
+
+
+_AUDIENCE: Final = _Audience()
 
 
 def show_news() -> Response:
     """`/news?all=1&id=…&id=…`: server-sent events. `event: changed`, with the executions that have
-    (`{ids}`) and whether any has at all (`{any}`), where that was asked for.
+    (`{ids}`), whether any has at all (`{any}`), where that was asked for, and the moment (`{at}`).
 
     Raises BadRequest where there is nothing to watch, or too much.
     """
@@ -50,19 +78,27 @@ def _find_visible(visitor: Visitor, ids: Sequence[str]) -> list[str]:
 
 def follow(rt: Runtime, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]:
     """Frames, for ever. The first one says what there is to watch."""
-    with rt.store.watch(*(() if wants_all else ids)) as watch:
+    with rt.store.watch(*(() if wants_all else ids)) as watch, _AUDIENCE.joined():
         known = _look(rt, ids)
-        yield _frame("hello", {"ids": list(known)})
+        yield _frame("hello", {"ids": list(known), "at": say_now()})
+        owes, rests_until = False, 0.0
         while True:
-            if not watch.wait(HEARTBEAT_S):
+            left = rests_until - time.monotonic()
+            woken = watch.wait(left if owes else HEARTBEAT_S)
+            if not woken and not owes:
                 yield ": waiting\n\n"
                 continue
+            at, owes = say_now(), owes or (woken and wants_all)
             found = _look(rt, ids)
             changed = [one for one, mark in found.items() if known.get(one) != mark]
             known = found
-            if changed or wants_all:
-                yield _frame("changed", {"ids": changed, "any": wants_all})
-                time.sleep(PACE_S)
+            tells_all = owes and time.monotonic() >= rests_until
+            if tells_all:
+                owes, rests_until = False, time.monotonic() + ALL_PACE_S + SHARE_S * _AUDIENCE.count
+            if changed or tells_all:
+                yield _frame("changed", {"ids": changed, "any": tells_all, "at": at})
+            # Whoever commits all the time wakes all the time.
+            time.sleep(PACE_S if ids else max(rests_until - time.monotonic(), 0.0))
 
 
 def _look(rt: Runtime, ids: Sequence[str]) -> Mapping[str, Mark]:

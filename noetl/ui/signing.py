@@ -11,6 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from noetl.errors import Unauthenticated
 from noetl.ui.site import here, is_part, is_secure, own_path, show
 from noetl.usecases.access import session_cookie
+from noetl.usecases.tokens import is_in_url
 
 #: Seconds that a browser keeps the token, which may expire or be revoked before.
 KEPT_S: Final = 30 * 24 * 3600
@@ -51,18 +52,18 @@ def sign_out() -> AnyResponse:
 
 
 def send_to_login(error: Unauthenticated) -> AnyResponse:
-    """Who has not said who it is signs in first, and then sees what was asked for."""
-    if request.method != "GET":
-        return show("login.html", 401, next="/", message=error.message)
-    where = f"{LOGIN}?next={quote(request.full_path.rstrip('?'), safe='')}"
+    """Who has not said who it is signs in first, and then sees what was asked for. Who has said it,
+    and is not known, is told why."""
     if is_part():
         # A redirection would put the form where the part was.
         return Response(status=401, headers={"HX-Redirect": LOGIN})
-    answer = redirect(where, 303)
-    if session_cookie(request.host) in request.cookies:
-        answer.delete_cookie(
-            session_cookie(request.host), httponly=True, samesite="Lax", secure=is_secure(), path="/"
-        )
+    cookie = session_cookie(request.host)
+    is_lost = any(is_in_url(*one) for one in request.args.items(multi=True))
+    where = "/" if is_lost or request.method != "GET" else request.full_path.rstrip("?")
+    if request.method == "GET" and not is_lost and cookie not in request.cookies:
+        return redirect(f"{LOGIN}?next={quote(where, safe='')}", 303)
+    answer = show("login.html", 401, next=where, message=error.message)
+    answer.delete_cookie(cookie, httponly=True, samesite="Lax", secure=is_secure(), path="/")
     return answer
 
 

@@ -24,6 +24,8 @@ FORMS: Final = "noetl_forms"
 #: The field of a form that repeats it.
 FORM_FIELD: Final = "form_key"
 _FORM_KEY_BYTES: Final = 24
+#: Stands for what marks the forms of a browser; nobody can guess it, and so write it.
+_MARK: Final = Markup("<!-- {} -->").format(secrets.token_hex(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +70,29 @@ def here() -> Site:
 
 def show(template: str, status: int = 200, **names: Any) -> Response:
     """A page, or a part of one, made of the template."""
-    text = render_template(
+    return answer(render(template, **names), status)
+
+
+def answer(text: str, status: int = 200) -> Response:
+    """A page, or a part of one, that was made of a template for whoever may see it."""
+    # The same address answers with the page, or with the part that a script asks for.
+    whole = text.replace(_MARK, _mark_form()) if _MARK in text else text
+    return Response(whole, status, mimetype="text/html", headers={"Vary": "HX-Request"})
+
+
+def render(template: str, **names: Any) -> str:
+    """The text of a page, or of a part of one, in which the marks of forms are left open."""
+    return render_template(
         template,
         visitor=here().find_visitor(),
         flower=here().find_flower(),
         nonce=_nonce(),
-        form_mark=_mark_form,
+        form_mark=lambda: _MARK,
         static=url_of,
         anonymous=ANONYMOUS,
         is_part=is_part(),
         **names,
     )
-    # The same address answers with the page, or with the part that a script asks for.
-    return Response(text, status, mimetype="text/html", headers={"Vary": "HX-Request"})
 
 
 def is_part() -> bool:

@@ -24,6 +24,8 @@ from noetl.usecases.ports import TokenRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 PREFIX: Final = "noetl_"
+#: What people call tokens in URLs, where they get into logs and histories.
+_IN_URLS: Final = frozenset({"token", "access_token", "api_key"})
 #: The id of the token that the first start makes, and its principal.
 FIRST: Final = "admin"
 _FIRST_PREFIX: Final = f"{PREFIX}{FIRST}_"
@@ -43,6 +45,11 @@ class NewToken:
 
     row: TokenRow
     text: str
+
+
+def is_in_url(name: str, value: str) -> bool:
+    """Whether a parameter of a URL is a token, or is called so."""
+    return name.lower() in _IN_URLS or value.startswith(PREFIX)
 
 
 def create(

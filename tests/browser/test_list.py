@@ -66,6 +66,20 @@ def test_what_is_wrong_with_a_filter_is_said_and_what_was_typed_stays(
     await_text(find_entry(visit.page, runs["failed"]), "failed")
 
 
+def test_without_javascript_one_is_asked_on_a_page_of_its_own(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url, scripts=False)
+    open_list(visit, *runs.values())
+    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
+    visit.page.get_by_role("button", name="Pause").click()
+    await_text(visit.page.get_by_role("heading"), "Pause 1 execution?")
+    visit.page.get_by_role("button", name="Pause 1 execution").click()
+    await_text(visit.page.get_by_role("main"), "was asked to pause")
+    visit.page.get_by_role("link", name="Back").click()
+    await_text(find_entry(visit.page, runs["waiting"]), "paused")
+
+
 def test_those_that_one_chooses_are_cancelled_once_that_is_confirmed(
     site: Site, runs: dict[str, str], look: Look
 ) -> None:
@@ -83,7 +97,7 @@ def test_those_that_one_chooses_are_cancelled_once_that_is_confirmed(
     check_axe(visit.page)
     visit.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    assert inspect.execution(site.rt, runs["waiting"]).status == "waiting", "it was not confirmed"
+    assert inspect.execution(site.rt, runs["waiting"]).status == "paused", "it was not confirmed"
     visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
     visit.page.get_by_role("button", name="Cancel").click()
     dialog.get_by_label("Reason").fill("enough")

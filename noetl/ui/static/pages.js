@@ -86,6 +86,7 @@ dialog.addEventListener("close", () => {
 // --- htmx --------------------------------------------------------------------------------------------
 
 document.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (detail.elt.matches("[data-live]") && changedAt !== "") detail.headers["News-At"] = changedAt;
   // An address says what is filtered, and nothing of what is not.
   if (!detail.elt.matches("[data-tidy]")) return;
   for (const [name, value] of [...detail.formData.entries()]) if (value === "") detail.formData.delete(name);
@@ -173,7 +174,11 @@ function say_live(kind) {
   live.classList.toggle("lost", kind === "lost");
 }
 
+// When what is shown has changed, as the server says it: others who ask for the same share an answer.
+let changedAt = "";
+
 function hear({ data }) {
+  changedAt = data.at ?? "";
   say_live(data.kind);
   if (data.kind !== "lost") look_again();
 }
@@ -193,7 +198,8 @@ function listen_alone() {
     const asked = new URLSearchParams(wanted.ids.map((id) => ["id", id]));
     if (wanted.all) asked.set("all", "1");
     source = new EventSource("/news?" + asked);
-    for (const kind of ["hello", "changed"]) source.addEventListener(kind, () => hear({ data: { kind } }));
+    source.addEventListener("hello", () => hear({ data: { kind: "hello" } }));
+    source.addEventListener("changed", (event) => hear({ data: { kind: "changed", at: JSON.parse(event.data).at } }));
     source.onerror = () => hear({ data: { kind: "lost" } });
   };
 }

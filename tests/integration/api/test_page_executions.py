@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from noetl.testing import Simulation
 from noetl.ui.charts import HEIGHT, WIDTH, say_span
 from noetl.ui.filters import Filters
+from noetl.ui.kept_parts import say_now
 from noetl.ui.listing import PAGE
 from noetl.usecases import catalog, inspect, pausing, tokens
 from noetl.usecases.start import StartRequest, start
@@ -290,8 +291,11 @@ def frames(answer: Any) -> Any:
 
 
 def heard(frame: bytes) -> tuple[str, Any]:
-    kind, data = frame.decode().strip().split("\n")
-    return kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+    """Without the moment."""
+    kind, text = frame.decode().strip().split("\n")
+    data = json.loads(text.removeprefix("data: "))
+    assert data.pop("at") <= say_now()
+    return kind.removeprefix("event: "), data
 
 
 def test_news_tell_of_what_is_watched(browser: FlaskClient, sim: Simulation, runs: dict[str, str]) -> None:
@@ -324,3 +328,59 @@ def test_news_of_what_one_may_not_see_are_none(closed: Flask, sim: Simulation) -
     browser = closed.test_client()
     sign_in(browser, tokens.create(sim.rt, "bob", ["read:etl/*"]).text)
     assert browser.get(f"/news?id={run}").status_code == 400
+
+
+# --- parts that are made once for many ------------------------------------------------------------
+
+
+def part(browser: FlaskClient, moment: str, query: str = "") -> str:
+    answer = browser.get(f"/?{query}", headers={"HX-Request": "true", "News-At": moment})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_a_part_is_made_once_for_all_who_heard_of_the_same_change(
+    make: Callable[..., Flask], sim: Simulation
+) -> None:
+    app = with_pages(make())
+    one, two = app.test_client(), app.test_client()
+    run = sim.start()
+    heard = say_now()
+    assert f'id="x{run}"' in part(one, heard)
+    later = sim.start()
+    assert f'id="x{later}"' not in part(two, heard), "the same part, as of the same change"
+    assert f'id="x{later}"' in part(two, say_now()), "who has heard of another change sees it"
+    assert f'id="x{later}"' in part(two, heard)
+    assert f'id="x{later}"' not in part(two, heard, "status=failed")
+
+
+def test_each_browser_has_the_marks_of_its_own_forms_in_it(
+    make: Callable[..., Flask], sim: Simulation
+) -> None:
+    app = with_pages(make())
+    sim.start()
+    heard = say_now()
+    keys = []
+    for browser in (app.test_client(), app.test_client()):
+        own = form_of(browser)["form_key"]
+        (found,) = re.findall(r'name="form_key" value="([^"]+)"', part(browser, heard))
+        assert found == own
+        keys.append(found)
+    assert keys[0] != keys[1]
+
+
+def test_what_one_may_see_another_may_not_for_all_that_they_heard(closed: Flask, sim: Simulation) -> None:
+    run = sim.start()
+    heard = say_now()
+    for scope, sees in (("read", True), ("read:etl/*", False), ("read", True)):
+        browser = closed.test_client()
+        sign_in(browser, tokens.create(sim.rt, "bob", [scope]).text)
+        assert (f'id="x{run}"' in part(browser, heard)) is sees
+
+
+@pytest.mark.parametrize("moment", ["", "x", "elsewhere:1.0", "elsewhere:nan", "inf", ":", "9" * 5000])
+def test_a_moment_that_is_none_is_now(browser: FlaskClient, sim: Simulation, moment: str) -> None:
+    heard = moment.replace("elsewhere", say_now().rpartition(":")[0]) if "nan" in moment else moment
+    for _ in range(2):
+        run = sim.start()
+        assert f'id="x{run}"' in part(browser, heard)

@@ -106,11 +106,23 @@ def test_a_token_that_was_revoked_is_forgotten(closed: Flask, sim: Simulation) -
     sign_in(browser, made.text)
     assert browser.get("/").status_code == 200
     tokens.revoke(sim.rt, made.row.token_id)
-    answer = browser.get("/")
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=%2F")
     part = browser.get("/", headers={"HX-Request": "true"})
     assert (part.status_code, part.headers["HX-Redirect"]) == (401, "/login")
+    answer = browser.get("/?status=failed")
+    assert (answer.status_code, "was revoked" in answer.text) == (401, True)
+    assert Page(answer.text).fields["next"] == "/?status=failed"
+    assert browser.get("/").status_code == 303, "the cookie is gone"
     assert browser.get("/login").status_code == 200
+
+
+def test_a_token_in_the_address_of_a_page_goes_no_further(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    token = tokens.create(sim.rt, "alice", ["admin"]).text
+    for name in ("token", "path", "next"):
+        answer = browser.get("/", query_string={name: token})
+        assert (answer.status_code, token in answer.text) == (401, False)
+        assert "Location" not in answer.headers
+        assert "revoke this one" in answer.text
 
 
 def test_signing_out_forgets_the_token(closed: Flask, sim: Simulation) -> None:

@@ -1,0 +1,90 @@
+"""`noetl open` and `noetl run --open` lead to pages, in whatever browser there is."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+import requests
+
+from tests.acceptance.stack import eventually, is_healthy
+from tests.services import free_port, started
+
+Noetl: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: shown, path: tests/shown}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """Where the browser writes what it was to show."""
+    return tmp_path / "seen"
+
+
+@pytest.fixture
+def noetl(tmp_path: Path, seen: Path, monkeypatch: pytest.MonkeyPatch) -> Noetl:
+    """The command, for somebody with a browser."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
+    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BROWSER", str(browser))
+    monkeypatch.delenv("NOETL_PORT", raising=False)
+    (tmp_path / "shown.yaml").write_text(PLAYBOOK)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "noetl", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+@pytest.fixture
+def site(noetl: Noetl, tmp_path: Path) -> Iterator[str]:
+    """A server of that home."""
+    assert noetl("db", "upgrade").returncode == 0
+    port = free_port()
+    command = [sys.executable, "-m", "noetl", "server", "--port", str(port)]
+    url = f"http://127.0.0.1:{port}"
+    with started(command, tmp_path / "server.log"):
+        eventually(lambda: is_healthy(url), "the server to answer")
+        yield url
+
+
+def test_pages_are_shown(noetl: Noetl, site: str, seen: Path) -> None:
+    ran = noetl("run", "shown.yaml", "--json", "--open", "--server", site, "--no-wait")
+    assert seen.read_text().startswith(f"{site}/executions/"), ran.stderr
+    shown = seen.read_text().strip()
+    assert shown in ran.stderr
+    assert "tests/shown" in requests.get(shown, timeout=10).text
+    seen.unlink()
+    here = noetl("run", "shown.yaml", "--json", "--open")
+    assert here.returncode == 1, "no stack runs on this home, and nothing is begun"
+    assert "noetl up" in here.stderr
+    assert not seen.exists()
+    name = shown.rpartition("/")[2]
+    for words, path in (([], "/"), ([name], f"/executions/{name}"), (["a/b c"], "/executions/a%2Fb%20c")):
+        found = noetl("open", *words, "--server", f"{site}/")
+        assert (found.returncode, found.stdout) == (0, ""), found.stderr
+        assert seen.read_text().splitlines()[-1] == f"{site}{path}"
+    (listed,) = json.loads(noetl("execution", "list", "--json").stdout)
+    assert listed["execution_id"] == name, "the one on the server alone"
+
+
+def test_where_nobody_answers_it_is_said_what_to_start(noetl: Noetl, seen: Path) -> None:
+    found = noetl("open", "7", "--server", f"http://127.0.0.1:{free_port()}")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "`noetl up` starts one that has pages." in found.stderr
+    assert "Traceback" not in found.stderr
+    assert not seen.exists()
