@@ -17,7 +17,7 @@ from noetl.errors import Unavailable
     short_help="Show pages of executions in a browser.",
     epilog="Example: noetl open 1234567890123",
 )
-@click.argument("execution", required=False, metavar="[ID_OR_KEY]")
+@click.argument("execution", required=False, metavar="[EXECUTION]")
 @click.option(
     "--server",
     metavar="URL",

@@ -499,19 +499,19 @@ def test_pages_show_warnings_and_errors_passed_over_as_text(
     )
     assert (listed["errors_passed_over"], listed["warnings_count"]) == (2, 1)
     index = requests.get(url, timeout=5).text
-    assert all(f"one.{name}" in index for name in ("errors_passed_over", "warnings_count"))
+    assert all(text in index for text in ("2 errors passed over", "1 warning"))
 
     answer = requests.get(f"{url}/executions/{execution_id}", timeout=5)
     page = " ".join(html.unescape(re.sub(r"<[^>]*>", "", answer.text)).split())
     assert answer.headers["Content-Type"].startswith("text/html")
-    assert "script-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert "<script" not in answer.text
+    assert "script-src 'nonce-" in answer.headers["Content-Security-Policy"]
+    assert answer.text.count("<script") == answer.text.count('<script nonce="')
     assert "<b>" not in answer.text
     for text in (
-        *("completed, 2 errors passed over", "done, 1 of 2, 1 failed", "done, 1 error passed over"),
+        *("2 errors passed over", "done, 1 of 2, 1 failed", "done, 1 error passed over"),
         *("iteration 0, <script>item</script>: <script>error", "<b>passed", "NOETL250", "'<script>key'"),
         *("{{ workload.items.nobody['<script>template'] }}", "became null", "marked.yaml:8 <script>step"),
     ):
         assert text in page, text
     missing = requests.get(f"{url}/executions/17", timeout=5)
-    assert (missing.status_code, missing.json()["status"]) == (404, 404)
+    assert (missing.status_code, "There is no execution &#39;17&#39;." in missing.text) == (404, True)

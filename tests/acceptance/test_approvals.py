@@ -69,6 +69,7 @@ class Person:
     def __init__(self, stack: Stack, name: str, *scopes: str, **more: Any) -> None:
         self.stack = stack
         self.token = tokens.create(stack.rt, name, scopes, **more).text
+        self.browser = requests.Session()
 
     def ask(self, method: str, path: str, **more: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}"}
@@ -82,14 +83,20 @@ class Person:
         )
 
     def look(self, run: str) -> str:
-        """The page, as a browser that was asked for a password gets it."""
-        return requests.get(f"{self.stack.api}/executions/{run}", auth=("", self.token), timeout=30).text
+        """The page, in a browser in which one has to sign in first."""
+        page = self.browser.get(f"{self.stack.api}/executions/{run}", timeout=30)
+        if "/login" not in page.url:
+            return page.text
+        fields = {**fields_of(page.text), "token": self.token}
+        seen = self.browser.post(page.url, data=fields, headers={"Origin": self.stack.api}, timeout=30)
+        assert seen.url.endswith(f"/executions/{run}"), "one comes to what was asked for"
+        return seen.text
 
     def send(self, run: str, origin: str | None = None, **fields: str) -> requests.Response:
         """The form of the page."""
-        return requests.post(
+        return self.browser.post(
             f"{self.stack.api}/executions/{run}",
-            data={"token": self.token, **fields},
+            data=fields,
             headers={"Origin": origin or self.stack.api},
             timeout=30,
             allow_redirects=False,
@@ -134,7 +141,7 @@ def test_three_people_answer_over_the_command_and_the_page(asking: Stack) -> Non
     foreign = carol.send(run, "https://evil.example", **fields, answer="approve")
     assert foreign.status_code == 403
     wrong = carol.send(run, **{**fields, "value.amount": "1000"}, answer="approve")
-    assert (wrong.status_code, "must be at most 500" in wrong.text) == (400, True)
+    assert (wrong.status_code, "must be at most 500" in wrong.text) == (422, True)
     given = carol.send(run, **{**fields, "value.amount": "90", "value.note": "fine"}, answer="approve")
     assert (given.status_code, given.headers["Location"]) == (303, f"/executions/{run}")
     asking.wait([run])

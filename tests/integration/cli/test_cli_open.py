@@ -62,24 +62,25 @@ def site(noetl: Noetl, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_pages_are_shown(noetl: Noetl, site: str, seen: Path) -> None:
-    ran = noetl("run", "shown.yaml", "--json", "--open", "--server", site, "--no-wait")
-    assert seen.read_text().startswith(f"{site}/executions/"), ran.stderr
-    shown = seen.read_text().strip()
-    assert shown in ran.stderr
-    assert "tests/shown" in requests.get(shown, timeout=10).text
-    seen.unlink()
-    here = noetl("run", "shown.yaml", "--json", "--open")
-    assert here.returncode == 1, "no stack runs on this home, and nothing is begun"
-    assert "noetl up" in here.stderr
-    assert not seen.exists()
-    name = shown.rpartition("/")[2]
+def test_pages_are_shown(noetl: Noetl, site: str, seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_PORT", site.rpartition(":")[2])
+    ran = noetl("run", "shown.yaml", "--json", "--open")
+    name = json.loads(ran.stdout)["execution_id"]
+    assert seen.read_text() == f"{site}/executions/{name}\n", ran.stderr
+    assert f"{site}/executions/{name}\n" in ran.stderr
+    assert "tests/shown" in requests.get(f"{site}/executions/{name}", timeout=10).text
     for words, path in (([], "/"), ([name], f"/executions/{name}"), (["a/b c"], "/executions/a%2Fb%20c")):
-        found = noetl("open", *words, "--server", f"{site}/")
+        found = noetl("open", *words)
         assert (found.returncode, found.stdout) == (0, ""), found.stderr
         assert seen.read_text().splitlines()[-1] == f"{site}{path}"
-    (listed,) = json.loads(noetl("execution", "list", "--json").stdout)
-    assert listed["execution_id"] == name, "the one on the server alone"
+
+
+def test_where_no_server_answers_nothing_is_begun(noetl: Noetl, seen: Path) -> None:
+    assert noetl("db", "upgrade").returncode == 0
+    here = noetl("run", "shown.yaml", "--json", "--open", "--server", f"http://127.0.0.1:{free_port()}")
+    assert (here.returncode, here.stdout) == (1, "")
+    assert json.loads(noetl("execution", "list", "--json").stdout) == []
+    assert not seen.exists()
 
 
 def test_where_nobody_answers_it_is_said_what_to_start(noetl: Noetl, seen: Path) -> None:
