@@ -28,6 +28,8 @@ PACE_S: Final = 0.05
 #: each browser that hears it, because all look again.
 ALL_PACE_S: Final = 0.3
 SHARE_S: Final = 0.02
+#: Seconds, for each browser that hears it, over which they look again: not all at once.
+SPREAD_S: Final = 0.01
 
 
 class _Audience:
@@ -53,7 +55,8 @@ _AUDIENCE: Final = _Audience()
 
 def show_news() -> Response:
     """`/news?all=1&id=…&id=…`: server-sent events. `event: changed`, with the executions that have
-    (`{ids}`), whether any has at all (`{any}`), where that was asked for, and the moment (`{at}`).
+    (`{ids}`), whether any has at all (`{any}`), where that was asked for, the moment (`{at}`), and
+    the milliseconds over which all who hear it look again (`{spread}`).
 
     Raises BadRequest where there is nothing to watch, or too much.
     """
@@ -96,7 +99,8 @@ def follow(rt: Runtime, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]
             if tells_all:
                 owes, rests_until = False, time.monotonic() + ALL_PACE_S + SHARE_S * _AUDIENCE.count
             if changed or tells_all:
-                yield _frame("changed", {"ids": changed, "any": tells_all, "at": at})
+                spread = 0 if changed else round(1000 * SPREAD_S * (_AUDIENCE.count - 1))
+                yield _frame("changed", {"ids": changed, "any": tells_all, "at": at, "spread": spread})
             # Whoever commits all the time wakes all the time.
             time.sleep(PACE_S if ids else max(rests_until - time.monotonic(), 0.0))
 

@@ -46,7 +46,7 @@ function greet(port, page) {
 function tell(changed) {
   for (const [port, page] of pages) {
     const ids = page.ids.filter((id) => changed.ids.includes(id));
-    if (ids.length > 0 || (page.all && changed.any)) port.postMessage({ kind: "changed", at: changed.at });
+    if (ids.length > 0 || (page.all && changed.any)) port.postMessage({ ...changed, kind: "changed" });
   }
 }
 

@@ -180,7 +180,7 @@ let changedAt = "";
 function hear({ data }) {
   changedAt = data.at ?? "";
   say_live(data.kind);
-  if (data.kind !== "lost") look_again();
+  if (data.kind !== "lost") setTimeout(look_again, Math.random() * (data.spread ?? 0));
 }
 
 function find_interests() {
@@ -199,7 +199,7 @@ function listen_alone() {
     if (wanted.all) asked.set("all", "1");
     source = new EventSource("/news?" + asked);
     source.addEventListener("hello", () => hear({ data: { kind: "hello" } }));
-    source.addEventListener("changed", (event) => hear({ data: { kind: "changed", at: JSON.parse(event.data).at } }));
+    source.addEventListener("changed", (event) => hear({ data: { ...JSON.parse(event.data), kind: "changed" } }));
     source.onerror = () => hear({ data: { kind: "lost" } });
   };
 }

@@ -295,6 +295,7 @@ def heard(frame: bytes) -> tuple[str, Any]:
     kind, text = frame.decode().strip().split("\n")
     data = json.loads(text.removeprefix("data: "))
     assert data.pop("at") <= say_now()
+    assert data.pop("spread", 0) == 0, "nobody else listens"
     return kind.removeprefix("event: "), data
 
 
