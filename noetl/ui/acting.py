@@ -71,7 +71,7 @@ def _read_act() -> Act:
 def find_chosen(visitor: Visitor, which: Act, ids: Sequence[str]) -> list[ChosenExecution]:
     """Those of the ids, as far as the visitor may see them."""
     with visitor.rt.store.read() as tx:
-        rows = {one: tx.executions.get(one) if one.isdecimal() else None for one in ids}
+        rows = {one: tx.executions.get(one) for one in ids}
     return [_choose(visitor, which, one, row) for one, row in rows.items()]
 
 

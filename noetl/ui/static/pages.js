@@ -110,7 +110,8 @@ const MOST_OFTEN_MS = 300;
 // How much of the time may go by with looking again, however slow that is.
 const SHARE = 5;
 const live = document.getElementById("live");
-const looks = new WeakMap();
+// How looking again at each part goes, by its id.
+const looks = new Map();
 
 function find_live() {
   return [...document.querySelectorAll("[data-live]")];
@@ -135,21 +136,24 @@ function find_default(field) {
 function look(id) {
   const part = document.getElementById(id);
   if (part === null || document.hidden || dialog.open || is_typed_in(part)) return;
-  const state = looks.get(document)?.[id] ?? { began: 0, rests: 0, runs: false, again: false };
-  looks.set(document, { ...looks.get(document), [id]: state });
+  const state = looks.get(id) ?? { began: 0, rests: 0, runs: false, again: false };
+  looks.set(id, state);
   if (state.runs) {
     state.again = true;
     return;
   }
   state.runs = true;
   setTimeout(() => {
+    // It may have become one that does not change, such as what is wrong with a filter.
+    const now = document.getElementById(id);
+    state.runs = now !== null && now.matches("[data-live]");
     state.began = performance.now();
-    htmx.trigger(part.isConnected ? part : document.getElementById(id), "news");
+    if (state.runs) htmx.trigger(now, "news");
   }, Math.max(0, state.rests - performance.now()));
 }
 
 function rest(id) {
-  const state = looks.get(document)?.[id];
+  const state = looks.get(id);
   if (state === undefined || !state.runs) return;
   const now = performance.now();
   state.rests = now + Math.max(MOST_OFTEN_MS, SHARE * (now - state.began));
