@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
@@ -108,3 +108,27 @@ def test_those_that_one_chooses_are_cancelled_once_that_is_confirmed(
     await_text(find_entry(visit.page, runs["waiting"]), "cancelled")
     (cancelled,) = inspect.executions(site.rt, path="acceptance/waits")
     assert cancelled.status == "cancelled"
+
+
+def test_what_is_shown_stays_where_another_look_is_refused(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    visit.expect("429")
+    open_list(visit, *runs.values())
+    refused: list[str] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route.request.url)
+        route.fulfill(status=429, content_type="text/html", body="<h1>Too many requests</h1>")
+
+    visit.page.route("**/?*", refuse)
+    visit.page.get_by_label("Playbook").fill("*/fails")
+    expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
+    visit.page.wait_for_timeout(1000)
+    assert refused
+    await_text(find_entry(visit.page, runs["well"]), "completed")
+    visit.page.unroute("**/?*")
+    visit.page.get_by_label("Playbook").fill("*/well")
+    expect(find_entry(visit.page, runs["failed"])).to_have_count(0)
+    await_text(find_entry(visit.page, runs["well"]), "completed")
