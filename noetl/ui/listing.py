@@ -12,7 +12,6 @@ from flask import Response, request
 from noetl.errors import BadRequest
 from noetl.ui.charts import HEIGHT, WIDTH, Bar, make_bars
 from noetl.ui.filters import PERIODS, STATUSES, Filters
-from noetl.ui.kept_parts import KeptParts
 from noetl.ui.site import Visitor, answer, here, is_part, render
 from noetl.usecases import catalog, inspect
 from noetl.usecases.facets import read_facets
@@ -24,8 +23,6 @@ PAGE: Final = 100
 LONGEST: Final = 300
 #: Playbooks that are offered while one is typed.
 OFFERED: Final = 500
-
-_PARTS: Final = KeptParts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def show_listing() -> Response:
     visitor = here().find_visitor()
     if is_part() and (moment := request.headers.get("News-At")):
         key = (visitor.principal.grants, request.host, request.query_string)
-        return answer(_PARTS.get(key, moment, lambda: _render(_find_asked(visitor))))
+        return answer(here().parts.get(key, moment, lambda: _render(_find_asked(visitor))))
     found = _find_asked(visitor)
     return answer(_render(found, () if is_part() else find_paths(visitor)), 400 if found.fault else 200)
 

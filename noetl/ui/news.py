@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Final
 
 from flask import Response, request
 
 from noetl.errors import BadRequest
+from noetl.ui.audience import NewsAudience
 from noetl.ui.kept_parts import say_now
 from noetl.ui.site import Visitor, here
 from noetl.usecases import moment
@@ -32,27 +31,6 @@ SHARE_S: Final = 0.02
 SPREAD_S: Final = 0.01
 
 
-class _Audience:
-    """How many streams are open in this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
-
-    @contextmanager
-    def joined(self) -> Iterator[None]:
-        with self._lock:
-            self.count += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self.count -= 1
-
-
-_AUDIENCE: Final = _Audience()
-
-
 def show_news() -> Response:
     """`/news?all=1&id=…&id=…`: server-sent events. `event: changed`, with the executions that have
     (`{ids}`), whether any has at all (`{any}`), where that was asked for, the moment (`{at}`), and
@@ -68,7 +46,7 @@ def show_news() -> Response:
     visible = _find_visible(visitor, ids)
     if not visible and not wants_all:
         raise BadRequest("There is nothing to watch: name an execution (id=…), or all (all=1).")
-    frames = follow(visitor.rt, visible, wants_all=wants_all)
+    frames = follow(visitor.rt, here().audience, visible, wants_all=wants_all)
     return here().open_stream(frames, "pages")
 
 
@@ -79,9 +57,9 @@ def _find_visible(visitor: Visitor, ids: Sequence[str]) -> list[str]:
     return [row.execution_id for row in rows if row is not None and may("read", row.path)]
 
 
-def follow(rt: Runtime, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]:
-    """Frames, for ever. The first one says what there is to watch."""
-    with rt.store.watch(*(() if wants_all else ids)) as watch, _AUDIENCE.joined():
+def follow(rt: Runtime, audience: NewsAudience, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]:
+    """Frames, for ever, for one more of the audience. The first one says what there is to watch."""
+    with rt.store.watch(*(() if wants_all else ids)) as watch, audience.joined():
         known = _look(rt, ids)
         yield _frame("hello", {"ids": list(known), "at": say_now()})
         owes, rests_until = False, 0.0
@@ -97,9 +75,9 @@ def follow(rt: Runtime, ids: Sequence[str], *, wants_all: bool) -> Iterator[str]
             known = found
             tells_all = owes and time.monotonic() >= rests_until
             if tells_all:
-                owes, rests_until = False, time.monotonic() + ALL_PACE_S + SHARE_S * _AUDIENCE.count
+                owes, rests_until = False, time.monotonic() + ALL_PACE_S + SHARE_S * audience.count
             if changed or tells_all:
-                spread = 0 if changed else round(1000 * SPREAD_S * (_AUDIENCE.count - 1))
+                spread = 0 if changed else round(1000 * SPREAD_S * (audience.count - 1))
                 yield _frame("changed", {"ids": changed, "any": tells_all, "at": at, "spread": spread})
             # Whoever commits all the time wakes all the time.
             time.sleep(PACE_S if ids else max(rests_until - time.monotonic(), 0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,6 +13,8 @@ from flask import Response, current_app, g, render_template, request
 from markupsafe import Markup
 
 from noetl.errors import BadRequest, NoetlError
+from noetl.ui.audience import NewsAudience
+from noetl.ui.kept_parts import KeptParts
 from noetl.ui.static_files import url_of
 from noetl.usecases.access import ANONYMOUS, Principal
 from noetl.usecases.runtime import Runtime
@@ -49,6 +51,7 @@ class Site:
     Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
     `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
+    `parts` and `audience` are those of this application.
     """
 
     rt: Runtime
@@ -57,6 +60,8 @@ class Site:
     open_stream: Callable[[Iterator[str], str], Response]
     status_of: Callable[[NoetlError], int | None]
     find_flower: Callable[[], str | None]
+    parts: KeptParts = field(default_factory=KeptParts)
+    audience: NewsAudience = field(default_factory=NewsAudience)
 
 
 def here() -> Site:
