@@ -7,8 +7,9 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, execution_page, listing, news, signing, static_files
+from noetl.ui import acting, listing, news, signing, static_files
 from noetl.ui.charts import say_span
+from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
 
@@ -30,8 +31,8 @@ def _make_blueprint() -> Blueprint:
         ("POST", "/act", "act", acting.act),
         ("GET", "/news", "news", news.show_news),
         # Nothing follows in the path, so that keys may have slashes.
-        ("GET", "/executions/<path:address>", "execution", execution_page.show_execution),
-        ("POST", "/executions/<path:address>", "answer", execution_page.take_answers),
+        ("GET", "/executions/<path:address>", "execution", page.show_execution),
+        ("POST", "/executions/<path:address>", "answer", page.take_answers),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from noetl.errors import BadRequest
-from noetl.facts.json import Json, JsonMap
-from noetl.ui.forms import PREFIX, FormField, make_fields, read_fields
+from noetl.facts.json import JsonMap
+from noetl.ui.run.forms import PREFIX, FormField, make_fields, read_fields
 from noetl.ui.site import Visitor
+from noetl.ui.values import as_text
 from noetl.usecases.approval_requests import ApprovalRequest
 from noetl.usecases.approvals import answer
 from noetl.usecases.open_approvals import OpenApproval, open_in, show_open
 
-#: Approvals that one page shows, and characters of what one of them shows.
+#: Approvals that one page shows.
 MOST: Final = 50
-LONGEST: Final = 100_000
 #: What the buttons send.
 APPROVE: Final = "approve"
 REJECT: Final = "reject"
@@ -55,14 +54,6 @@ def _show(one: OpenApproval, about: JsonMap, typed: Mapping[str, str] | None) ->
     own = typed if typed is not None and typed.get("id") == one.id else None
     reason = "" if own is None else own.get("reason", "")
     return ShownApproval(about, as_text(about["show"]), make_fields(one, own), reason)
-
-
-def as_text(value: Json) -> str:
-    """A value as a page shows it, up to `LONGEST` characters; empty for null."""
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n…"
 
 
 def take_answer(visitor: Visitor, execution_id: str, sent: Mapping[str, str]) -> None:

@@ -1,0 +1,92 @@
+"""What somebody looks at on the page of an execution: all of it stands in the address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Self
+from urllib.parse import quote, urlencode
+
+from flask import request
+
+from noetl.errors import BadRequest
+from noetl.facts.json import JsonMap
+from noetl.ui.site import Visitor, here
+from noetl.usecases import inspect, moment
+from noetl.usecases.ports import ENDED, ExecutionRow
+
+#: Fields of the address that lead to another place of the page; what filters the content of one tab
+#: is left behind with it.
+_PLACES: Final = ("tab", "at", "step", "run", "iteration")
+
+
+@dataclass(frozen=True)
+class RunLook:
+    """One execution, as one visitor looks at it: in the tab of that name (empty: the first one), as
+    of version `at` (None: as it is now), with the step, the run of it (`load#2`) and the iteration
+    that were opened."""
+
+    visitor: Visitor
+    row: ExecutionRow
+    tab: str = ""
+    at: int | None = None
+    step: str | None = None
+    run: str | None = None
+    iteration: int | None = None
+    #: Everything that stands in the address, what only one tab understands included.
+    asked: JsonMap = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, execution_id: str) -> Self:
+        """As the current request asks. Raises NotFound, and BadRequest for a version or an
+        iteration that is none."""
+        visitor, asked = here().find_visitor(), request.args.to_dict()
+        row = inspect.execution(visitor.rt, execution_id)
+        at = _read_number(asked, "at")
+        moment.check_version(row, at)
+        texts = {name: asked.get(name) or None for name in ("step", "run")}
+        iteration = _read_number(asked, "iteration")
+        return cls(visitor, row, asked.get("tab", ""), at, **texts, iteration=iteration, asked=asked)
+
+    @cached_property
+    def report(self) -> inspect.Report:
+        """What is said of it as a whole, as it is now; references are left as they are."""
+        return inspect.report(self.visitor.rt, self.row.execution_id, resolve=False)
+
+    @property
+    def execution_id(self) -> str:
+        return self.row.execution_id
+
+    @property
+    def version(self) -> int:
+        """The version that is shown."""
+        return self.row.head_version if self.at is None else self.at
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is shown may change by itself: not what was true once."""
+        is_over = self.row.status in ENDED and self.row.is_over and not self.row.waits_for_retry
+        return self.at is None and not is_over
+
+    def to(self, **changes: str | int | None) -> str:
+        """The address of this page with other places than those that are looked at; None leaves a
+        field out."""
+        places = {name: self.asked.get(name) for name in _PLACES}
+        return self._address({**places, **changes})
+
+    def here(self, **changes: str | int | None) -> str:
+        """The address of what is looked at, filters of the tab included, but for `changes`."""
+        return self._address({**self.asked, **changes})
+
+    def _address(self, fields: JsonMap) -> str:
+        given = {name: value for name, value in fields.items() if value not in (None, "")}
+        return f"/executions/{quote(self.execution_id)}" + (f"?{urlencode(given)}" if given else "")
+
+
+def _read_number(asked: JsonMap, name: str) -> int | None:
+    text = asked.get(name) or ""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadRequest(f"The address says {name}={text[:40]!r}, which is no number.")
+    return int(text)

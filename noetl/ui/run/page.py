@@ -1,0 +1,64 @@
+"""The page of one execution, which also takes the answers to what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import Response, redirect, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from noetl.errors import BadRequest, Conflict, Forbidden, NoetlError
+from noetl.ui.acting import find_acts
+from noetl.ui.run import variables
+from noetl.ui.run.approvals import show_approvals, take_answer, typed_in
+from noetl.ui.run.look import RunLook
+from noetl.ui.run.tabs import find_tab, find_tabs
+from noetl.ui.site import here, is_part, show
+from noetl.usecases import inspect
+from noetl.usecases.address import resolve
+
+
+def show_execution(address: str) -> Response:
+    """The page of the execution at that id or key, the part of it that changes, or what was true at
+    the version that its slider stands at."""
+    look = RunLook.read(resolve(here().rt, address))
+    if is_part() and look.asked.get("part") == "moment":
+        return show("run/moment.html", look=look, **variables.gather(look))
+    return _show(look)
+
+
+def take_answers(address: str) -> AnyResponse:
+    """Takes the answer that a form of the page sends. What is wrong with it is said there, beside
+    what was typed."""
+    visitor, sent = here().find_visitor(), request.form.to_dict()
+    execution_id = resolve(visitor.rt, address)
+    try:
+        take_answer(visitor, execution_id, sent)
+    except (Forbidden, Conflict, BadRequest) as error:
+        return _show(RunLook.read(execution_id), typed_in(sent), error)
+    # The page again, without the form: reloading it sends nothing.
+    return redirect(url_for("pages.execution", address=execution_id), 303)
+
+
+def _show(
+    look: RunLook, typed: Mapping[str, str] | None = None, refused: NoetlError | None = None
+) -> Response:
+    tab, found = find_tab(look), look.report
+    approvals, more = show_approvals(look.visitor, look.execution_id, typed)
+    return show(
+        "run/part.html" if is_part() else "run/page.html",
+        200 if refused is None else here().status_of(refused) or 500,
+        look=look,
+        tab=tab,
+        tabs=find_tabs(look),
+        report=found.as_json(),
+        row=look.row,
+        # Looking again would lose what was typed.
+        is_live=look.goes_on and not typed,
+        became=inspect.BECAME,
+        acts=find_acts(look.visitor, look.row),
+        approvals=approvals,
+        more_approvals=more,
+        refused="" if refused is None else refused.message,
+        **tab.gather(look),
+    )

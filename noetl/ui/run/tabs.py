@@ -1,0 +1,50 @@
+"""The tabs of an execution's page: each is a module that gathers what its template shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from noetl.errors import NotFound
+from noetl.facts.nearest import did_you_mean
+from noetl.ui.run import called, steps, variables, waits
+from noetl.ui.run.look import RunLook
+
+#: What a template is given, by name.
+Shown: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """`name` stands in the address, `title` on the tab. `gather` finds what `template` shows.
+    `is_there`: whether there is such a tab for that execution."""
+
+    name: str
+    title: str
+    template: str
+    gather: Callable[[RunLook], Shown]
+    is_there: Callable[[RunLook], bool] = lambda _look: True
+
+
+#: In the order in which they stand on the page; the first one is shown where none is asked for.
+TABS: Final = (
+    Tab("", "Steps", "run/steps.html", steps.gather),
+    Tab("variables", "Variables", "run/variables.html", variables.gather),
+    Tab("waits", "Waits", "run/waits.html", waits.gather),
+    Tab("called", "Called", "run/called.html", called.gather),
+)
+
+
+def find_tabs(look: RunLook) -> list[Tab]:
+    """Those of the execution."""
+    return [one for one in TABS if one.is_there(look)]
+
+
+def find_tab(look: RunLook) -> Tab:
+    """The one that is looked at. Raises NotFound where there is none of that name."""
+    for one in TABS:
+        if one.name == look.tab and one.is_there(look):
+            return one
+    names = [one.name for one in find_tabs(look) if one.name]
+    raise NotFound(f"The page of an execution has no tab {look.tab[:40]!r}.{did_you_mean(look.tab, names)}")
