@@ -104,6 +104,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "again.migrate_execution": _STEER,
     "history.explain": _READ,
     "history.diff": _READ,
+    "history.timeline": _READ,
     "events.events": _READ,
     "logs.read": _READ,
     "specimens.export": _READ,
