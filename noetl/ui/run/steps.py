@@ -64,7 +64,8 @@ def gather(look: RunLook) -> Mapping[str, Any]:
         "fates": {arc.arc: fate_at(arc, version) for arc in line.arcs},
         "step_rows": list(_find_rows(net, graph, line, scale, version, report.steps)),
         "ticks": scale.ticks(),
-        "cursor": scale.place(at_ms),
+        # What is true now is so until the edge.
+        "cursor": 100 if look.at is None else scale.place(at_ms),
         "timeline": line,
         "scale": scale,
         "shown_status": look.row.status if look.at is None else _status_at(line, version),
