@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,7 @@ from noetl.usecases import control, inspect
 from noetl.usecases.fork import ForkRequest, fork
 from noetl.usecases.signals import SignalRequest, send_signal
 from noetl.usecases.timeline import timeline
-from tests.timelines import check_timeline
+from tests.timelines import check_timeline, fold
 
 from .stories import playbook
 from .test_why import RETRY, failing
@@ -115,44 +116,50 @@ def test_each_attempt_is_a_segment_and_a_delay_is_waited_for() -> None:
     ]
 
 
-def test_attempts_that_are_recorded_at_once_took_what_they_say() -> None:
+def told(more: Sequence[tuple[float, Draft]]) -> Timeline:
+    """The timeline of a run of which a command was issued, and then `more` was recorded, each so
+    many seconds later."""
     sim = working(ONE)
     run = sim.start()
-    sim.settle()
-    net = inspect.net_of(sim.rt, run)
-    began, failed = sim.events(run)[:5], e.AttemptFailed("task_0", ErrorInfo("server_error", "not yet"))
-    at = began[-1].recorded_at
+    sim.deliver()
+    events = sim.events(run)
+    assert events[-1].fact.type == "command.issued"
+    for number, (seconds, draft) in enumerate(more, len(events) + 1):
+        events.append(Event(run, number, events[0].recorded_at + timedelta(seconds=seconds), draft))
+    check_timeline(inspect.net_of(sim.rt, run), events, len(events) - 1)
+    return fold(inspect.net_of(sim.rt, run), events)
+
+
+def instant(seconds: float) -> str:
+    """The text of an instant so long after the execution was asked for."""
+    return (working(ONE).now + timedelta(seconds=seconds)).isoformat()
+
+
+def test_attempts_that_are_recorded_at_once_took_what_they_say() -> None:
+    failed = e.AttemptFailed("task_0", ErrorInfo("server_error", "not yet"))
     sleeping = e.PolicyEvaluated("task_0", 0, None, {}, "retry", delay=2.0)
     done: list[Draft] = [
-        _of_worker(e.StepStarted("w", (at + timedelta(seconds=1)).isoformat())),
+        _of_worker(e.StepStarted("w", instant(1))),
         _of_worker(failed, 3, 1),
         _of_worker(sleeping, None, 1),
-        _of_worker(e.TaskDone("task_0"), 3, 2),
+        _of_worker(failed, 2, 2),
+        _of_worker(e.TaskDone("task_0"), 1, 3),
         _of_worker(e.StepDone("task_0")),
     ]
-    folding = TimelineFold(run, net)
-    for event in began:
-        folding.take(event)
-    for number, draft in enumerate(done, len(began) + 1):
-        folding.take(Event(run, number, at + timedelta(seconds=9), draft))
-    (one,) = runs_of(folding.timeline(), "start")
+    (one,) = runs_of(told([(9, draft) for draft in done]), "start")
     assert parts(one) == [
         ["queued", 1, None, False],
         ["running", 3, 1, True],
         ["waiting", 2, None, False],
-        ["running", 3, 2, False],
+        ["running", 2, 2, True],
+        ["running", 1, 3, False],
     ]
 
 
 def test_a_run_that_was_resumed_ran_before_its_first_report() -> None:
-    sim = working(ONE)
-    run = sim.start()
-    sim.settle()
-    began = sim.events(run)[:5]
-    at = began[-1].recorded_at
     issued = Draft(e.CommandIssued("c", "pipeline", "-", "http", 2, 1), "server", "start", "start#1")
     seconds_and_drafts: list[tuple[float, Draft]] = [
-        (0, _of_worker(e.StepStarted("w", at.isoformat()))),
+        (0, _of_worker(e.StepStarted("w", instant(0)))),
         (1, _of_worker(e.StepSuspended("task_0", "wait"))),
         (4, issued),
         (10, _of_worker(e.StepResumed("w"))),
@@ -160,18 +167,61 @@ def test_a_run_that_was_resumed_ran_before_its_first_report() -> None:
         (10, _of_worker(e.TaskDone("task_1"), 2, 1)),
         (11, _of_worker(e.StepDone("task_1"))),
     ]
-    folding = TimelineFold(run, inspect.net_of(sim.rt, run))
-    for event in began:
-        folding.take(event)
-    for number, (seconds, draft) in enumerate(seconds_and_drafts, len(began) + 1):
-        folding.take(Event(run, number, at + timedelta(seconds=seconds), draft))
-    (one,) = runs_of(folding.timeline(), "start")
+    (one,) = runs_of(told(seconds_and_drafts), "start")
     assert parts(one) == [
         ["running", 1, 1, False],
         ["waiting", 3, None, False],
         ["queued", 1, None, False],
         ["running", 6, 1, False],
     ]
+
+
+def test_a_task_that_still_runs_says_since_when() -> None:
+    issued = Draft(e.CommandIssued("c", "pipeline", "-", "http", 2, 1), "server", "start", "start#1")
+    found = told(
+        [
+            (0, _of_worker(e.StepStarted("w", instant(0)))),
+            (1, _of_worker(e.StepSuspended("task_0", "wait"))),
+            (4, issued),
+            (10, _of_worker(e.StepResumed("w"))),
+            (10, _of_worker(e.TaskStarted("task_0", instant(5)))),
+        ]
+    )
+    assert parts(runs_of(found, "start")[0])[2:] == [
+        ["queued", 1, None, False],
+        ["running", None, 1, False],
+    ]
+
+
+def test_a_delay_that_is_over_by_the_last_event_is_over() -> None:
+    issued = e.CommandIssued("c", "pipeline", "-", "http", 2, 1, due_at=instant(5))
+    delayed = (1, Draft(issued, "server", "start", "start#1"))
+    patched = Draft(e.CtxPatched({"x": 1}, "client"), "client")
+    for seconds, expected in ((4, ["waiting", None]), (7, ["queued", None])):
+        (one,) = runs_of(told([delayed, (seconds, patched)]), "start")
+        assert parts(one)[-1][:2] == expected
+    assert parts(one)[-2][:2] == ["waiting", 4]
+
+
+def test_a_fork_waits_for_what_was_with_a_worker_there() -> None:
+    started = _of_worker(e.StepStarted("w", instant(0)))
+    found = told([(1, started), (2, Draft(e.Forked("7", 6), "client"))])
+    (one,) = runs_of(found, "start")
+    assert (one.status, [part[:2] for part in parts(one)]) == (
+        "waiting",
+        [["running", 2], ["waiting", None]],
+    )
+    assert found.steps[0].changes[-1].version == found.version
+
+
+def test_a_run_that_the_end_of_the_execution_takes_away_is_cancelled() -> None:
+    found = told([(1, Draft(e.CancelRequested(instant(2)), "client")), (3, Draft(e.Cancelled(), "server"))])
+    (one,) = runs_of(found, "start")
+    assert (one.status, one.end_version, parts(one)) == (
+        "cancelled",
+        found.version,
+        [["queued", 3, None, False]],
+    )
 
 
 def _of_worker(fact: e.Fact, seconds: float | None = None, attempt: int | None = None) -> Draft:
@@ -222,6 +272,91 @@ def test_a_loop_marks_what_became_of_its_iterations_and_has_no_attempts() -> Non
     assert all(segment.attempt is None for segment in one.segments)
 
 
+def test_attempts_of_iterations_do_not_cut_their_run() -> None:
+    retry = "{rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 3, delay: 9}}]}"
+    sim = Simulation(
+        playbook(f"""
+            - step: start
+              loop: {{in: [1, 2], iterator: n}}
+              tool: {{kind: http, url: x, spec: {{policy: {retry}}}}}
+        """),
+        tools={"http": failing(1)},
+    )
+    run = sim.start()
+    sim.settle()
+    sim.pass_time(20)
+    sim.settle()
+    (one,) = runs_of(look(sim, run), "start")
+    assert (one.status, parts(one)) == ("done", [["running", 20, None, False]])
+
+
+APART = playbook("""
+    - step: start
+      loop: {in: [1, 2, 3, 4], iterator: n, spec: {sync: false}}
+      tool: {kind: http, url: x}
+      next: after
+    - step: after
+      tool: {kind: noop}
+""")
+
+
+@pytest.mark.parametrize(("broken", "status"), [(0, "done"), (4, "failed")])
+def test_a_run_whose_step_does_not_wait_ends_with_its_loop(broken: int, status: str) -> None:
+    sim = Simulation(
+        APART,
+        tools={"http": failing(broken)},
+    )
+    run = sim.start()
+    sim.settle()
+    (one,) = runs_of(look(sim, run), "start")
+    last = next(event for event in sim.events(run) if isinstance(event.fact, e.LoopDone))
+    assert (one.status, one.end_version) == (status, last.version)
+
+
+def test_iterations_that_the_last_event_of_a_run_cuts_off_are_cancelled() -> None:
+    sim = Simulation(APART)
+    run = sim.start()
+    sim.deliver()
+    events, cut = sim.events(run), e.LoopDone(4, 0, 0, cancelled=4, cut=True)
+    draft = Draft(cut, "server", "start", "start#1")
+    events.append(Event(run, len(events) + 1, events[-1].recorded_at, draft))
+    check_timeline(inspect.net_of(sim.rt, run), events, len(events) - 1)
+    (one,) = runs_of(fold(inspect.net_of(sim.rt, run), events), "start")
+    assert one.loop is not None
+    assert [(mark.iteration, mark.status) for mark in one.loop.ended] == [
+        (index, "cancelled") for index in range(4)
+    ]
+
+
+def test_a_run_waits_for_its_slot() -> None:
+    limited = "spec: {concurrency: {limit: 1, key: k}}, tool: {kind: http, url: x}"
+    sim = working(
+        playbook(f"""
+            - step: start
+              next: [a, b]
+            - {{step: a, {limited}}}
+            - {{step: b, {limited}}}
+        """),
+        5,
+    )
+    run = sim.start()
+    sim.deliver()
+    (waiting,) = runs_of(look(sim, run), "b")
+    assert (waiting.status, parts(waiting)) == ("waiting", [["waiting", None, None, False]])
+    sim.settle()
+    sim.pass_time(0)
+    sim.settle()
+    (one,) = runs_of(look(sim, run), "b")
+    assert (one.status, parts(one)[0]) == ("done", ["waiting", 5, None, False])
+
+
+def test_a_run_that_has_its_slot_is_queued() -> None:
+    asked, granted = e.SlotRequested("-", ()), e.SlotGranted("-")
+    drafts = [Draft(fact, "server", "start", "start#1") for fact in (asked, granted)]
+    (one,) = runs_of(told([(2, drafts[0]), (5, drafts[1])]), "start")
+    assert [part[:2] for part in parts(one)] == [["queued", 2], ["waiting", 3], ["queued", None]]
+
+
 def test_what_a_cancel_ends_is_cancelled() -> None:
     sim = working(
         playbook(
@@ -268,7 +403,7 @@ def test_the_way_goes_over_the_token_that_came_last() -> None:
             - {step: start, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c, when: "{{ false }}"}]}}
             - {step: a, tool: {kind: noop}, next: join}
             - {step: b, tool: {kind: http, url: x}, next: join}
-            - {step: c, tool: {kind: noop}, next: join}
+            - {step: c, tool: {kind: noop}}
             - {step: join, spec: {join: all}, tool: {kind: noop}}
         """),
         tools={"http": failing(0)},
@@ -281,9 +416,9 @@ def test_the_way_goes_over_the_token_that_came_last() -> None:
     found = look(sim, run)
     asked = {one.arc: (len(one.taken), len(one.missed)) for one in found.arcs}
     assert list(asked.values())[:3] == [(1, 0), (1, 0), (0, 1)]
-    ends = {step.step: step.runs[0].end_version or 0 for step in found.steps if step.runs}
-    later = max(("a", "b"), key=lambda step: ends[step])
-    assert found.critical[:2] == ("start#1", f"{later}#1")
+    routed = [event.draft.run_id for event in sim.events(run) if isinstance(event.fact, e.NextEvaluated)]
+    assert routed[1] in ("a#1", "b#1")
+    assert found.critical == ("start#1", routed[2], "join#1")
 
 
 def test_a_fork_begins_with_its_copies_at_its_own_time() -> None:
