@@ -48,6 +48,8 @@ _LINE: Final = 80
 _SHORT_TEXT: Final = 200
 #: Mappings and lists within each other that have a shape of their own.
 _DEEPEST: Final = 4
+#: References that are opened in one value: itself, and some of its fields or items.
+_MOST_OPENED: Final = 6
 #: What each part of a value counts beside its own characters: what the page says around it.
 _PART: Final = 40
 
@@ -60,8 +62,8 @@ def show_value(
 ) -> ShownValue:
     """A value for the macro `show_value` of values.html. Raises for no JSON.
 
-    Where it is a reference, `load` opens it; without `load` its preview is shown, as of those that
-    lie within a value. `page` (from 0) is the one of its rows, fields or items that is shown; with
+    Where it is a reference, or some of its fields or items are, `load` opens them; without `load`,
+    and of those that lie deeper, previews are shown. `page` (from 0) is the one of its rows, fields or items that is shown; with
     `link` it leads to those around it. `most` bounds the characters of it.
     """
     return _Show(load, page, link, most).show(value, 0)
@@ -103,12 +105,14 @@ def _cut(text: str, most: int) -> str:
 
 @dataclass(slots=True)
 class _Show:
-    """One value. `left` counts down what may still be shown of it."""
+    """One value. `left` counts down the characters that may still be shown of it, and `opens` the
+    references that may be opened."""
 
     load: Load | None
     page: int
     link: Link | None
     left: int = LONGEST
+    opens: int = _MOST_OPENED
 
     def show(self, value: Json, depth: int) -> ShownValue:
         self.left -= _PART
@@ -186,7 +190,7 @@ class _Show:
 
     def _show_items(self, value: Sequence[Json], depth: int) -> ShownValue:
         pages = self._find_page(len(value), depth)
-        part = value[pages.first : pages.first + pages.count]
+        part = pages.cut(value)
         if all(_is_row(one) for one in part):
             return self._show_table(part, pages, depth)
         if all(_is_short(one) for one in part):
@@ -210,19 +214,7 @@ class _Show:
     def _find_page(self, total: int, depth: int) -> Pages:
         if depth:
             return Pages(total, 0, min(total, _WITHIN))
-        # Beyond the last page is the last one.
-        at = min(self.page, max(0, (total - 1) // PAGE))
-        first = at * PAGE
-        count = min(PAGE, total - first)
-        if self.link is None:
-            return Pages(total, first, count)
-        return Pages(
-            total,
-            first,
-            count,
-            previous=self.link(at - 1) if at else "",
-            next=self.link(at + 1) if first + count < total else "",
-        )
+        return Pages.of(total, self.page, PAGE, self.link)
 
     # --- references -------------------------------------------------------------------------------
 
@@ -231,11 +223,12 @@ class _Show:
         shown = ShownReference(facts.about, facts.whole, facts.file, facts.expires_at)
         if facts.picture:
             return replace(shown, content=ShownPicture(facts.picture, facts.about, facts.about))
-        if self.load is None or depth or not may_open(reference, facts):
+        if self.load is None or depth > 1 or not self.opens or not may_open(reference, facts):
             return self._with_preview(shown, reference)
+        self.opens -= 1
         try:
             # Lists are read here, as far as they are shown.
-            content = self.show(load_value(reference, self.load), 0)
+            content = self.show(load_value(reference, self.load), depth)
         except (NotFound, BadRequest, Unavailable) as error:
             # Gone, out of reach, or data of a tool that only looks like a reference.
             return replace(self._with_preview(shown, reference), gone=make_visible(error.message))
