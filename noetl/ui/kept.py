@@ -72,7 +72,7 @@ class KeptArtifact:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptResult:
+class KeptReference:
     """A value or file that is kept by reference."""
 
     place: KeptPlace
@@ -96,7 +96,7 @@ class KeptParts:
         return f"{self.place.version}"
 
 
-KeptThing: TypeAlias = KeptArtifact | KeptResult | KeptParts
+KeptThing: TypeAlias = KeptArtifact | KeptReference | KeptParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _thing_of(place: KeptPlace, row: ProjectionRow) -> KeptThing:
         return KeptParts(place, values["count"], int(values["parts"]))
     meta = {"bytes": values["bytes"], "content_type": values["content_type"]}
     about = {name: values[name] for name in ("ref", "scope", "expires_at")}
-    return KeptResult(place, {"kind": RESULT_REF, **about, "meta": meta})
+    return KeptReference(place, {"kind": RESULT_REF, **about, "meta": meta})
 
 
 def _read_artifact(place: KeptPlace, result: JsonMap) -> KeptArtifact | None:

@@ -12,7 +12,7 @@ _P = TypeVar("_P")
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class ValuePages:
     """Which part is shown of something that has `total` parts: those from `first` on (from 0).
     `previous` and `next` are addresses, empty where nothing is there or leads there."""
 
@@ -82,7 +82,7 @@ class ShownJson:
     text: str
     is_whole: bool
     summary: str
-    pages: Pages | None = None
+    pages: ValuePages | None = None
 
     @property
     def is_small(self) -> bool:
@@ -123,7 +123,7 @@ class ShownTable:
     columns: Sequence[TableHead]
     rows: Sequence[Sequence[ShownValue | None]]
     more_columns: int
-    pages: Pages
+    pages: ValuePages
 
     @property
     def summary(self) -> str:
@@ -142,7 +142,7 @@ class ShownEntries:
     is_inline: ClassVar[bool] = False
     of: Literal["field", "item"]
     entries: Sequence[tuple[str, ShownValue]]
-    pages: Pages
+    pages: ValuePages
 
     @property
     def summary(self) -> str:

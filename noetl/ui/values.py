@@ -20,7 +20,6 @@ from noetl.ui.json_text import is_open, make_visible, write_json
 from noetl.ui.pictures import find_picture
 from noetl.ui.references import may_open, preview_of, read_reference
 from noetl.ui.shapes import (
-    Pages,
     ShownCounts,
     ShownEntries,
     ShownJson,
@@ -31,6 +30,7 @@ from noetl.ui.shapes import (
     ShownTable,
     ShownText,
     TableHead,
+    ValuePages,
 )
 from noetl.ui.shapes import (
     ShownValue as ShownValue,
@@ -63,8 +63,8 @@ def show_value(
     """A value for the macro `show_value` of values.html. Raises for no JSON.
 
     Where it is a reference, or some of its fields or items are, `load` opens them; without `load`,
-    and of those that lie deeper, previews are shown. `page` (from 0) is the one of its rows, fields or items that is shown; with
-    `link` it leads to those around it. `most` bounds the characters of it.
+    and of those that lie deeper, previews are shown. `page` (from 0) is the one of its rows, fields
+    or items that is shown; with `link` it leads to those around it. `most` bounds the characters.
     """
     return _Show(load, page, link, most).show(value, 0)
 
@@ -174,7 +174,7 @@ class _Show:
             and write_json(value, _LINE, indent=False).is_whole
         )
 
-    def _show_json(self, value: Json, pages: Pages | None = None, *, indent: bool = True) -> ShownJson:
+    def _show_json(self, value: Json, pages: ValuePages | None = None, *, indent: bool = True) -> ShownJson:
         found = write_json(value, max(self.left, _SHORT_TEXT), indent=indent)
         self.left -= len(found.text)
         size = f"{len(found.text):,} characters of JSON" if found.is_whole else "JSON"
@@ -200,7 +200,7 @@ class _Show:
         entries = [(str(number), one) for number, one in zip(numbers, shown, strict=True)]
         return ShownEntries("item", entries, pages)
 
-    def _show_table(self, rows: Sequence[JsonMap], pages: Pages, depth: int) -> ShownTable:
+    def _show_table(self, rows: Sequence[JsonMap], pages: ValuePages, depth: int) -> ShownTable:
         names = list(dict.fromkeys(name for row in rows for name in islice(row, 10 * MOST_COLUMNS)))
         shown = names[:MOST_COLUMNS]
         # Of many rows with much in each the first ones are shown, as far as the text goes.
@@ -211,10 +211,10 @@ class _Show:
         ]
         return ShownTable(heads, cells, len(names) - len(shown), pages)
 
-    def _find_page(self, total: int, depth: int) -> Pages:
+    def _find_page(self, total: int, depth: int) -> ValuePages:
         if depth:
-            return Pages(total, 0, min(total, _WITHIN))
-        return Pages.of(total, self.page, PAGE, self.link)
+            return ValuePages(total, 0, min(total, _WITHIN))
+        return ValuePages.of(total, self.page, PAGE, self.link)
 
     # --- references -------------------------------------------------------------------------------
 
@@ -268,5 +268,5 @@ def _are_numbers(cells: Iterable[ShownValue | None]) -> bool:
     return kinds == {"number"}
 
 
-def _say_items(pages: Pages) -> str:
+def _say_items(pages: ValuePages) -> str:
     return f"{pages.total:,} item{'s' if pages.total != 1 else ''}"

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, Final, assert_never
 
 from noetl.ui.json_text import make_visible
-from noetl.ui.kept import KeptArtifact, KeptParts, KeptPlace, KeptResult, KeptThing
+from noetl.ui.kept import KeptArtifact, KeptParts, KeptPlace, KeptReference, KeptThing
 from noetl.ui.pictures import artifact_address
 from noetl.ui.references import PICTURES, ReferenceFacts, read_reference, say_kind, say_size
 from noetl.ui.run.look import RunLook
-from noetl.ui.shapes import Pages, ShownPicture
+from noetl.ui.shapes import ShownPicture, ValuePages
 from noetl.ui.site import here
 from noetl.ui.values import read_page
 from noetl.usecases.runtime import Runtime
@@ -46,7 +46,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     """`kept`, newest first, one page of it; as of the version that is looked at."""
     things = here().kept.find(look.visitor.rt, look.row).things.values()
     found = [one for one in things if one.place.version <= look.version][::-1]
-    pages = Pages.of(
+    pages = ValuePages.of(
         len(found), read_page(look.asked.get("page")), PAGE, lambda number: look.here(page=number or None)
     )
     return {"kept": [_show(look.visitor.rt, one) for one in pages.cut(found)], "kept_pages": pages}
@@ -56,7 +56,7 @@ def _show(rt: Runtime, one: KeptThing) -> ShownKept:
     match one:
         case KeptArtifact():
             return _show_artifact(one)
-        case KeptResult():
+        case KeptReference():
             return _show_result(rt, one)
         case KeptParts():
             count = "a list" if one.count is None else f"a list of {one.count:,}"
@@ -75,7 +75,7 @@ def _show_artifact(one: KeptArtifact) -> ShownKept:
     return ShownKept(one.place, name, say_kind(make_visible(one.content_type)), size, "", links, picture)
 
 
-def _show_result(rt: Runtime, one: KeptResult) -> ShownKept:
+def _show_result(rt: Runtime, one: KeptReference) -> ShownKept:
     facts = read_reference(one.reference)
     gone = _find_why_gone(rt, one, facts)
     places = {"JSON": facts.whole, "file": facts.file}
@@ -92,12 +92,12 @@ def _show_result(rt: Runtime, one: KeptResult) -> ShownKept:
     )
 
 
-def _name(one: KeptResult, facts: ReferenceFacts) -> str:
+def _name(one: KeptReference, facts: ReferenceFacts) -> str:
     """Results have none: the beginning of their hash tells them apart."""
     return facts.name.rpartition("/")[2][:12] or make_visible(one.name[:80])
 
 
-def _find_why_gone(rt: Runtime, one: KeptResult, facts: ReferenceFacts) -> str:
+def _find_why_gone(rt: Runtime, one: KeptReference, facts: ReferenceFacts) -> str:
     if rt.holds(one.reference):
         return ""
     return "expired" if _is_over(facts.expires_at, rt.clock()) else "removed"

@@ -16,7 +16,7 @@ from noetl.ui.histograms import Histogram, is_counts, make_histogram
 from noetl.ui.json_text import make_visible
 from noetl.ui.kept import KeptPlace
 from noetl.ui.run.look import RunLook
-from noetl.ui.shapes import Pages
+from noetl.ui.shapes import ValuePages
 from noetl.ui.site import here
 from noetl.ui.values import ShownValue, read_page, show_value
 from noetl.usecases import inspect
@@ -91,7 +91,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     """`quantum_runs`, newest first, one page of them; as of the version that is looked at."""
     things = here().kept.find(look.visitor.rt, look.row).quantum
     found = [one for one in things if one.version <= look.version][::-1]
-    pages = Pages.of(
+    pages = ValuePages.of(
         len(found), read_page(look.asked.get("page")), PAGE, lambda number: look.here(page=number or None)
     )
     return {"quantum_runs": [_show(look, one) for one in pages.cut(found)], "quantum_pages": pages}
