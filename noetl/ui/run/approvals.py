@@ -10,7 +10,7 @@ from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
 from noetl.ui.run.forms import PREFIX, FormField, make_fields, read_fields
 from noetl.ui.site import Visitor
-from noetl.ui.values import as_text
+from noetl.ui.values import ShownValue, show_value
 from noetl.usecases.approval_requests import ApprovalRequest
 from noetl.usecases.approvals import answer
 from noetl.usecases.open_approvals import OpenApproval, open_in, show_open
@@ -24,11 +24,11 @@ REJECT: Final = "reject"
 
 @dataclass(frozen=True, slots=True)
 class ShownApproval:
-    """An approval as the page shows it: `about` is as REST has it, `shown` the text of what people
-    are shown."""
+    """An approval as the page shows it: `about` is as REST has it, `shown` what people are shown
+    before they answer, None where that is nothing."""
 
     about: JsonMap
-    shown: str
+    shown: ShownValue | None
     fields: list[FormField]
     reason: str = ""
 
@@ -46,14 +46,17 @@ def show_approvals(
     found = open_in(visitor.rt, visitor.principal, execution_id)
     first = found[:MOST]
     abouts = show_open(visitor.rt, first)
-    shown = [_show(one, about, typed) for one, about in zip(first, abouts, strict=True)]
+    shown = [_show(visitor, one, about, typed) for one, about in zip(first, abouts, strict=True)]
     return shown, len(found) - len(first)
 
 
-def _show(one: OpenApproval, about: JsonMap, typed: Mapping[str, str] | None) -> ShownApproval:
+def _show(
+    visitor: Visitor, one: OpenApproval, about: JsonMap, typed: Mapping[str, str] | None
+) -> ShownApproval:
     own = typed if typed is not None and typed.get("id") == one.id else None
     reason = "" if own is None else own.get("reason", "")
-    return ShownApproval(about, as_text(about["show"]), make_fields(one, own), reason)
+    shown = None if about["show"] is None else show_value(about["show"], visitor.rt.load)
+    return ShownApproval(about, shown, make_fields(one, own), reason)
 
 
 def take_answer(visitor: Visitor, execution_id: str, sent: Mapping[str, str]) -> None:

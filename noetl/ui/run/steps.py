@@ -16,7 +16,7 @@ from noetl.ui.run import variables, waits
 from noetl.ui.run.bars import TimeBar, TimeScale, draw_bars, status_at
 from noetl.ui.run.graph import ROW, ArcFate, Graph, GraphNode, draw_graph
 from noetl.ui.run.look import RunLook
-from noetl.ui.values import as_text
+from noetl.ui.values import ShownValue, read_page, show_value
 from noetl.usecases import inspect
 from noetl.usecases.timeline import timeline
 
@@ -68,16 +68,18 @@ def gather(look: RunLook) -> Mapping[str, Any]:
         "cursor": 100 if look.at is None else scale.place(at_ms),
         "timeline": line,
         "scale": scale,
-        "shown_status": look.row.status if look.at is None else _status_at(line, version),
-        "result": as_text(report.result),
+        "result": _show_result(look),
         **variables.gather(look),
         **waits.gather(look),
     }
 
 
-def _status_at(line: Timeline, version: int) -> str:
-    at = bisect_right(line.statuses, version, key=lambda change: change.version)
-    return line.statuses[at - 1].status if at else "pending"
+def _show_result(look: RunLook) -> ShownValue | None:
+    result = look.report.result
+    if result is None:
+        return None
+    page = read_page(look.asked.get("page"))
+    return show_value(result, look.visitor.rt.load, page, lambda number: look.here(page=number or None))
 
 
 def fate_at(arc: ArcLine, version: int) -> ArcFate:

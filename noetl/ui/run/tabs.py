@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.errors import NotFound
 from noetl.facts.nearest import did_you_mean
-from noetl.ui.run import called, steps, variables, waits
+from noetl.ui.run import artifacts, called, quantum, steps, variables, waits
 from noetl.ui.run.look import RunLook
 
 #: What a template is given, by name.
@@ -33,6 +33,8 @@ TABS: Final = (
     Tab("variables", "Variables", "run/variables.html", variables.gather),
     Tab("waits", "Waits", "run/waits.html", waits.gather),
     Tab("called", "Called", "run/called.html", called.gather),
+    Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather, artifacts.is_there),
+    Tab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
 )
 
 

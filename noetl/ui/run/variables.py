@@ -3,13 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import quote
 
+from noetl.facts.json import Json, JsonMap
+from noetl.ui.json_text import make_visible
 from noetl.ui.run.look import RunLook
+from noetl.ui.values import ShownValue, has_more, read_page, show_value
 from noetl.usecases import inspect
+
+#: Variables, and results, that one page shows; characters of each, and of its name.
+MOST: Final = 200
+_LONGEST: Final = 4_000
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """A variable, or the result of a step. `key` is what the field `open` of the address calls it:
+    the one that is open is shown page by page, the others in short. `address` leads there, or back;
+    empty: all of it is shown."""
+
+    key: str
+    name: str
+    value: ShownValue
+    is_open: bool
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValues:
+    """The first `MOST` of them, and how many more there are."""
+
+    shown: list[NamedValue]
+    more: int
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:
-    """What `run/moment.html` shows: `ctx`, and `steps` with their results."""
+    """What `run/moment.html` shows: `variables`, and `results` of steps."""
     found = inspect.state_view(look.visitor.rt, look.execution_id, look.at)
-    return {"ctx": found["ctx"], "steps": found["steps"], "moment_status": found["status"]}
+    results = {name: step["result"] for name, step in found["steps"].items() if step["result"] is not None}
+    return {
+        "variables": _show_all(look, "ctx", found["ctx"]),
+        "results": _show_all(look, "steps", results),
+        "moment_status": found["status"],
+    }
+
+
+def _show_all(look: RunLook, within: str, values: JsonMap) -> NamedValues:
+    # The one that is open is shown, wherever it stands.
+    opened = look.asked.get("open", "").removeprefix(f"{within}.")
+    names = [*islice(values, MOST), *([opened] if opened in list(values)[MOST:] else [])]
+    shown = [_show(look, f"{within}.{name}", name, values[name]) for name in names]
+    return NamedValues(shown, len(values) - len(names))
+
+
+def _show(look: RunLook, key: str, name: str, value: Json) -> NamedValue:
+    named = make_visible(name[:_LONGEST_NAME])
+    place = f"#{quote(key)}"
+    if look.asked.get("open") != key:
+        # What is kept outside of the log is read where it is asked for.
+        shown = show_value(value, most=_LONGEST)
+        more = look.here(open=key, page=None) + place if has_more(shown) else ""
+        return NamedValue(key, named, shown, is_open=False, address=more)
+    page = read_page(look.asked.get("page"))
+    shown = show_value(
+        value, look.visitor.rt.load, page, lambda number: look.here(page=number or None) + place
+    )
+    return NamedValue(key, named, shown, is_open=True, address=look.here(open=None, page=None) + place)

@@ -1,0 +1,77 @@
+"""Counts by their labels as bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from noetl.facts.json import Json, JsonMap
+from noetl.ui.json_text import make_visible
+
+#: Units of the widest bar.
+WIDTH: Final = 100
+#: Labels of one chart.
+FEWEST: Final = 2
+MOST: Final = 64
+#: Characters of a label.
+LONGEST_LABEL: Final = 64
+#: What is there is seen, however much the longest bar stands for.
+_LEAST: Final = 0.5
+#: Numbers beyond it are no counts, and their sum may be none.
+_LARGEST: Final = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class CountBar:
+    """One label; `width` in units of the picture, `share` of all in percent."""
+
+    label: str
+    number: str
+    share: str
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The bars in the order of the labels, and the sum of all."""
+
+    bars: Sequence[CountBar]
+    total: str
+
+
+def is_counts(value: Json) -> bool:
+    """Whether it is a mapping of a few labels to numbers that count something."""
+    return (
+        isinstance(value, Mapping)
+        and FEWEST <= len(value) <= MOST
+        and all(len(label) <= LONGEST_LABEL for label in value)
+        and all(_is_count(number) for number in value.values())
+        and any(value.values())
+    )
+
+
+def make_histogram(counts: JsonMap) -> Histogram:
+    """The chart of a mapping of labels to numbers from 0 on, of which one at least is more."""
+    most, total = max(counts.values()), math.fsum(counts.values())
+    return Histogram(
+        [
+            CountBar(make_visible(label), say_number(number), f"{number / total:.1%}", _width(number / most))
+            for label, number in counts.items()
+        ],
+        say_number(total),
+    )
+
+
+def say_number(number: float) -> str:
+    """A number for people: whole ones with commas between their thousands."""
+    return f"{int(number):,}" if number == int(number) else f"{number:.6g}"
+
+
+def _is_count(number: Json) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _LARGEST
+
+
+def _width(part: float) -> float:
+    return round(max(_LEAST, WIDTH * part), 2) if part else 0.0
