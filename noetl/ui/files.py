@@ -38,7 +38,7 @@ def send_picture(name: str) -> Response:
         path = stack.enter_context(here().rt.results.file(reference))
         file = stack.enter_context(path.open("rb"))
         response = _send(file, stack, path.stat().st_size, SVG, PurePosixPath(name).name)
-        if not response.mimetype.startswith("image/"):
+        if not (response.mimetype or "").startswith("image/"):
             response.close()
             raise BadRequest(f"The result {name[:200]!r} is no picture.")
         # Content never changes.

@@ -4,13 +4,13 @@ read once, and then only what is new in it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Final, TypeAlias
 
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import RESULT_REF
+from noetl.facts.reference import RESULT_REF, holds_reference
 from noetl.net.model import Net
 from noetl.projection.references import find_reference_rows
 from noetl.projection.rows import ProjectionRow
@@ -33,7 +33,6 @@ _TYPES: Final = (
     "approval.answered",
     "ctx.patched",
     "step.done",
-    "loop.iteration.done",
     "task.done",
     "task.item.done",
     "task.call.done",
@@ -165,6 +164,9 @@ def _find_things(event: Event, place: KeptPlace, kind: str) -> Iterator[KeptThin
     result: Json = getattr(event.fact, "result", None)
     if kind == "artifact" and isinstance(result, Mapping) and (found := _read_artifact(place, result)):
         yield found
+    # Most events hold none, and are not taken apart for that.
+    if not holds_reference([getattr(event.fact, one.name) for one in fields(event.fact)]):
+        return
     within = ""
     for row in find_reference_rows(event, envelope(event)["payload"]):
         where = str(row.values["place"])
@@ -188,13 +190,7 @@ def _thing_of(place: KeptPlace, row: ProjectionRow) -> KeptThing:
 def _read_artifact(place: KeptPlace, result: JsonMap) -> KeptArtifact | None:
     """What `put` has yielded; None for other actions, which keep nothing."""
     key, uri, content_type, size = (result.get(name) for name in ("key", "uri", "content_type", "bytes"))
-    is_put = isinstance(uri, str) and isinstance(content_type, str) and not {"data", "exists"} & result.keys()
-    if not is_put:
+    if {"data", "exists"} & result.keys() or not isinstance(uri, str) or not isinstance(content_type, str):
         return None
-    return KeptArtifact(
-        place,
-        key if isinstance(key, str) else "",
-        uri,
-        content_type,
-        size if isinstance(size, int) else None,
-    )
+    named = key if isinstance(key, str) else ""
+    return KeptArtifact(place, named, uri, content_type, size if isinstance(size, int) else None)

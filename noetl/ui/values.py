@@ -123,7 +123,7 @@ class _Show:
                 return self._show_line(value)
             case _ if is_secret(value):
                 return ShownSecret()
-            case _ if is_reference(value):
+            case Mapping() if is_reference(value):
                 return self._show_reference(value, depth)
             case Mapping() if source := find_picture(value):
                 return ShownPicture(*source)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, overload
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -55,6 +55,8 @@ def is_gone(reference: Any) -> Json:
 
 
 @given(json_values, st.integers(0, 3))
+@example({"kind": RESULT_REF, "ref": "noetl://results/executions/7/" + "0" * 64 + ".json"}, 0)
+@example({"kind": MANIFEST, "parts": [1]}, 0)
 def test_any_value_is_shown(value: Json, page: int) -> None:
     text = render(value, load=is_gone, page=page, link=lambda number: f"?page={number}")
     text.encode()

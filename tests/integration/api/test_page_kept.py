@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,10 +212,15 @@ def test_a_picture_among_results_is_shown(
     assert browser.get(f"/pictures/executions/{keeps}/{'0' * 64}.bytes").status_code == 404
 
 
-def test_who_may_not_read_an_execution_gets_none_of_its_files(rt: Runtime, keeps: str) -> None:
-    app = with_pages(create_app(rt, Settings(open=False)))
-    made = tokens.create(rt, "stranger", ["read:other/*"])
-    stranger = with_token(app.test_client(), made.text)
+def test_who_may_not_read_an_execution_gets_none_of_its_files(
+    rt: Runtime, settings: Settings, keeps: str
+) -> None:
+    app = with_pages(create_app(rt, replace(settings, open=False)))
+    stranger, reader = (
+        with_token(app.test_client(), tokens.create(rt, name, [grant]).text)
+        for name, grant in (("stranger", "read:other/*"), ("reader", "read:demo/*"))
+    )
+    assert reader.get(f"/artifacts/{keeps}/page.html").status_code == 200
     assert stranger.get(f"/artifacts/{keeps}/page.html").status_code == 404
     assert stranger.get(f"/pictures/executions/{keeps}/{'0' * 64}.bytes").status_code == 404
 

@@ -78,6 +78,7 @@ def test_what_is_kept_apart_is_opened_where_it_is_asked_for(
     put(sim, waiting, big=reference)
     page = look(browser, waiting)
     assert "60,000 rows" in page.text
+    assert "n0" in page.text, "the first rows stand with the reference"
     assert "n59" not in page.text
     opened = look(browser, waiting, open="ctx.big", page="1199")
     assert "n59999" in opened.text
