@@ -37,11 +37,6 @@ class ShownKept:
     gone: str = ""
 
 
-def is_there(look: RunLook) -> bool:
-    """Whether the execution has kept anything."""
-    return bool(here().kept.find(look.visitor.rt, look.row).things)
-
-
 def gather(look: RunLook) -> Mapping[str, Any]:
     """`kept`, newest first, one page of it; as of the version that is looked at."""
     things = here().kept.find(look.visitor.rt, look.row).things.values()

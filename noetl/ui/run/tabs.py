@@ -33,7 +33,7 @@ TABS: Final = (
     Tab("variables", "Variables", "run/variables.html", variables.gather),
     Tab("waits", "Waits", "run/waits.html", waits.gather),
     Tab("called", "Called", "run/called.html", called.gather),
-    Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather, artifacts.is_there),
+    Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather),
     Tab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
 )
 

@@ -158,12 +158,16 @@ def test_what_an_execution_had_kept_at_a_moment(browser: FlaskClient, rt: Runtim
     assert "many/" not in page.text
 
 
-def test_an_execution_that_keeps_nothing_has_no_such_tab(
+def test_an_execution_that_keeps_nothing_says_so(browser: FlaskClient, quantum: str) -> None:
+    assert "Nothing was kept" in look(browser, quantum, tab="artifacts").text
+
+
+def test_only_playbooks_of_quantum_tasks_have_a_tab_for_them(
     browser: FlaskClient, keeps: str, quantum: str
 ) -> None:
-    assert not [one for one in look(browser, quantum).links if "tab=artifacts" in one]
-    assert browser.get(f"/executions/{quantum}?tab=artifacts").status_code == 404
+    assert [one for one in look(browser, quantum).links if "tab=quantum" in one]
     assert not [one for one in look(browser, keeps).links if "tab=quantum" in one]
+    assert browser.get(f"/executions/{keeps}?tab=quantum").status_code == 404
 
 
 def test_pictures_of_pixels_are_shown_and_nothing_else_runs(browser: FlaskClient, keeps: str) -> None:
