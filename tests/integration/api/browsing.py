@@ -25,8 +25,7 @@ def with_pages(app: Flask) -> Flask:
 
 class Page(HTMLParser):
     """The fields of the form that a browser would send (of the last one that has a field of the
-    name), the tags and the texts of a page. Forms that only lead to another address are left
-    out."""
+    name), the tags and the texts of a page. Forms without a field that is seen are left out."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -37,7 +36,6 @@ class Page(HTMLParser):
         self.text = ""
         self.actions: list[str] = []
         self._area = self._select = ""
-        self._leads = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -47,10 +45,8 @@ class Page(HTMLParser):
         if tag == "a":
             self.links.append(of.get("href", ""))
         elif tag == "form":
-            self._leads = of.get("method") != "post"
-            self.actions += [] if self._leads else [of.get("action", "")]
-        elif self._leads:
-            pass
+            # Where something is sent, not where the address of a page is made.
+            self.actions += [of.get("action", "")] if of.get("method") == "post" else []
         elif tag == "input":
             self.types[name] = of.get("type", "text")
             if of.get("type") != "checkbox" or "checked" in of:
@@ -64,7 +60,6 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._area = "" if tag == "textarea" else self._area
-        self._leads = False if tag == "form" else self._leads
 
     def handle_data(self, data: str) -> None:
         self.text += data

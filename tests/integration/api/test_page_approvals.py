@@ -87,6 +87,7 @@ def test_the_page_asks_and_takes_an_answer(closed_client: FlaskClient, sim: Simu
         "value.items": "textarea",
         "reason": "text",
         "form_key": "hidden",
+        "at": "range",
     }
     assert page.fields["value.note"] == 'it\'s "so"'
     typed = {"value.kind": "2", "value.items": "[1]", "value.urgent": "true", "reason": "fine"}
