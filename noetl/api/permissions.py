@@ -74,6 +74,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "pages.execution": Rule("page", "read"),
     "pages.answer": Rule("page", "approve"),
     "pages.act": Rule("given", "operate"),
+    "pages.again": Rule("given", "operate"),
+    "pages.fixture": Rule("given", "read"),
     "pages.news": Rule("given", "read"),
     "pages.login": Rule("nobody"),
     "pages.sign_in": Rule("nobody"),

@@ -10,14 +10,16 @@ from noetl.engine.evolve import replay
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
 from noetl.errors import NotFound
-from noetl.facts.events import Event
+from noetl.facts.events import Event, StepScheduled
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.history import compare as history
-from noetl.history.accounts import Explanation, OpenCommand, StepAccount
+from noetl.history.accounts import Explanation, OpenCommand, RunAccount, StepAccount
 from noetl.history.attempts import attempt_view
 from noetl.history.differences import Comparison
+from noetl.history.evidence import CLOSE_UP, Evidence
 from noetl.history.explain import explain as explain_log
+from noetl.history.firings import account_of_run
 from noetl.net.model import Net
 from noetl.usecases import moment
 from noetl.usecases.awaited import look_around
@@ -38,6 +40,20 @@ class StepLook:
     @property
     def account(self) -> StepAccount:
         return self.explanation.steps[0]
+
+    @property
+    def runs(self) -> list[Event]:
+        """The events with which its runs began."""
+        begun = (one for one in self.events if isinstance(one.fact, StepScheduled))
+        return [one for one in begun if one.draft.step == self.account.step]
+
+    def find_run(self, scheduled: Event) -> RunAccount:
+        """The account of the run that `scheduled` began, of which the explanation has the last
+        ones."""
+        for one in self.account.runs:
+            if one.run == scheduled.draft.run_id:
+                return one
+        return account_of_run(Evidence(self.plan, self.events, {}, CLOSE_UP, known=self.state), scheduled)
 
 
 def explain(
