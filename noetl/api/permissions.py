@@ -76,6 +76,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "pages.act": Rule("given", "operate"),
     "pages.artifact": _READ,
     "pages.picture": Rule("result", "read"),
+    "pages.again": Rule("given", "operate"),
+    "pages.fixture": Rule("given", "read"),
     "pages.news": Rule("given", "read"),
     "pages.login": Rule("nobody"),
     "pages.sign_in": Rule("nobody"),

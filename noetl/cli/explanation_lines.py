@@ -7,17 +7,25 @@ from typing import Final
 
 from noetl.cli.plan_steps import IN, Line, columns
 from noetl.cli.run import explain as describe_error
-from noetl.facts.json import JsonMap
 from noetl.history.accounts import (
     Asked,
     Explanation,
     LoopAccount,
-    PolicyAccount,
     RunAccount,
     StepAccount,
     TaskAccount,
     WaitAccount,
     Way,
+)
+from noetl.history.sentences import (
+    say_cause,
+    say_error,
+    say_fate,
+    say_loop,
+    say_milliseconds,
+    say_origin,
+    say_policy,
+    say_rule,
 )
 
 #: Indent of what is said of a step.
@@ -77,15 +85,11 @@ def _head(found: Explanation) -> Line:
 def _standing(one: StepAccount) -> str:
     runs = [f"{one.run_count} runs"] if one.run_count > 1 else []
     spent = (
-        [_milliseconds(one.runs[-1].duration_ms)] if one.runs and one.runs[-1].duration_ms is not None else []
+        [say_milliseconds(one.runs[-1].duration_ms)]
+        if one.runs and one.runs[-1].duration_ms is not None
+        else []
     )
     return " · ".join([one.standing.replace("_", " "), *runs, *spent])
-
-
-def _milliseconds(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value / 1000:.1f} s" if value >= 1000 else f"{value:.0f} ms"
 
 
 def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
@@ -139,7 +143,7 @@ def _dropped(one: StepAccount) -> Iterator[Line]:
 
 def _run_title(run: RunAccount) -> str:
     worker = [f"worker {run.worker}"] if run.worker else []
-    spent = [_milliseconds(run.duration_ms)] if run.duration_ms is not None else []
+    spent = [say_milliseconds(run.duration_ms)] if run.duration_ms is not None else []
     begun = f"{run.scheduled_at:%Y-%m-%d %H:%M:%S} (version {run.version})"
     return " · ".join([f"run {run.run}", run.status, begun, *spent, *worker])
 
@@ -149,7 +153,7 @@ def _is_telling(task: TaskAccount) -> bool:
 
 
 def _run(run: RunAccount) -> Iterator[Line]:
-    yield from (Line(_cause(way)) for way in run.because)
+    yield from (Line(say_cause(way)) for way in run.because)
     if run.handled:
         yield Line(f"it {run.handled}")
     yield from _rules(run.admission)
@@ -162,13 +166,8 @@ def _run(run: RunAccount) -> Iterator[Line]:
         yield from _loop(run.loop)
     yield from _children(run)
     if run.error is not None:
-        yield Line(f"failed: {_error(run.error)}", "bad")
+        yield Line(f"failed: {say_error(run.error)}", "bad")
     yield from _ways(run.next, _target)
-
-
-def _cause(way: Way) -> str:
-    guard = f": {way.guard.text}: {way.guard.said}" if way.guard is not None else ""
-    return f"fired by {way.run or 'the entry'}{guard}"
 
 
 # --- parts of both ---
@@ -177,7 +176,7 @@ def _cause(way: Way) -> str:
 def _ways(ways: Iterable[Way], place: Callable[[Way], str]) -> Iterator[Line]:
     """`place` says which end of an arc is not known already where the lines stand."""
     for way in ways:
-        yield Line(f"{place(way)}: {_fate(way)}", "plain" if way.fate == "taken" else "quiet")
+        yield Line(f"{place(way)}: {say_fate(way)}", "plain" if way.fate == "taken" else "quiet")
 
 
 def _source(way: Way) -> str:
@@ -192,22 +191,8 @@ def _both(way: Way) -> str:
     return _target(way) if way.source is None else f"{way.source} → {way.step}"
 
 
-def _fate(way: Way) -> str:
-    often = f" ({way.taken} of {way.asked} times taken)" if way.asked > 1 else ""
-    if way.guard is None:
-        return f"{way.why}{often}"
-    return f"{way.guard.text}: {way.guard.said}{_beyond(way)}{often}"
-
-
-def _beyond(way: Way) -> str:
-    """What the guard's answer does not say."""
-    if way.fate == "missed":
-        return ""
-    return f", and it {way.why}" if way.fate == "taken" else f", but {way.why}"
-
-
 def _rules(rules: Iterable[Asked]) -> Iterator[Line]:
-    yield from (Line(f"admission: {rule.text}: {rule.said}") for rule in rules)
+    yield from (Line(say_rule(rule)) for rule in rules)
 
 
 def _waits(waits: Iterable[WaitAccount]) -> Iterator[Line]:
@@ -224,34 +209,17 @@ def _reuse(run: RunAccount) -> Iterator[Line]:
 def _task(task: TaskAccount) -> Line:
     tries = f" after {task.attempts} attempts" if task.attempts > 1 else ""
     on = ", and the pipeline went on" if task.went_on else ""
-    error = f"{on}; last error: {_error(task.error)}" if task.error is not None else ""
-    error += f", {_origin(task.reused)}" if task.reused is not None else ""
+    error = f"{on}; last error: {say_error(task.error)}" if task.error is not None else ""
+    error += f", {say_origin(task.reused)}" if task.reused is not None else ""
     return Line(
         f"task {task.task}: {task.status}{tries}{error}", "bad" if task.status == "failed" else "plain"
     )
 
 
-def _origin(reused: JsonMap) -> str:
-    """Whose result stood in for a call."""
-    place = "" if reused["iteration"] is None else f"[{reused['iteration']}]"
-    return (
-        f"from the cache: what task {reused['task']}{place} of run {reused['run_id']} of execution "
-        f"{reused['execution_id']} came to at {reused['at']}"
-    )
-
-
 def _policies(run: RunAccount) -> Iterator[Line]:
-    yield from (Line(_policy(one)) for one in run.policies)
+    yield from (Line(say_policy(one)) for one in run.policies)
     if run.policies_more:
         yield Line(f"{run.policies_more} more rules of policies matched", "quiet")
-
-
-def _policy(one: PolicyAccount) -> str:
-    place = "" if one.iteration is None else f"[{one.iteration}]"
-    rule = "its guard" if one.rule is None else f"rule {one.rule + 1} of its policy"
-    to = f" to {one.to}" if one.to else ""
-    delay = f" after {_milliseconds(one.delay * 1000)}" if one.delay else ""
-    return f"task {one.task}{place}: {rule}: {one.guard.text}: {one.do}{to}{delay}"
 
 
 def _children(run: RunAccount) -> Iterator[Line]:
@@ -262,21 +230,9 @@ def _children(run: RunAccount) -> Iterator[Line]:
 
 
 def _loop(loop: LoopAccount) -> Iterator[Line]:
-    counts = {
-        "completed": loop.completed,
-        "failed": loop.failed,
-        "cancelled": loop.cancelled,
-        "waiting": loop.waiting,
-        "open": loop.open,
-    }
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    yield Line(f"loop over {loop.total}: {told or 'nothing to do'}")
+    yield Line(say_loop(loop))
     yield from (Line(f"{one.count} cancelled: {one.reason}", "quiet") for one in loop.cancelled_for)
-    rows = [([f"[{one.iteration}]", one.item or "", _error(one.error)], "bad") for one in loop.failures]
+    rows = [([f"[{one.iteration}]", one.item or "", say_error(one.error)], "bad") for one in loop.failures]
     yield from columns(rows)
     if (more := loop.failed - len(loop.failures)) > 0:
         yield Line(f"{more} more iterations failed", "quiet")
-
-
-def _error(error: JsonMap) -> str:
-    return f"{error.get('type') or error['kind']}: {error['message']}"

@@ -50,33 +50,33 @@ class Arrival:
 class Evidence:
     """The log of one execution, in order, and the net that it runs. `held` is what the table of
     commands knows besides, and `around` what is known of slots and pauses, where the log is read to
-    its end."""
+    its end. `known` is what the events come to, where somebody has that already."""
 
     plan: Plan
     events: Sequence[Event]
     held: Mapping[str, OpenCommand]
     bounds: Bounds
     around: Surroundings | None = None
-
-    @property
-    def state(self) -> State:
-        """What the events come to."""
-        return self._folded[0]
-
-    @property
-    def before_admission(self) -> Mapping[int, State]:
-        """The states in which admissions were decided, by the versions of these events."""
-        return self._folded[1]
+    known: State | None = None
 
     @cached_property
-    def _folded(self) -> tuple[State, Mapping[int, State]]:
-        state = initial_state(self.events[0].execution_id if self.events else "")
-        before = dict[int, State]()
-        for event in self.events:
-            if isinstance(event.fact, e.AdmitEvaluated):
-                before[event.version] = state
-            state = replay(state, (event,))
-        return state, before
+    def state(self) -> State:
+        """What the events come to."""
+        return replay(self._begin, self.events) if self.known is None else self.known
+
+    @cached_property
+    def before_admission(self) -> Mapping[int, State]:
+        """The states in which admissions were decided, by the versions of these events."""
+        judged = [one.version for one in self.events if isinstance(one.fact, e.AdmitEvaluated)]
+        before, state = dict[int, State](), self._begin
+        for version in judged:
+            state = replay(state, self.events[state.version : version - 1])
+            before[version] = state
+        return before
+
+    @property
+    def _begin(self) -> State:
+        return initial_state(self.events[0].execution_id if self.events else "")
 
     @cached_property
     def awaited(self) -> list[JsonMap]:

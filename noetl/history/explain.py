@@ -41,14 +41,16 @@ def explain(
     held: Iterable[OpenCommand] = (),
     step: str | None = None,
     around: Surroundings | None = None,
+    known: State | None = None,
 ) -> Explanation:
     """The account of every step of the net, or of `step` alone, which is told more of. `events` are
-    the log from its beginning; `held` and `around` belong to the moment at which it ends.
+    the log from its beginning; `held` and `around` belong to the moment at which it ends, and
+    `known` is what they come to: without it they are folded.
 
     Raises KeyError where the net has no such step.
     """
     bounds = OVERVIEW if step is None else CLOSE_UP
-    here = Evidence(plan, events, {one.command_id: one for one in held}, bounds, around)
+    here = Evidence(plan, events, {one.command_id: one for one in held}, bounds, around, known)
     names = list(plan.net.steps) if step is None else [plan.net.steps[step].name]
     ways = {name: ways_to(here, name) for name in plan.net.steps}
     stops, state = find_stops(ways), here.state

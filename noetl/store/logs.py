@@ -39,6 +39,7 @@ _filters: Final = {
     "step": _c.step == bindparam("step"),
     "iteration": _c.iteration == bindparam("iteration"),
     "attempt": _c.attempt == bindparam("attempt"),
+    "run": _c.step_run_id == bindparam("run"),
 }
 #: From one execution to the next by its index, however many rows each has.
 _logged = text(
@@ -109,7 +110,7 @@ class SqlLogs(SqlTable):
 
 
 def _filter_values(where: LogFilter) -> dict[str, Any]:
-    given = {"step": where.step, "iteration": where.iteration, "attempt": where.attempt}
+    given = {name: getattr(where, name) for name in _filters}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -9,7 +9,7 @@ from flask import Blueprint, Flask
 from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, files, listing, news, signing, static_files
 from noetl.ui.charts import say_span
-from noetl.ui.run import page
+from noetl.ui.run import again, page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
 
@@ -29,6 +29,8 @@ def _make_blueprint() -> Blueprint:
     routes: tuple[tuple[str, str, str, Any], ...] = (
         ("GET", "/", "index", listing.show_listing),
         ("POST", "/act", "act", acting.act),
+        ("POST", "/again", "again", again.begin_again),
+        ("GET", "/fixture", "fixture", again.show_fixture),
         ("GET", "/news", "news", news.show_news),
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),

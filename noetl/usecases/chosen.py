@@ -58,7 +58,7 @@ def _act(
     rt: Runtime, principal: Principal, act: Act, execution_id: str, reason: str, *, confirmed: bool
 ) -> Acted:
     try:
-        _check(rt, principal, execution_id)
+        check_may_operate(rt, principal, execution_id)
         return Acted(execution_id, became=_do(rt, act, execution_id, reason, confirmed=confirmed))
     except Unavailable:
         raise
@@ -66,7 +66,7 @@ def _act(
         return Acted(execution_id, refused=error.message)
 
 
-def _check(rt: Runtime, principal: Principal, execution_id: str) -> None:
+def check_may_operate(rt: Runtime, principal: Principal, execution_id: str) -> None:
     """Raises NotFound for what the principal may not know of, and Forbidden for what it may only
     look at."""
     with rt.store.read() as tx:

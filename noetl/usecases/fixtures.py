@@ -43,6 +43,8 @@ from noetl.usecases.runtime import Runtime
 MOST_BYTES: Final = 160 * 1024
 #: In the place of a secret, which no file is to hold.
 SECRET: Final = "<secret>"  # noqa: S105 - what stands for one
+#: Of executions in these statuses tests are made.
+TESTABLE: Final = frozenset({*ENDED, "waiting"} - {"cancelled"})
 #: Kinds that need no stand-in: they run.
 _INSIDE: Final = frozenset({"noop"})
 #: Types of errors that a policy makes of a success.
@@ -72,7 +74,7 @@ def make_fixture(rt: Runtime, execution_id: str) -> Fixture:
     at work, or was cancelled."""
     report = inspect.report(rt, execution_id)
     row = report.row
-    if row.status not in {*ENDED, "waiting"} - {"cancelled"}:
+    if row.status not in TESTABLE:
         raise BadRequest(
             f"Execution {execution_id} is {row.status}: a test is made of one that ended or waits, by itself."
         )

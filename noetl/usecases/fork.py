@@ -46,6 +46,36 @@ class ForkRequest:
     patch: JsonMap = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedFork:
+    """What a fork would do: the version up to which it has the log of `source`, and what that had
+    come to there. What was on its way is made anew."""
+
+    source: ExecutionRow
+    at: int
+    state: State
+
+    @property
+    def done(self) -> list[str]:
+        """The steps that have run by then, and do not again unless the playbook leads there."""
+        return [name for name, record in self.state.steps.items() if record.status != "running"]
+
+    @property
+    def running(self) -> list[str]:
+        """The runs that have begun by then, and go on in the fork."""
+        return [run.id for run in self.state.runs.values() if not run.ended]
+
+
+def plan(rt: Runtime, request: ForkRequest) -> PlannedFork:
+    """What a fork would do; nothing is written. Raises as `fork` does, but for credentials that are
+    gone."""
+    if request.patch:
+        check_patch(rt, request.patch)
+    with rt.store.read() as tx:
+        row, events, at = _find_moment(tx, request)
+    return PlannedFork(row, at, replay(initial_state(row.execution_id), events[:at]))
+
+
 def fork(rt: Runtime, request: ForkRequest) -> ExecutionRow:
     """Writes the fork, with forks of the executions that were called and had not ended.
 
@@ -54,15 +84,20 @@ def fork(rt: Runtime, request: ForkRequest) -> ExecutionRow:
     if request.patch:
         check_patch(rt, request.patch)
     with rt.store.begin() as tx:
-        row = moment.find(tx, request.execution_id)
-        moment.refuse_specimen(row)
-        moment.refuse_undo(row)
-        events = tx.events.read(row.execution_id)
-        at = _find_version(row, events, request)
+        row, events, at = _find_moment(tx, request)
         forking = _Forking(rt, tx, rt.clock())
         made = forking.fork(row, events[:at], None, request.patch)
     wake(rt)
     return made
+
+
+def _find_moment(tx: Transaction, request: ForkRequest) -> tuple[ExecutionRow, list[Event], int]:
+    """The execution, its log, and the version at which the fork begins."""
+    row = moment.find(tx, request.execution_id)
+    moment.refuse_specimen(row)
+    moment.refuse_undo(row)
+    events = tx.events.read(row.execution_id)
+    return row, events, _find_version(row, events, request)
 
 
 def _find_version(row: ExecutionRow, events: Sequence[Event], request: ForkRequest) -> int:

@@ -142,7 +142,7 @@ def test_a_click_on_the_time_goes_to_what_was_true_then(site: Site, run: str, lo
     visit = look(site.url)
     open_execution(visit, run)
     last = _version(visit.page)
-    box = _row(visit.page, "kept").locator("svg.line").bounding_box()
+    box = _row(visit.page, "kept").locator("svg.track").bounding_box()
     assert box is not None
     visit.page.mouse.click(box["x"] + 2, box["y"] + 20)
     expect(_slider(visit.page)).not_to_have_value(str(last), timeout=PATIENCE_MS)
@@ -197,7 +197,7 @@ def test_a_loop_of_5000_is_a_strip_and_painted_within_a_second(site: Site, many:
     visit = look(site.url)
     open_execution(visit, many)
     _await_said(visit.page, "each", "5,000 / 5,000")
-    assert _row(visit.page, "each").locator("svg.line rect").count() < 300
+    assert _row(visit.page, "each").locator("svg.track rect").count() < 300
     check_axe(visit.page)
     visit.shoot("run-5000")
     # Of some, the quickest: what else the machine does is no matter of the page's.

@@ -12,7 +12,7 @@ from noetl.facts.json import JsonMap
 from noetl.history.lines import ArcLine, LoopLine, StepLine, Timeline
 from noetl.net.diagram import label_arc, label_step
 from noetl.net.model import ENTRY, Net
-from noetl.ui.run import variables, waits
+from noetl.ui.run import drawer, variables, waits
 from noetl.ui.run.bars import TimeBar, TimeScale, draw_bars, status_at
 from noetl.ui.run.graph import ROW, ArcFate, Graph, GraphNode, draw_graph
 from noetl.ui.run.look import RunLook
@@ -69,6 +69,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
         "timeline": line,
         "scale": scale,
         "result": _show_result(look),
+        **drawer.gather(look),
         **variables.gather(look),
         **waits.gather(look),
     }

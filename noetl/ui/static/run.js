@@ -227,7 +227,7 @@ document.addEventListener("click", (event) => {
 
 // A click on the time of the steps goes to what was true then.
 document.addEventListener("click", async (event) => {
-  const line = event.target.closest(".step-row svg.line");
+  const line = event.target.closest(".step-row svg.track");
   if (line === null) return;
   const box = line.getBoundingClientRect(), form = find_form();
   if ((await learn(form)) === null) return;

@@ -1,0 +1,80 @@
+"""What a run of a step was given, and what it came to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from noetl.errors import NoetlError
+from noetl.facts.events import Event
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Load, load_value
+from noetl.history.run_details import LoopItems, Results, find_items, find_results
+from noetl.ui.values import ShownValue, show_value
+
+#: Characters of JSON that the overview shows of a value.
+_SHORT: Final = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """A value under a name. `shown` None: it is too long for an overview; `size` says how long."""
+
+    name: str
+    shown: ShownValue | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGroup:
+    """Values under what they are; `note` where there is none."""
+
+    title: str
+    values: Sequence[NamedValue]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReader:
+    """Makes values of what a page shows: of all of it where that is the `whole`, else of what is
+    short."""
+
+    load: Load
+    whole: bool
+
+    def name(self, name: str, value: Json) -> NamedValue:
+        size = len(json.dumps(value, ensure_ascii=False, default=str))
+        is_shown = self.whole or size <= _SHORT
+        return NamedValue(name, show_value(value) if is_shown else None, size)
+
+    def given(self, args: JsonMap, events: Sequence[Event], iteration: int | None) -> ValueGroup:
+        """What the run was fired with, or what the iteration is about."""
+        values = [self.name(name, value) for name, value in args.items()]
+        if iteration is not None:
+            values = [*self._item(find_items(events), iteration), *values]
+        return ValueGroup("Input", values, "" if values else "It was given nothing.")
+
+    def _item(self, items: LoopItems, index: int) -> Iterator[NamedValue]:
+        start, chunk = next(one for one in reversed([(0, items.first), *items.added]) if one[0] <= index)
+        try:
+            found = load_value(chunk, self.load)
+        except NoetlError:
+            return
+        if isinstance(found, Sequence) and index - start < len(found):
+            yield self.name("item", found[index - start])
+
+    def outcome(self, events: Sequence[Event], kept: Results) -> ValueGroup:
+        """What the run, or the iteration whose events these are, came to. `kept` is what the
+        execution remembers of the step, for what its events do not say."""
+        found = find_results(events)
+        result = found if found.known else kept
+        others = [self.name(task, value) for task, value in found.tasks.items() if not _is(value, result)]
+        values = [*others, *([self.name("result", result.value)] if result.known else [])]
+        return ValueGroup("Output", values, "" if values else "There is no result.")
+
+
+def _is(value: Json, result: Results) -> bool:
+    """Whether the task's result is that of the whole, which is shown once."""
+    return result.known and value is result.value

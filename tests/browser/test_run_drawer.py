@@ -1,0 +1,137 @@
+"""The drawer of a step, and what begins anew from there, as a visitor sees and uses them."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.acceptance.playbooks import head
+
+from . import untrusted
+from .axe import check_axe
+from .conftest import Look
+from .pages import page_of, read_text
+from .serving import Site
+from .visit import NARROW, WIDE
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
+
+LOOPS = (
+    head("loops")
+    + """
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = [1, 2, 3]"}
+    next: {step: each, args: {items: "{{ start }}"}}
+  - step: each
+    loop:
+      in: "{{ args.items }}"
+      iterator: item
+      spec: {mode: parallel, policy: {failure: {mode: best_effort, tolerate: {count: 5}}}}
+    tool:
+      kind: python
+      input: {item: "{{ iter.item }}"}
+      code: |
+        print("looking at", item)
+        if item == 2:
+            raise ValueError("there is no second one")
+        result = item
+    next: end
+  - step: end
+    tool: {kind: noop}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def run(site: Site) -> str:
+    return site.run(LOOPS)
+
+
+@pytest.fixture(scope="module")
+def strange(site: Site) -> str:
+    """An execution of `untrusted.PLAYBOOK`."""
+    return site.run(untrusted.PLAYBOOK)
+
+
+def test_a_step_is_opened_and_closed_with_the_keyboard_alone(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(page_of(run))
+    visit.tab_to(visit.page.get_by_role("link", name="each", exact=True))
+    visit.page.keyboard.press("Enter")
+    drawer = visit.page.get_by_role("complementary", name="Step each")
+    expect(drawer).to_contain_text("3: 2 completed, 1 failed")
+    assert visit.page.url.endswith("?step=each")
+    visit.tab_to(drawer.get_by_role("link", name="1", exact=True))
+    visit.page.keyboard.press("Enter")
+    expect(drawer).to_contain_text("Iteration 1 of each#1")
+    expect(drawer).to_contain_text("looking at 2")
+    expect(drawer.locator(".line.marked")).to_contain_text("raise ValueError")
+    visit.shoot("drawer-iteration")
+    visit.tab_to(visit.page.get_by_role("link", name="Close the step"))
+    visit.page.keyboard.press("Enter")
+    expect(drawer).to_have_count(0)
+    visit.page.go_back()
+    expect(drawer).to_contain_text("Iteration 1 of each#1")
+
+
+def test_a_fork_is_begun_in_a_dialog(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(f"{page_of(run)}?step=end")
+    visit.page.get_by_role("button", name="Fork here").click()
+    dialog = visit.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Fork before run end#1?")
+    expect(dialog).to_contain_text("start, each")
+    dialog.get_by_label("Variables that are to be otherwise").fill("n: [1")
+    visit.expect("400")
+    dialog.get_by_role("button", name="Fork").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("must be a mapping")
+    dialog.get_by_label("Variables that are to be otherwise").fill("n: 1")
+    dialog.get_by_role("button", name="Fork").click()
+    visit.page.wait_for_url(lambda url: "/executions/" in url and run not in url)
+    expect(visit.page.get_by_role("link", name=run)).to_be_visible()
+
+
+def test_without_javascript_a_step_is_read_and_run_again(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url, scripts=False)
+    visit.open(page_of(run))
+    visit.page.get_by_role("link", name="each", exact=True).click()
+    assert "there is no second one" in read_text(visit.page)
+    visit.page.get_by_role("link", name="Logs").click()
+    assert "looking at 3" in read_text(visit.page)
+    visit.page.get_by_label("Iteration", exact=True).fill("2")
+    visit.page.get_by_role("button", name="Show").click()
+    assert "looking at 1" not in read_text(visit.page)
+    visit.page.get_by_role("button", name="Make a test of it").click()
+    assert f"as execution {run} went" in read_text(visit.page)
+    visit.page.go_back()
+    visit.page.get_by_role("button", name="Retry from here").click()
+    visit.page.get_by_label("They may be made again").check()
+    visit.page.get_by_role("button", name="Retry", exact=True).click()
+    assert "retry of" in read_text(visit.page)
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [pytest.param(WIDE, False, id="wide-and-light"), pytest.param(NARROW, True, id="narrow-and-dark")],
+)
+def test_axe_finds_nothing_grave(site: Site, run: str, look: Look, size: tuple[int, int], dark: bool) -> None:
+    visit = look(site.url, size=size, dark=dark, still=True)
+    for query in ("step=each", "step=each&iteration=1", "step=each&about=events", "step=end&at=9"):
+        assert visit.open(f"{page_of(run)}?{query}") == 200
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        check_axe(visit.page)
+    visit.page.get_by_role("button", name="Make a test of it").click()
+    expect(visit.page.get_by_role("dialog")).to_be_visible()
+    check_axe(visit.page)
+
+
+@pytest.mark.parametrize("about", ["", "values", "logs", "attempts"])
+def test_what_a_step_says_is_shown_as_text(site: Site, strange: str, look: Look, about: str) -> None:
+    visit = look(site.url)
+    step = "says" if about in ("values", "logs") else "fails"
+    assert visit.open(f"{page_of(strange)}?step={step}&about={about}") == 200
+    said = visit.page.get_by_role("complementary").inner_text()
+    wanted = (*untrusted.MARKUP, *untrusted.WORDS, untrusted.TEMPLATE)
+    assert [one for one in wanted if one not in said and one.replace('"', '\\"') not in said] == []
+    untrusted.check_nothing_ran(visit.page)
