@@ -163,3 +163,13 @@ def test_a_restricted_token_sees_its_own_playbooks(closed: Flask, sim: Simulatio
     assert "examples/doubling" not in page.text
     assert "No executions yet" in page.text
     assert browser.get(f"/executions/{run}").status_code == 404
+
+
+def test_the_rules_of_style_are_closed(browser: FlaskClient) -> None:
+    link = re.search(r'href="([^"]*style\.css)"', browser.get("/").text)
+    assert link is not None
+    depth = 0
+    for number, line in enumerate(browser.get(link[1]).text.splitlines(), 1):
+        assert depth == 0 or line.startswith(("  ", "}")), f"line {number} stands within a rule"
+        depth += line.count("{") - line.count("}")
+    assert depth == 0
