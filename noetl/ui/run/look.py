@@ -68,6 +68,10 @@ class RunLook:
         is_over = self.row.status in ENDED and self.row.is_over and not self.row.waits_for_retry
         return self.at is None and not is_over
 
+    def number(self, name: str) -> int | None:
+        """What a field of the address says that is a number. Raises BadRequest where it is none."""
+        return _read_number(self.asked, name)
+
     def to(self, **changes: str | int | None) -> str:
         """The address of this page with other places than those that are looked at; None leaves a
         field out."""
