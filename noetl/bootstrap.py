@@ -159,7 +159,7 @@ def runtime(
         scratch=scratch,
         files=files or settings.file_policy(),
         directories=Directories(store).of,
-        artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
+        artifacts_url=settings.artifacts,
         python_isolation=settings.python_isolation,
         python_inline=settings.python_inline,
         python_env=settings.python_env_allow,

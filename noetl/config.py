@@ -292,6 +292,11 @@ class Settings:
         return self.results_url or f"file://{self.home_dir / 'results'}"
 
     @property
+    def artifacts(self) -> str:
+        """Where artifacts are kept, as an fsspec URL."""
+        return f"{self.results.rstrip('/')}/artifacts"
+
+    @property
     def outer_url(self) -> str:
         """What the addresses begin with that services outside are handed, without a slash at the
         end."""

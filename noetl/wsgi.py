@@ -28,10 +28,11 @@ from noetl.api.loopback import is_loopback
 from noetl.api.problems import MEDIA_TYPE, status_of
 from noetl.api.streams import open_stream
 from noetl.config import Settings
-from noetl.errors import ConfigError, NoetlError, Unavailable
+from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, ToolError, Unavailable
 from noetl.local_access import keep_first_token, open_warning
+from noetl.tools.artifact.places import execution_artifact, guess_type
 from noetl.ui import pages
-from noetl.ui.site import Site, Visitor
+from noetl.ui.site import OpenArtifact, Site, Visitor
 from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -66,7 +67,22 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         open_stream=open_stream,
         status_of=status_of,
         find_flower=lambda: find_flower(settings),
+        open_artifact=lambda execution_id, key: open_artifact(settings.artifacts, execution_id, key),
     )
+
+
+def open_artifact(url: str, execution_id: str, key: str) -> OpenArtifact:
+    """The artifact of that key of an execution, below `url`. Raises NotFound; BadRequest for a key
+    that is none, Unavailable where the store does not answer."""
+    try:
+        place = execution_artifact(url, execution_id, key)
+        size = place.size()
+        if size is None:
+            raise NotFound(f"Execution {execution_id} has no artifact {key[:200]!r} any more.")
+        return OpenArtifact(place.open(), size, guess_type(key) or "application/octet-stream")
+    except ToolError as error:
+        kind = {"connection": Unavailable, "client_error": BadRequest}.get(error.kind, Unavailable)
+        raise kind(error.message) from error
 
 
 def find_visitor() -> Visitor:

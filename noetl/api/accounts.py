@@ -3,11 +3,12 @@ is a part."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from noetl.api.answers import ExecutionView, JsonObject, WireModel
+from noetl.engine.run_state import RunStatus
 from noetl.history.accounts import Standing
 from noetl.history.differences import Change
 from noetl.usecases.ports import ExecutionStatus
@@ -120,3 +121,49 @@ class ComparisonView(WireModel):
     results: SectionView[DifferenceView]
     errors: SectionView[DifferenceView]
     durations: SectionView[DurationDifferenceView] = Field(description="the largest differences first")
+
+
+class LoopLineView(WireModel):
+    total: int = Field(description="iterations that are known so far")
+    mode: Literal["sequential", "parallel"]
+    done: list[int] = Field(description="versions at which an iteration ended so, in order")
+    failed: list[int]
+    cancelled: list[int]
+
+
+class RunLineView(WireModel):
+    run_id: str
+    status: RunStatus
+    begin_version: int
+    end_version: int | None = Field(description="null where it has not ended")
+    begin_ms: int
+    end_ms: int | None
+    critical: bool = Field(description="the end of the execution waited for it")
+    segments: list[list[Any]] = Field(
+        description="`[phase, begin_ms, end_ms, attempt, failed]` in order, without gaps; the phase is "
+        "queued, running or waiting, an `end_ms` of null: it is still so"
+    )
+    loop: LoopLineView | None
+
+
+class StepLineView(WireModel):
+    changes: list[list[Any]] = Field(description="`[version, status]`: called so from that version on")
+    runs: list[RunLineView] = Field(description="the newest 500, in the order in which they fired")
+    runs_left_out: int = Field(description="how many older ones there are")
+
+
+class ArcLineView(WireModel):
+    taken: list[int] = Field(description="versions of `next.evaluated` that took the arc")
+    missed: list[int] = Field(description="of those that asked it and did not")
+
+
+class TimelineView(ExecutionView):
+    version: int
+    begin: str = Field(description="when it was asked for; all `ms` are milliseconds since then")
+    at_ms: list[int] = Field(description="when each version was recorded, from version 1 on")
+    statuses: list[list[Any]] = Field(description="`[version, status]` of the execution")
+    steps: dict[str, StepLineView] = Field(description="by name, in the order of the document")
+    arcs: dict[str, ArcLineView] = Field(description="by id, in the order of the document")
+    critical: list[str] = Field(
+        description="ids of runs: the last one ended last, and each was fired by the one before it"
+    )

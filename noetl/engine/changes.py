@@ -20,9 +20,10 @@ else:
         fields = getattr(one, "__dict__", None)
         if fields is None:
             return dataclasses.replace(one, **changes)
-        if not changes.keys() <= fields.keys():
+        copy = object.__new__(type(one))
+        values = copy.__dict__
+        values.update(fields, **changes)
+        if len(values) != len(fields):
             unknown = ", ".join(sorted(changes.keys() - fields.keys()))
             raise TypeError(f"{type(one).__name__} has no {unknown}")
-        copy = object.__new__(type(one))
-        copy.__dict__.update(fields, **changes)
         return copy

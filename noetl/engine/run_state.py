@@ -63,7 +63,7 @@ class CursorState:
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopState:
     """How far a loop has come. `ended`, `failed`, `cancelled` and `started` (as far as that was
     recorded) are bit sets over the indices. `ended_at` are the versions of their ends, where they

@@ -50,7 +50,7 @@ class Round:
     outstanding: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepRecord:
     """What is remembered of a step after its runs: templates see `result` under the step's name."""
 

@@ -1,4 +1,4 @@
-"""Nets as pictures: Mermaid and Graphviz."""
+"""Nets as pictures: Mermaid and Graphviz, and the labels of every picture."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def mermaid(net: Net) -> str:
     lines = ["flowchart TD"]
     nodes = _nodes(net)
     for transition in net.transitions:
-        label = "<br/>".join(_mermaid_text(text) for text in _label(transition))
+        label = "<br/>".join(_mermaid_text(text) for text in label_step(transition))
         opening, closing = ("([", "])") if transition.name == net.entry else ("[", "]")
         lines.append(f'    {nodes[transition.name]}{opening}"{label}"{closing}')
     for arc in net.arcs.values():
-        guard = _arc_label(arc)
+        guard = label_arc(arc)
         label = f'|"{_mermaid_text(guard)}"|' if guard else ""
         lines.append(f"    {nodes[arc.source]} {'-.->' if arc.boundary else '-->'}{label} {nodes[arc.step]}")
     for step, word, handler in _handlers(net):
@@ -32,11 +32,11 @@ def dot(net: Net) -> str:
     lines = [f'digraph "{_dot_text(net.name)}" {{', "    node [shape=box, style=rounded];"]
     nodes = _nodes(net)
     for transition in net.transitions:
-        label = "\\n".join(_dot_text(text) for text in _label(transition))
+        label = "\\n".join(_dot_text(text) for text in label_step(transition))
         bold = ', style="rounded,bold"' if transition.name == net.entry else ""
         lines.append(f'    {nodes[transition.name]} [label="{label}"{bold}];')
     for arc in net.arcs.values():
-        guard = _arc_label(arc)
+        guard = label_arc(arc)
         attributes = [f'label="{_dot_text(guard)}"'] if guard else []
         attributes += ["style=dashed"] if arc.boundary else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
@@ -60,7 +60,7 @@ def _nodes(net: Net) -> dict[str, str]:
     return {step.name: f"s{index}" for index, step in enumerate(net.transitions)}
 
 
-def _label(transition: Transition) -> list[str]:
+def label_step(transition: Transition) -> list[str]:
     """The lines of a node: name, kinds, loop and join where there are any."""
     lines = [transition.name]
     kinds = list(dict.fromkeys(task.kind for task in transition.tasks))
@@ -90,8 +90,8 @@ def _calls(name: str, repeat: Repeat) -> str:
     return f"↻ {name} (up to {_cut(str(repeat.max))} {repeat.call}s{pages})"
 
 
-def _arc_label(arc: Arc) -> str:
-    """Its guard, and how many tokens it puts down."""
+def label_arc(arc: Arc) -> str:
+    """The guard of an arc, and how many tokens it puts down."""
     times = "" if arc.times == 1 else f"×{_cut(str(arc.times))}"
     return " ".join(filter(None, (_guard(arc), times)))
 

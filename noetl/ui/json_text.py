@@ -92,7 +92,7 @@ def _write(value: Json, most: int, indent: bool) -> Iterator[str]:
         while stack and (item := next(stack[-1].items, None)) is None:
             closed = stack.pop()
             yield (_break(len(stack)) if indent else "") + closed.close
-        if not stack:
+        if not stack or item is None:
             return
         top = stack[-1]
         yield _separate(is_first=top.is_first, depth=len(stack) if indent else None)

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, listing, news, signing, static_files
+from noetl.ui import acting, files, listing, news, signing, static_files
 from noetl.ui.charts import say_span
 from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
@@ -33,6 +33,8 @@ def _make_blueprint() -> Blueprint:
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
+        ("GET", "/artifacts/<execution_id>/<path:key>", "artifact", files.send_artifact),
+        ("GET", "/pictures/<path:name>", "picture", files.send_picture),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

@@ -9,8 +9,15 @@ from urllib.parse import quote
 
 from noetl.facts.json import JsonMap
 from noetl.ui.json_text import make_visible
-from noetl.ui.references import PICTURES, say_size
+from noetl.ui.references import PICTURES, say_kind, say_size
 
+SVG: Final = "image/svg+xml"
+#: Bytes that tell what a file is.
+HEAD: Final = 4_096
+#: Types that are sent as they are called: browsers keep them as files.
+_PLAIN: Final = frozenset(
+    {"text/csv", "text/plain", "application/json", "application/x-ndjson", "application/vnd.apache.parquet"}
+)
 #: Where an artifact of an execution lies in its store, as far as its URI says.
 _ARTIFACT: Final = re.compile(r".*/artifacts/executions/([0-9]{1,19})/(.+)", re.DOTALL)
 _LONGEST_URI: Final = 4_096
@@ -32,15 +39,23 @@ def find_picture(value: JsonMap) -> tuple[str, str, str] | None:
         return None
     size = value.get("bytes")
     about = f", {say_size(size)}" if isinstance(size, int) and 0 <= size < 2**63 else ""
-    return address, make_visible(key), f"{make_visible(key)}, {content_type}{about}"
+    return address, make_visible(key), f"{make_visible(key)}, {say_kind(content_type)}{about}"
 
 
-def sniff_picture(head: bytes) -> str | None:
-    """The content type of a picture that begins like this; None where that is none of pixels."""
+def find_type(head: bytes, said: str) -> str:
+    """The content type that a file of that beginning is sent with, where it is called `said`.
+
+    Pictures of pixels are known by their bytes. Of SVG it has to be said as well; and nothing that
+    browsers run, or take for a page, goes by its own name.
+    """
     for begin, content_type in _BEGINS.items():
         if head.startswith(begin):
             return content_type
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    if said == SVG and b"<svg" in head:
+        return SVG
+    return said if said in _PLAIN else "application/octet-stream"
 
 
 _BEGINS: Final[Mapping[bytes, str]] = {

@@ -24,6 +24,16 @@ _IN_PIECES: Final = frozenset({"array", "object"})
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 #: Content types of what browsers show as a picture.
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"})
+_KINDS: Final[Mapping[str, str]] = {
+    "application/json": "JSON",
+    "application/vnd.apache.parquet": "Parquet",
+    "application/x-ndjson": "NDJSON",
+    "text/csv": "CSV",
+    "text/plain": "text",
+    "image/png": "PNG",
+    "image/jpeg": "JPEG",
+    "image/svg+xml": "SVG",
+}
 _LONGEST: Final = 80
 _NOUNS: Final[Mapping[str, str]] = {"array": "item", "object": "field", "string": "character"}
 
@@ -62,9 +72,9 @@ class ReferenceFacts:
 
     @property
     def about(self) -> str:
-        """What it is, in a few words: `30,000 rows, 2.1 MB, Parquet`."""
+        """What it is, in a few words: `30,000 rows, Parquet, 2.1 MB`."""
         size = "" if self.size is None else say_size(self.size)
-        kind = "" if self.content_type in ("", "application/json") else self.content_type
+        kind = "" if self._length and self.content_type == "application/json" else say_kind(self.content_type)
         return ", ".join(filter(None, (self._length, kind, size))) or "a result that is kept apart"
 
     @property
@@ -120,6 +130,11 @@ def say_size(size: int) -> str:
         return f"{size} byte{'s' if size != 1 else ''}"
     power = min(len(_UNITS), (len(str(size)) - 1) // 3)
     return f"{size / 1000**power:.3g} {_UNITS[power - 1]}"
+
+
+def say_kind(content_type: str) -> str:
+    """A content type for people: `Parquet`, `JSON`, `CSV`; others as they are."""
+    return _KINDS.get(content_type, content_type)
 
 
 def _text(value: Json) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from noetl.ui.histograms import Histogram
 
+_P = TypeVar("_P")
+
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class ValuePages:
     """Which part is shown of something that has `total` parts: those from `first` on (from 0).
     `previous` and `next` are addresses, empty where nothing is there or leads there."""
 
@@ -20,14 +22,25 @@ class Pages:
     previous: str = ""
     next: str = ""
 
+    @classmethod
+    def of(cls, total: int, page: int, size: int, link: Callable[[int], str] | None = None) -> Self:
+        """The page of that number (from 0) of those of `size` parts; beyond the last one is the
+        last one. `link` makes the address of another page."""
+        at = min(page, max(0, (total - 1) // size))
+        first = at * size
+        count = min(size, total - first)
+        if link is None:
+            return cls(total, first, count)
+        before = link(at - 1) if at else ""
+        return cls(total, first, count, before, link(at + 1) if first + count < total else "")
+
     @property
     def is_whole(self) -> bool:
         return self.count == self.total
 
-    @property
-    def left_out(self) -> int:
-        """How many are behind what is shown."""
-        return self.total - self.first - self.count
+    def cut(self, parts: Sequence[_P]) -> Sequence[_P]:
+        """Those of this page."""
+        return parts[self.first : self.first + self.count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +82,7 @@ class ShownJson:
     text: str
     is_whole: bool
     summary: str
-    pages: Pages | None = None
+    pages: ValuePages | None = None
 
     @property
     def is_small(self) -> bool:
@@ -110,7 +123,7 @@ class ShownTable:
     columns: Sequence[TableHead]
     rows: Sequence[Sequence[ShownValue | None]]
     more_columns: int
-    pages: Pages
+    pages: ValuePages
 
     @property
     def summary(self) -> str:
@@ -129,7 +142,7 @@ class ShownEntries:
     is_inline: ClassVar[bool] = False
     of: Literal["field", "item"]
     entries: Sequence[tuple[str, ShownValue]]
-    pages: Pages
+    pages: ValuePages
 
     @property
     def summary(self) -> str:

@@ -6,7 +6,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from flask import Response, current_app, g, render_template, request
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from noetl.errors import BadRequest, NoetlError
 from noetl.ui.audience import NewsAudience
+from noetl.ui.kept import KeptIndex
 from noetl.ui.kept_parts import KeptParts
 from noetl.ui.static_files import url_of
 from noetl.usecases.access import ANONYMOUS, Principal
@@ -44,6 +45,15 @@ class Visitor:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenArtifact:
+    """An artifact: its bytes, to be closed, how many they are, and its content type."""
+
+    file: IO[bytes]
+    size: int
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """What the program that serves the pages lends them.
 
@@ -51,7 +61,8 @@ class Site:
     Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
     `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
-    `parts` and `audience` are those of this application.
+    `open_artifact` opens the artifact of an execution that has that key, and raises NotFound,
+    BadRequest and Unavailable. `parts`, `audience` and `kept` are those of this application.
     """
 
     rt: Runtime
@@ -60,8 +71,10 @@ class Site:
     open_stream: Callable[[Iterator[str], str], Response]
     status_of: Callable[[NoetlError], int | None]
     find_flower: Callable[[], str | None]
+    open_artifact: Callable[[str, str], OpenArtifact]
     parts: KeptParts = field(default_factory=KeptParts)
     audience: NewsAudience = field(default_factory=NewsAudience)
+    kept: KeptIndex = field(default_factory=KeptIndex)
 
 
 def here() -> Site:
@@ -115,9 +128,11 @@ def show_error(error: NoetlError) -> Response:
 
 def finish(response: Response) -> Response:
     """The headers of every page, and the cookie of its forms."""
-    response.headers["Content-Security-Policy"] = (
+    # What is no page has a policy of its own.
+    response.headers.setdefault(
+        "Content-Security-Policy",
         f"default-src 'none'; script-src 'nonce-{_nonce()}'; worker-src 'self'; style-src 'self'; "
-        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     )
     # With `no-referrer` browsers would not say that a form is of this origin.
     response.headers["Referrer-Policy"] = "same-origin"

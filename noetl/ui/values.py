@@ -20,7 +20,6 @@ from noetl.ui.json_text import is_open, make_visible, write_json
 from noetl.ui.pictures import find_picture
 from noetl.ui.references import may_open, preview_of, read_reference
 from noetl.ui.shapes import (
-    Pages,
     ShownCounts,
     ShownEntries,
     ShownJson,
@@ -31,6 +30,7 @@ from noetl.ui.shapes import (
     ShownTable,
     ShownText,
     TableHead,
+    ValuePages,
 )
 from noetl.ui.shapes import (
     ShownValue as ShownValue,
@@ -48,6 +48,8 @@ _LINE: Final = 80
 _SHORT_TEXT: Final = 200
 #: Mappings and lists within each other that have a shape of their own.
 _DEEPEST: Final = 4
+#: References that are opened in one value: itself, and some of its fields or items.
+_MOST_OPENED: Final = 6
 #: What each part of a value counts beside its own characters: what the page says around it.
 _PART: Final = 40
 
@@ -60,9 +62,9 @@ def show_value(
 ) -> ShownValue:
     """A value for the macro `show_value` of values.html. Raises for no JSON.
 
-    Where it is a reference, `load` opens it; without `load` its preview is shown, as of those that
-    lie within a value. `page` (from 0) is the one of its rows, fields or items that is shown; with
-    `link` it leads to those around it. `most` bounds the characters of it.
+    Where it is a reference, or some of its fields or items are, `load` opens them; without `load`,
+    and of those that lie deeper, previews are shown. `page` (from 0) is the one of its rows, fields
+    or items that is shown; with `link` it leads to those around it. `most` bounds the characters.
     """
     return _Show(load, page, link, most).show(value, 0)
 
@@ -103,12 +105,14 @@ def _cut(text: str, most: int) -> str:
 
 @dataclass(slots=True)
 class _Show:
-    """One value. `left` counts down what may still be shown of it."""
+    """One value. `left` counts down the characters that may still be shown of it, and `opens` the
+    references that may be opened."""
 
     load: Load | None
     page: int
     link: Link | None
     left: int = LONGEST
+    opens: int = _MOST_OPENED
 
     def show(self, value: Json, depth: int) -> ShownValue:
         self.left -= _PART
@@ -119,7 +123,7 @@ class _Show:
                 return self._show_line(value)
             case _ if is_secret(value):
                 return ShownSecret()
-            case _ if is_reference(value):
+            case Mapping() if is_reference(value):
                 return self._show_reference(value, depth)
             case Mapping() if source := find_picture(value):
                 return ShownPicture(*source)
@@ -170,7 +174,7 @@ class _Show:
             and write_json(value, _LINE, indent=False).is_whole
         )
 
-    def _show_json(self, value: Json, pages: Pages | None = None, *, indent: bool = True) -> ShownJson:
+    def _show_json(self, value: Json, pages: ValuePages | None = None, *, indent: bool = True) -> ShownJson:
         found = write_json(value, max(self.left, _SHORT_TEXT), indent=indent)
         self.left -= len(found.text)
         size = f"{len(found.text):,} characters of JSON" if found.is_whole else "JSON"
@@ -186,7 +190,7 @@ class _Show:
 
     def _show_items(self, value: Sequence[Json], depth: int) -> ShownValue:
         pages = self._find_page(len(value), depth)
-        part = value[pages.first : pages.first + pages.count]
+        part = pages.cut(value)
         if all(_is_row(one) for one in part):
             return self._show_table(part, pages, depth)
         if all(_is_short(one) for one in part):
@@ -196,7 +200,7 @@ class _Show:
         entries = [(str(number), one) for number, one in zip(numbers, shown, strict=True)]
         return ShownEntries("item", entries, pages)
 
-    def _show_table(self, rows: Sequence[JsonMap], pages: Pages, depth: int) -> ShownTable:
+    def _show_table(self, rows: Sequence[JsonMap], pages: ValuePages, depth: int) -> ShownTable:
         names = list(dict.fromkeys(name for row in rows for name in islice(row, 10 * MOST_COLUMNS)))
         shown = names[:MOST_COLUMNS]
         # Of many rows with much in each the first ones are shown, as far as the text goes.
@@ -207,22 +211,10 @@ class _Show:
         ]
         return ShownTable(heads, cells, len(names) - len(shown), pages)
 
-    def _find_page(self, total: int, depth: int) -> Pages:
+    def _find_page(self, total: int, depth: int) -> ValuePages:
         if depth:
-            return Pages(total, 0, min(total, _WITHIN))
-        # Beyond the last page is the last one.
-        at = min(self.page, max(0, (total - 1) // PAGE))
-        first = at * PAGE
-        count = min(PAGE, total - first)
-        if self.link is None:
-            return Pages(total, first, count)
-        return Pages(
-            total,
-            first,
-            count,
-            previous=self.link(at - 1) if at else "",
-            next=self.link(at + 1) if first + count < total else "",
-        )
+            return ValuePages(total, 0, min(total, _WITHIN))
+        return ValuePages.of(total, self.page, PAGE, self.link)
 
     # --- references -------------------------------------------------------------------------------
 
@@ -231,11 +223,12 @@ class _Show:
         shown = ShownReference(facts.about, facts.whole, facts.file, facts.expires_at)
         if facts.picture:
             return replace(shown, content=ShownPicture(facts.picture, facts.about, facts.about))
-        if self.load is None or depth or not may_open(reference, facts):
+        if self.load is None or depth > 1 or not self.opens or not may_open(reference, facts):
             return self._with_preview(shown, reference)
+        self.opens -= 1
         try:
             # Lists are read here, as far as they are shown.
-            content = self.show(load_value(reference, self.load), 0)
+            content = self.show(load_value(reference, self.load), depth)
         except (NotFound, BadRequest, Unavailable) as error:
             # Gone, out of reach, or data of a tool that only looks like a reference.
             return replace(self._with_preview(shown, reference), gone=make_visible(error.message))
@@ -275,5 +268,5 @@ def _are_numbers(cells: Iterable[ShownValue | None]) -> bool:
     return kinds == {"number"}
 
 
-def _say_items(pages: Pages) -> str:
+def _say_items(pages: ValuePages) -> str:
     return f"{pages.total:,} item{'s' if pages.total != 1 else ''}"

@@ -19,8 +19,9 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
 from noetl.history.attempts import attempt_view
+from noetl.history.statuses import statuses_of_steps
 from noetl.net.model import Net
-from noetl.usecases import awaited, catalog, findings, moment
+from noetl.usecases import awaited, catalog, findings, kept_moments, moment
 from noetl.usecases.facets import read_facets
 from noetl.usecases.large_values import Resolver, resolve
 from noetl.usecases.ports import ENDED, Condition, Descent, EventFilter, ExecutionRow, Tally, Transaction
@@ -50,10 +51,10 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
 
 
 def look(rt: Runtime, execution_id: str, version: int | None = None) -> moment.Moment:
-    """One execution as it is now, with the log behind `version`. Raises NotFound, and BadRequest
-    beyond the head."""
+    """One execution as it is now, to ask for its state as of `version`, or now. Raises NotFound,
+    and BadRequest beyond the head."""
     with rt.store.read() as tx:
-        return moment.look(tx, moment.find(tx, execution_id), version)
+        return kept_moments.look(rt, tx, moment.find(tx, execution_id), version)
 
 
 def is_idle(rt: Runtime, execution_id: str) -> bool:
@@ -346,11 +347,10 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
 
 
 def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
-    waiting = {run.step for run in state.runs.values() if run.status == "waiting"}
-    waiting -= {run.step for run in state.runs.values() if run.status == "running"}
+    statuses = statuses_of_steps(state)
     return {
         name: {
-            "status": "waiting" if name in waiting else record.status,
+            "status": statuses[name],
             "runs": record.runs,
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),

@@ -11,7 +11,8 @@ from noetl.engine.decision import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, Conflict, NotFound
-from noetl.facts.events import ChildEnded, ChildWaiting, Event, Requested
+from noetl.facts.events import Event, Requested
+from noetl.history.statuses import settle_status
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.ports.conditions import OneOf
 from noetl.usecases.snapshots import load_state
@@ -102,17 +103,9 @@ class Moment:
         return replay(self.start, (event for event in self.tail if event.version <= last))
 
     def status(self, state: State) -> str:
-        """What to call `state`, which is one of this execution.
-
-        In the middle of a turn nothing runs and yet nothing is waited for: the scheduler went on by
-        itself.
-        """
-        status = status_of(state)
+        """What to call `state`, which is one of this execution (`history.statuses`)."""
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
-        if status != "waiting" or follows is None or follows.draft.source != "server":
-            return status
-        # What another execution reports comes from outside, too, although the scheduler wrote it.
-        return status if isinstance(follows.fact, ChildWaiting | ChildEnded) else "running"
+        return settle_status(status_of(state), follows)
 
 
 def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Moment:

@@ -29,6 +29,7 @@ from noetl.pipeline.model import ToolPort
 from noetl.usecases.backlog import Backlog
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import AuditEntry, Clock, Dispatcher, Library, Results, Store, Transaction
+from noetl.usecases.walks import Walks
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -163,6 +164,8 @@ class Runtime:
     sources: Cache[RetryOf, SourceLog] = field(default_factory=lambda: Cache(16))
     #: What they have copied, or have to, by the id of the execution that runs them again.
     copies: Cache[str, dict[str, RunCopies]] = field(default_factory=lambda: Cache(4))
+    #: Walks over logs, which timelines and states of old versions are made of.
+    walks: Walks = field(default_factory=Walks)
     #: How much waits, as it was seen last.
     backlog: Backlog = field(default_factory=Backlog)
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.json import Json
 from noetl.facts.logs import LogFilter
+from noetl.history.shape import timeline_as_json
 from noetl.testing import Simulation
 from noetl.usecases import inspect, logs, specimens
 from noetl.usecases.specimen_chain import write
+from noetl.usecases.timeline import timeline
 from tests.budget import examples
 
 BOOK = """
@@ -80,6 +82,9 @@ def test_a_file_with_any_value_in_any_place_is_answered(data: st.DataObject) -> 
 def _look(sim: Simulation, execution_id: str) -> None:
     inspect.report(sim.rt, execution_id).as_json()
     inspect.state_view(sim.rt, execution_id, 3)
+    found = timeline_as_json(timeline(sim.rt, execution_id))
+    assert found["version"] == len(found["at_ms"])
+    json.dumps(found, allow_nan=False)
     # A reference to what the file does not hold: the answer is that it is gone.
     with suppress(NotFound):
         inspect.result(sim.rt, execution_id)

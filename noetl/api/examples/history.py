@@ -101,8 +101,38 @@ _COMPARISON: Final = {
     "errors": _NONE,
     "durations": {"shown": [{"step": "double", "a": 41.0, "b": 43.5}], "more": 0},
 }
+_TIMELINE: Final = {
+    "execution_id": ID,
+    "version": 11,
+    "status": "completed",
+    "begin": AT,
+    "at_ms": [0, 3, 3, 3, 3, 40, 40, 40, 44, 44, 44],
+    "statuses": [[1, "pending"], [3, "running"], [11, "completed"]],
+    "steps": {
+        "double": {
+            "changes": [[4, "running"], [8, "done"]],
+            "runs": [
+                {
+                    "run_id": "double#1",
+                    "status": "done",
+                    "begin_version": 4,
+                    "end_version": 8,
+                    "begin_ms": 3,
+                    "end_ms": 40,
+                    "critical": True,
+                    "segments": [["queued", 3, 9, None, False], ["running", 9, 40, 1, False]],
+                    "loop": None,
+                }
+            ],
+            "runs_left_out": 0,
+        }
+    },
+    "arcs": {},
+    "critical": ["double#1"],
+}
 #: By the route.
 HISTORY: Final[Mapping[str, Example]] = {
     "GET /api/executions/{execution_id}/explain": in_json(_EXPLANATION),
     "GET /api/executions/{execution_id}/diff/{other}": in_json(_COMPARISON),
+    "GET /api/executions/{execution_id}/timeline": in_json(_TIMELINE),
 }

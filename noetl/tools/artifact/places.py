@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from noetl.atomic import is_draft, replace_file
@@ -74,6 +74,12 @@ class ArtifactObject:
         """All of it. Raises ToolError."""
         with _explain_errors(self.uri):
             return bytes(self.files.cat_file(self.path))
+
+    def open(self) -> IO[bytes]:
+        """Its bytes, to be closed. Raises ToolError."""
+        with _explain_errors(self.uri):
+            file: IO[bytes] = self.files.open(self.path, "rb")
+            return file
 
     def read_to(self, target: Path) -> None:
         """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
@@ -139,14 +145,29 @@ def artifact_place(services: Services, *names: str) -> ArtifactObject:
     """The place of an artifact in the store of this installation. Raises ToolError."""
     if not services.artifacts_url:
         raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
-    files, base = _open(services.artifacts_url, {})
+    return place_below(services.artifacts_url, *names)
+
+
+def execution_artifact(url: str, execution_id: str, key: str) -> ArtifactObject:
+    """The artifact of an execution in the store at `url`. Raises ToolError."""
+    return place_below(url, folder_of(execution_id), *key_parts(key))
+
+
+def folder_of(execution_id: str) -> str:
+    """Where the artifacts of an execution lie in their store."""
+    return f"executions/{execution_id}"
+
+
+def place_below(url: str, *names: str) -> ArtifactObject:
+    """The place of those names below `url`. Raises ToolError where a link leads out of it."""
+    files, base = _open(url, {})
     path = "/".join([base.rstrip("/"), *names])
     is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
     if is_local and not Path(path).resolve().is_relative_to(Path(base).resolve()):
         raise bad_path(
             f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
         )
-    return ArtifactObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
+    return ArtifactObject(files, path, "/".join([url.rstrip("/"), *names]), is_local)
 
 
 def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:

@@ -24,6 +24,7 @@ from noetl.tools.artifact.places import (
     artifact_place,
     decode,
     encode,
+    folder_of,
     guess_type,
     key_parts,
     measure,
@@ -261,7 +262,7 @@ class Artifact(Tool):
             policy = self.services.files_of(call)
             find = policy.target if config.action == "put" else policy.path
             return place_of(config.uri, self.services, find, self._options(config.auth))
-        scope = "shared" if config.scope == "shared" else f"executions/{call.where.execution_id}"
+        scope = "shared" if config.scope == "shared" else folder_of(call.where.execution_id)
         return artifact_place(self.services, scope, *(key_parts(config.key) if config.key else ()))
 
     def _options(self, auth: str | Mapping[str, Json] | None) -> Mapping[str, Json]:

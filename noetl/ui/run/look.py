@@ -13,7 +13,7 @@ from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
 from noetl.ui.site import Visitor, here
 from noetl.usecases import inspect, moment
-from noetl.usecases.ports import ENDED, ExecutionRow
+from noetl.usecases.ports import ExecutionRow
 
 #: Fields of the address that lead to another place of the page; what filters the content of one tab
 #: is left behind with it.
@@ -63,10 +63,14 @@ class RunLook:
         return self.row.head_version if self.at is None else self.at
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing of it changes any more."""
+        return self.row.is_over and not self.row.waits_for_retry
+
+    @property
     def goes_on(self) -> bool:
         """Whether what is shown may change by itself: not what was true once."""
-        is_over = self.row.status in ENDED and self.row.is_over and not self.row.waits_for_retry
-        return self.at is None and not is_over
+        return self.at is None and not self.is_over
 
     def number(self, name: str) -> int | None:
         """What a field of the address says that is a number. Raises BadRequest where it is none."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.errors import NotFound
 from noetl.facts.nearest import did_you_mean
-from noetl.ui.run import called, console, events, logs, source, steps, waiting
+from noetl.ui.run import artifacts, called, console, events, logs, quantum, source, steps, waiting
 from noetl.ui.run.look import RunLook
 
 #: What a template is given, by name.
@@ -37,6 +37,8 @@ TABS: Final = (
     Tab("variables", "Variables", "run/variables.html", console.gather),
     Tab("waits", "Waits", "run/waiting.html", waiting.gather, count=waiting.count),
     Tab("called", "Called", "run/called.html", called.gather, count=called.count),
+    Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather, artifacts.is_there),
+    Tab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
     Tab("source", "Source", "run/source.html", source.gather),
 )
 

@@ -1,0 +1,129 @@
+"""The page of an execution: its tabs, its steps, and the moment that is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from noetl.testing import Simulation
+from noetl.usecases import catalog, inspect
+from noetl.usecases.start import StartRequest, start
+
+from .browsing import Page, with_pages
+
+BRANCHES = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: branches, path: tests/branches}
+workload: {n: 3}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    next:
+      spec: {mode: inclusive}
+      arcs:
+        - {step: more, when: "{{ workload.n > 2 }}", set: {ctx.seen: "<i>{{ workload.n }}</i>"}}
+        - {step: less, when: "{{ workload.n <= 2 }}"}
+  - step: more
+    tool: {kind: noop}
+  - step: less
+    tool: {kind: noop}
+"""
+
+
+@pytest.fixture
+def browser(make: Callable[..., Flask]) -> FlaskClient:
+    return with_pages(make()).test_client()
+
+
+@pytest.fixture
+def run(sim: Simulation) -> str:
+    catalog.register(sim.rt, BRANCHES)
+    execution_id = start(sim.rt, StartRequest("tests/branches")).execution_id
+    sim.settle()
+    return execution_id
+
+
+def look(browser: FlaskClient, run: str, status: int = 200, **query: Any) -> str:
+    answer = browser.get(f"/executions/{run}", query_string=query)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def steps_of(text: str) -> dict[str, str]:
+    """Step → what its mark in the graph says."""
+    found = re.findall(r'<g class="node (\w+)" data-step="(\w+)"', text)
+    return {step: status for status, step in found}
+
+
+def test_steps_and_arcs_are_as_they_are_now(browser: FlaskClient, run: str) -> None:
+    text = look(browser, run)
+    assert steps_of(text) == {"start": "done", "more": "done", "less": "not_run"}
+    fates = re.findall(r'<g class="wire arc (\w+)"[^>]*><title>(.*?)</title>', text)
+    assert sorted(fates) == [
+        ("missed", "start → less: workload.n &lt;= 2"),
+        ("taken", "start → more: workload.n &gt; 2"),
+    ]
+
+
+def test_steps_are_as_they_were_at_every_version(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    for version in range(1, inspect.execution(sim.rt, run).head_version + 1):
+        told = inspect.state_view(sim.rt, run, version)["steps"]
+        expected = {
+            step: told[step]["status"] if step in told else "not_run" for step in ("start", "more", "less")
+        }
+        assert steps_of(look(browser, run, at=version)) == expected
+
+
+def test_the_slider_asks_for_the_moment_alone(browser: FlaskClient, run: str) -> None:
+    before, after = (
+        browser.get(f"/executions/{run}?part=moment{at}", headers={"HX-Request": "true"}).text
+        for at in ("&at=1", "")
+    )
+    assert "seen" not in before
+    assert "seen" in after
+    assert "<html" not in after
+    assert "&lt;i&gt;3&lt;/i&gt;" in after, "what variables hold is text"
+
+
+def test_what_was_true_once_is_not_looked_at_again(browser: FlaskClient, sim: Simulation) -> None:
+    waiting = sim.start({"wait_for_go": True})
+    sim.settle()
+    assert f'data-live="{waiting}"' in look(browser, waiting)
+    assert "data-live" not in look(browser, waiting, at=3)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ({"at": "soon"}, 400, "at='soon'"),
+        ({"at": "99999"}, 400, "99999"),
+        ({"iteration": "-1"}, 400, "iteration='-1'"),
+        ({"tab": "lgos"}, 404, "lgos"),
+    ],
+)
+def test_an_address_that_means_nothing_is_answered_in_a_sentence(
+    browser: FlaskClient, run: str, query: dict[str, str], status: int, said: str
+) -> None:
+    assert said in Page(look(browser, run, status, **query)).text
+
+
+def test_every_tab_has_an_address_and_a_page(browser: FlaskClient, run: str) -> None:
+    links = [one for one in Page(look(browser, run)).links if "tab=" in one]
+    assert links
+    for link in links:
+        answer = browser.get(link)
+        assert answer.status_code == 200, link
+        assert 'aria-current="page"' in answer.text
+
+
+def test_an_execution_that_is_only_asked_for_has_steps_that_have_not_run(
+    browser: FlaskClient, sim: Simulation, run: str
+) -> None:
+    pending = start(sim.rt, StartRequest("tests/branches")).execution_id
+    assert set(steps_of(look(browser, pending)).values()) == {"not_run"}
