@@ -16,7 +16,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Load, Retention
 from noetl.facts.secret import Keychain, omit_seal
 from noetl.net.model import Transition
-from noetl.usecases import moment
+from noetl.usecases import kept_moments, moment
 from noetl.usecases.access import Principal
 from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.results import owner_of
@@ -45,7 +45,7 @@ def names_at(rt: Runtime, execution_id: str, version: int | None = None) -> Mapp
     """What templates between two steps would have seen at the version. No secret can be opened with
     what is there. Raises as `moment.look` does."""
     with rt.store.read() as tx:
-        here = moment.look(tx, moment.find(tx, execution_id), version)
+        here = kept_moments.look(rt, tx, moment.find(tx, execution_id), version)
         plan = rt.plan(tx, here.row.digest)
         inputs = inputs_of(rt, tx, plan, execution_id, rt.clock(), Retention(execution_id))
     names = step_names(here.state(version), inputs, _NO_STEP, {}, {"keychain": _close(plan.net.keychain)})
