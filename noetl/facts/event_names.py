@@ -4,7 +4,7 @@ other generations of the language."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from noetl.facts.events import (
     AttemptFailed,
@@ -86,6 +86,9 @@ class BoundaryName(str):
     def __hash__(self) -> int:
         return str.__hash__(self)
 
+
+#: All types of events, by name.
+TYPES: Final = tuple(sorted(fact.type for fact in get_args(Fact)))
 
 EventStatus = Literal["started", "completed", "failed", "skipped", "cancelled"]
 

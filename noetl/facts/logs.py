@@ -63,14 +63,14 @@ class LogFilter:
     step: str | None = None
     iteration: int | None = None
     attempt: int | None = None
-    run: str | None = None
+    run_id: str | None = None
 
     def admits(self, place: LogPosition) -> bool:
         return (
             self.step in (None, place.step)
             and self.iteration in (None, place.iteration)
             and self.attempt in (None, place.attempt)
-            and self.run in (None, place.run_id)
+            and self.run_id in (None, place.run_id)
         )
 
 

@@ -19,7 +19,7 @@ from noetl.store.audit import entry_row
 from noetl.store.schema.access import audit
 from noetl.store.schema.executions import event, execution
 from noetl.store.session import SqlTable, lines, missing
-from noetl.usecases.ports import AuditEntry
+from noetl.usecases.ports import AuditEntry, EventFilter
 
 _e = event.c
 _x = execution.c
@@ -51,6 +51,12 @@ _tails = (
 )
 _of_types = _e.type.in_(bindparam("types", expanding=True))
 _typed, _typed_limited = _after.where(_of_types), _limited.where(_of_types)
+_filters: Final = {
+    "types": _of_types,
+    "step": _e.step == bindparam("step"),
+    "run_id": _e.step_run_id == bindparam("run_id"),
+    "iteration": _e.iteration == bindparam("iteration"),
+}
 _run = (
     select(*_columns)
     .where(_e.execution_id == bindparam("id"), _e.step_run_id == bindparam("run"))
@@ -71,6 +77,18 @@ _claim_of = (
 )
 _insert_audit = insert(audit)
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
+
+
+@cache
+def _first(asked: tuple[str, ...]) -> Select[Any]:
+    return _limited.where(*(_filters[name] for name in asked))
+
+
+@cache
+def _last(asked: tuple[str, ...]) -> Select[Any]:
+    page = select(*_columns).where(_e.execution_id == bindparam("id"), _e.version < bindparam("before"))
+    page = page.where(*(_filters[name] for name in asked))
+    return page.order_by(_e.version.desc()).limit(bindparam("limit"))
 
 
 class SqlEvents(SqlTable):
@@ -122,6 +140,16 @@ class SqlEvents(SqlTable):
             statement = _typed_limited if wanted else _limited
         return self._events(execution_id, statement, values)
 
+    def first(self, execution_id: str, where: EventFilter, after: int, limit: int) -> list[Event]:
+        asked = _filter_values(where)
+        values = {"id": codec.number(execution_id), "after": after, "limit": limit, **asked}
+        return self._events(execution_id, _first(tuple(asked)), values)
+
+    def last(self, execution_id: str, where: EventFilter, before: int, limit: int) -> list[Event]:
+        asked = _filter_values(where)
+        values = {"id": codec.number(execution_id), "before": before, "limit": limit, **asked}
+        return self._events(execution_id, _last(tuple(asked)), values)[::-1]
+
     def _events(self, execution_id: str, statement: Select[Any], values: Mapping[str, Any]) -> list[Event]:
         return [envelope.event(execution_id, columns) for columns in self._session.read(statement, values)]
 
@@ -147,6 +175,16 @@ class SqlEvents(SqlTable):
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         values = {"id": codec.number(execution_id), "dedup_key": dedup_key}
         return bool(self._session.read(_recorded, values).scalar())
+
+
+def _filter_values(where: EventFilter) -> dict[str, Any]:
+    given = {
+        "types": list(where.types) or None,
+        "step": where.step,
+        "run_id": where.run_id,
+        "iteration": where.iteration,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _audit_entry(event: Event) -> AuditEntry | None:

@@ -39,7 +39,7 @@ _filters: Final = {
     "step": _c.step == bindparam("step"),
     "iteration": _c.iteration == bindparam("iteration"),
     "attempt": _c.attempt == bindparam("attempt"),
-    "run": _c.step_run_id == bindparam("run"),
+    "run_id": _c.step_run_id == bindparam("run_id"),
 }
 #: From one execution to the next by its index, however many rows each has.
 _logged = text(
@@ -69,6 +69,11 @@ def _end(asked: tuple[str, ...]) -> Select[Any]:
     return page.order_by(_c.seq.desc()).limit(bindparam("limit"))
 
 
+@cache
+def _before(asked: tuple[str, ...]) -> Select[Any]:
+    return _end(asked).where(_c.seq < bindparam("before"))
+
+
 class SqlLogs(SqlTable):
     """`noetl.usecases.ports.Logs`."""
 
@@ -93,10 +98,15 @@ class SqlLogs(SqlTable):
         behind = self._session.read(_behind(tuple(asked)), {**values, "limit": limit})
         return list(_rows(execution_id, [*around, *behind]))
 
-    def tail(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
+    def tail(
+        self, execution_id: str, where: LogFilter, limit: int, before: int | None = None
+    ) -> list[LogRow]:
         asked = _filter_values(where)
         values = {"id": codec.number(execution_id), **asked, "limit": limit}
-        return list(_rows(execution_id, reversed(list(self._session.read(_end(tuple(asked)), values)))))
+        statement = _end(tuple(asked))
+        if before is not None:
+            statement, values = _before(tuple(asked)), {**values, "before": before}
+        return list(_rows(execution_id, reversed(list(self._session.read(statement, values)))))
 
     def head(self, execution_id: str) -> int:
         return int(self._session.read(_head, {"id": codec.number(execution_id)}).scalar())

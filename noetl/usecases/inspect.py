@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, get_args
+from typing import Final
 
 from noetl.engine.state import State, result_of
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.event_names import ALIASES
-from noetl.facts.events import Event, Fact
+from noetl.facts.event_names import ALIASES, TYPES
+from noetl.facts.events import Event, Parent
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import load_value
@@ -24,7 +24,7 @@ from noetl.net.model import Net
 from noetl.usecases import awaited, catalog, findings, kept_moments, moment
 from noetl.usecases.facets import read_facets
 from noetl.usecases.large_values import Resolver, resolve
-from noetl.usecases.ports import ENDED, Condition, Descent, ExecutionRow, Tally, Transaction
+from noetl.usecases.ports import ENDED, Condition, Descent, EventFilter, ExecutionRow, Tally, Transaction
 from noetl.usecases.ports.conditions import OneOf, all_of
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
@@ -42,8 +42,6 @@ BECAME: Final[Mapping[Descent, str]] = {
     "migration": "migrated to",
     "undo": "undone by",
 }
-
-_TYPES = frozenset(fact.type for fact in get_args(Fact))
 
 
 def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
@@ -174,10 +172,33 @@ def news(
         return NewEvents(row, found, moment.is_idle(tx, row) if ask_idle else None)
 
 
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Some events in order, and whether there are others before, and behind them."""
+
+    events: list[Event]
+    has_before: bool
+    has_behind: bool
+
+
+def first_events(rt: Runtime, execution_id: str, where: EventFilter, after: int, limit: int) -> EventPage:
+    """The first events behind version `after`."""
+    with rt.store.read() as tx:
+        found = tx.events.first(execution_id, where, after, limit + 1)
+        return EventPage(found[:limit], after > 0, len(found) > limit)
+
+
+def last_events(rt: Runtime, execution_id: str, where: EventFilter, before: int, limit: int) -> EventPage:
+    """The last events before version `before`."""
+    with rt.store.read() as tx:
+        found = tx.events.last(execution_id, where, before, limit + 1)
+        return EventPage(found[-limit:], len(found) > limit, has_behind=False)
+
+
 def _event_type(name: str) -> str:
     known = ALIASES.get(name, name)
-    if known not in _TYPES:
-        raise BadRequest(f"{name[:80]!r} is not a type of event.{did_you_mean(name[:80], _TYPES)}")
+    if known not in TYPES:
+        raise BadRequest(f"{name[:80]!r} is not a type of event.{did_you_mean(name[:80], TYPES)}")
     return known
 
 
@@ -205,6 +226,28 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
         "errors_passed_over": row.errors_passed_over,
         "warnings_count": row.warnings_count,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class CalledExecution:
+    """An execution that another one called, and where that did so."""
+
+    row: ExecutionRow
+    caller: Parent | None
+
+
+def called(rt: Runtime, execution_id: str, before: str | None, limit: int) -> list[CalledExecution]:
+    """Those that the execution called, newest first; `before` is the id to page on from. Raises
+    BadRequest where that is none."""
+    rows = executions(rt, parent=execution_id, before=before, limit=limit)
+    with rt.store.read() as tx:
+        return [CalledExecution(row, moment.requested(tx, row.execution_id).parent) for row in rows]
+
+
+def caller_of(rt: Runtime, execution_id: str) -> Parent | None:
+    """What called the execution, and where; None where it was not called. Raises NotFound."""
+    with rt.store.read() as tx:
+        return moment.requested(tx, execution_id).parent
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit
         rows = tx.logs.read(execution_id, where, after, limit + 1)
     complete = len([one for one in rows if one.seq > after]) <= limit
     found, chars = list[LogChunk](), 0
-    for chunk in _merge(rows, rt.load, after):
+    for chunk in merge(rows, rt.load, after):
         if len(found) >= limit or chars >= PAGE_CHARS or not (complete or chunk.seq <= rows[-1].seq):
             complete = False
             break
@@ -51,7 +51,7 @@ def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit
     return PrintedPage(row, found, None if complete else found[-1].seq)
 
 
-def _merge(rows: Sequence[LogRow], load: Load, after: int) -> Iterator[LogChunk]:
+def merge(rows: Sequence[LogRow], load: Load, after: int) -> Iterator[LogChunk]:
     """The chunks that rows stand for, in order. An object is loaded when its first chunk is due."""
     waiting: list[tuple[int, LogChunk]] = []
     for row in rows:

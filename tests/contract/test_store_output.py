@@ -50,6 +50,17 @@ def test_pages_are_narrowed_by_step_iteration_and_attempt(store: Store) -> None:
     assert seqs(store, LogFilter(step="z")) == [3]
     assert seqs(store, LogFilter(iteration=1)) == [2]
     assert seqs(store, LogFilter(step="s", attempt=2), after=1) == [4]
+    add(store, chunk("e", run_id="s#2"))
+    assert seqs(store, LogFilter(run_id="s#2")) == [5]
+
+
+def test_the_end_before_a_number_is_read(store: Store) -> None:
+    create(store)
+    add(store, chunk("a"), chunk("b", iteration=1), chunk("c"), chunk("d"))
+    with store.read() as tx:
+        assert [row.seq for row in tx.logs.tail("100", ALL, 2, 4)] == [2, 3]
+        assert [row.seq for row in tx.logs.tail("100", LogFilter(iteration=1), 2, 4)] == [2]
+        assert tx.logs.tail("100", ALL, 2, 1) == []
 
 
 def test_a_block_stands_for_its_chunks_wherever_a_reader_is_among_them(store: Store) -> None:

@@ -35,7 +35,7 @@ class PrintedEnd:
 
 def read_end(look: RunLook, run: str, lines: int) -> PrintedEnd:
     """The last `lines` lines of the run, as they are now: what was printed has no versions."""
-    where = LogFilter(step=look.step, iteration=look.iteration, run=run)
+    where = LogFilter(step=look.step, iteration=look.iteration, run_id=run)
     chunks = logs.end(look.visitor.rt, look.execution_id, where, lines).chunks
     every = list(_lines(chunks))
     return PrintedEnd(list(_join(every[-lines:])), len(every) > lines)

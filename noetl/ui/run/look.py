@@ -72,6 +72,10 @@ class RunLook:
         """Whether what is shown may change by itself: not what was true once."""
         return self.at is None and not self.is_over
 
+    def number(self, name: str) -> int | None:
+        """What a field of the address says that is a number. Raises BadRequest where it is none."""
+        return _read_number(self.asked, name)
+
     def to(self, **changes: str | int | None) -> str:
         """The address of this page with other places than those that are looked at; None leaves a
         field out."""

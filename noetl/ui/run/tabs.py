@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.errors import NotFound
 from noetl.facts.nearest import did_you_mean
-from noetl.ui.run import artifacts, called, quantum, steps, variables, waits
+from noetl.ui.run import artifacts, called, console, events, logs, quantum, source, steps, waiting
 from noetl.ui.run.look import RunLook
 
 #: What a template is given, by name.
@@ -18,23 +18,28 @@ Shown: TypeAlias = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Tab:
     """`name` stands in the address, `title` on the tab. `gather` finds what `template` shows.
-    `is_there`: whether there is such a tab for that execution."""
+    `is_there`: whether there is such a tab for that execution. `count`: how much there is in it;
+    empty: that is not said."""
 
     name: str
     title: str
     template: str
     gather: Callable[[RunLook], Shown]
     is_there: Callable[[RunLook], bool] = lambda _look: True
+    count: Callable[[RunLook], str] = lambda _look: ""
 
 
 #: In the order in which they stand on the page; the first one is shown where none is asked for.
 TABS: Final = (
     Tab("", "Steps", "run/steps.html", steps.gather),
-    Tab("variables", "Variables", "run/variables.html", variables.gather),
-    Tab("waits", "Waits", "run/waits.html", waits.gather),
-    Tab("called", "Called", "run/called.html", called.gather),
+    Tab("events", "Events", "run/events.html", events.gather, count=events.count),
+    Tab("logs", "Logs", "run/logs.html", logs.gather),
+    Tab("variables", "Variables", "run/variables.html", console.gather),
+    Tab("waits", "Waits", "run/waiting.html", waiting.gather, count=waiting.count),
+    Tab("called", "Called", "run/called.html", called.gather, count=called.count),
     Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather),
     Tab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
+    Tab("source", "Source", "run/source.html", source.gather),
 )
 
 

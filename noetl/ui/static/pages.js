@@ -104,6 +104,10 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
 
 document.addEventListener("htmx:afterSettle", () => dress(document));
 
+// --- what somebody has unfolded stays so ---------------------------------------------------------------
+
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.localName === "details");
+
 // --- news --------------------------------------------------------------------------------------------
 
 const MOST_OFTEN_MS = 300;

@@ -24,7 +24,7 @@ from noetl.usecases.ports.correlations import (
 from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
 from noetl.usecases.ports.dead_letters import DeadLetters
 from noetl.usecases.ports.dispatcher import Dispatcher
-from noetl.usecases.ports.events import Events
+from noetl.usecases.ports.events import EventFilter, Events
 from noetl.usecases.ports.executions import (
     ENDED,
     Descent,
@@ -85,6 +85,7 @@ __all__ = [
     "Descent",
     "Dispatcher",
     "DueExecutions",
+    "EventFilter",
     "Events",
     "ExecutionRow",
     "ExecutionStatus",

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from noetl.facts.events import Draft, Event
 from noetl.facts.json import JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events of an execution are wanted; None, and no type: all."""
+
+    types: tuple[str, ...] = ()
+    step: str | None = None
+    run_id: str | None = None
+    iteration: int | None = None
 
 
 class Events(Protocol):
@@ -34,6 +45,12 @@ class Events(Protocol):
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
     ) -> list[Event]:
         """Events with `version > after`, in order."""
+
+    def first(self, execution_id: str, where: EventFilter, after: int, limit: int) -> list[Event]:
+        """The first `limit` of those with `version > after`, in order."""
+
+    def last(self, execution_id: str, where: EventFilter, before: int, limit: int) -> list[Event]:
+        """The last `limit` of those with `version < before`, in order."""
 
     def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
         """What the scheduler has not decided on yet: for each execution that has any, its events

@@ -23,8 +23,10 @@ class Logs(Protocol):
         """At most `limit` rows that begin behind `after`, and before them those that only end
         behind it, in order."""
 
-    def tail(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
-        """The last rows, in order."""
+    def tail(
+        self, execution_id: str, where: LogFilter, limit: int, before: int | None = None
+    ) -> list[LogRow]:
+        """The last rows, in order; with `before`, the last ones that begin before that number."""
 
     def head(self, execution_id: str) -> int:
         """The number of the last chunk; 0 where there is none."""
