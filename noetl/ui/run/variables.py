@@ -8,8 +8,10 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote
 
+from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.ui.json_text import make_visible
+from noetl.ui.run.again import find_agains
 from noetl.ui.run.look import RunLook
 from noetl.ui.values import ShownValue, has_more, read_page, show_value
 from noetl.usecases import inspect
@@ -42,14 +44,22 @@ class NamedValues:
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:
-    """What `run/moment.html` shows: `variables`, and `results` of steps."""
+    """What `run/moment.html` shows: `variables`, and `results` of steps; of a version that was
+    chosen its event, and whether the visitor may go on from there."""
     found = inspect.state_view(look.visitor.rt, look.execution_id, look.at)
     results = {name: step["result"] for name, step in found["steps"].items() if step["result"] is not None}
     return {
         "variables": _show_all(look, "ctx", found["ctx"]),
         "results": _show_all(look, "steps", results),
-        "moment_status": found["status"],
+        "moment": None if look.at is None else _find_event(look, look.at),
+        "may_fork": look.at is not None and "fork" in find_agains(look),
     }
+
+
+def _find_event(look: RunLook, version: int) -> Event | None:
+    """The event of a version; before the first one there is none."""
+    found = inspect.events(look.visitor.rt, look.execution_id, version - 1, 1) if version else []
+    return found[0] if found else None
 
 
 def _show_all(look: RunLook, within: str, values: JsonMap) -> NamedValues:
