@@ -7,7 +7,8 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, listing, news, signing, static_files
+from noetl.ui import acting, listing, news, queues, signing, static_files
+from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
 from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
@@ -33,6 +34,10 @@ def _make_blueprint() -> Blueprint:
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
+        ("GET", "/queues", "queues", queues.show_queues),
+        ("POST", "/queues", "steer_queues", queues.steer),
+        ("GET", "/access", "access", access.show_access),
+        ("POST", "/access", "change_access", access.change),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

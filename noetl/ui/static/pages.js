@@ -237,6 +237,26 @@ addEventListener("pagehide", () => {
 });
 addEventListener("pageshow", follow);
 
+// --- what changes without news, such as signs of life --------------------------------------------------
+
+const EVERY_MS = 5000;
+
+setInterval(() => {
+  for (const one of document.querySelectorAll("[data-live][data-ages]")) look(one.id);
+}, EVERY_MS);
+
+// --- what is shown once --------------------------------------------------------------------------------
+
+// One choice marks all of it, to be copied.
+document.addEventListener("focusin", ({ target }) => {
+  if (target.matches("input[data-once]")) target.select();
+});
+
+// Browsers keep pages as they were, for whoever goes back.
+addEventListener("pagehide", () => {
+  for (const one of document.querySelectorAll("[data-once]")) one.remove();
+});
+
 setInterval(run_clocks, 1000);
 dress(document);
 follow();
