@@ -214,7 +214,13 @@ def steer() -> Response:
     reason, is_sure = form.get("reason", "").strip(), form.get("sure") == "yes"
     if is_sure:
         _do(visitor, act, kind, name, reason)
-    names = {"act": act, "kind": kind, "name": name, "word": _WORDS[act], "about": _ABOUT[act, kind]}
+    names: dict[str, Any] = {
+        "act": act,
+        "kind": kind,
+        "name": name,
+        "word": _WORDS[act],
+        "about": _ABOUT[act, kind],
+    }
     template = "queues/done.html" if is_sure else "queues/ask.html"
     return show(template, back=own_path(form.get("back", "/queues")), **names)
 

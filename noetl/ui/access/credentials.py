@@ -69,15 +69,15 @@ class CredentialForm:
         if not type:
             return None
         check_type(type)
-        texts = {name: request.args.get(name, "") for name in ("name", "path", "execution")}
-        return cls(type, **texts)
+        return cls(type, *(request.args.get(name, "") for name in ("name", "path", "execution")))
 
     @classmethod
     def sent(cls) -> Self:
         """That which was sent, without what is secret."""
-        texts = {name: request.form.get(name, "").strip() for name in ("type", "name", "path", "execution")}
-        keys = [name for name in request.form if name.removeprefix(PREFIX) in PUBLIC]
-        return cls(**texts, typed={key.removeprefix(PREFIX): request.form[key] for key in keys})
+        type, *rest = (request.form.get(name, "").strip() for name in ("type", "name", "path", "execution"))
+        keys = [name for name in request.form if name.startswith(PREFIX)]
+        typed = {key.removeprefix(PREFIX): request.form[key] for key in keys}
+        return cls(type, *rest, typed={name: text for name, text in typed.items() if name in PUBLIC})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from noetl.errors import BadRequest, NotFound
 from noetl.facts.nearest import did_you_mean
 from noetl.ui.access import audit, credentials, tokens
 from noetl.ui.access.forms import RefusedForm
-from noetl.ui.site import Visitor, here, show
+from noetl.ui.site import Visitor, here, is_part, show, show_error
 from noetl.usecases.access import lacking
 
 #: What a template is given, by name.
@@ -76,5 +76,8 @@ def change() -> AnyResponse:
     visitor = here().find_visitor()
     done = _CHANGES[act](visitor)
     if isinstance(done, RefusedForm):
+        if is_part():
+            # The form stands there still, with all that was typed.
+            return show_error(done.error)
         return _show(visitor, _find_tab(done.tab), done.shown, here().status_of(done.error) or 400)
     return done

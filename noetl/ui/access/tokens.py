@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
@@ -39,7 +39,6 @@ class TokenForm:
     groups: str = ""
     days: int = use_case.LIFETIME.days
     rate: str = ""
-    lifetimes: Mapping[int, str] = field(default_factory=lambda: LIFETIMES)
 
     @classmethod
     def sent(cls) -> Self:
@@ -101,7 +100,7 @@ def _list(visitor: Visitor) -> Mapping[str, Any]:
     shown = [ShownToken.of(row, visitor, now) for row in use_case.tokens(visitor.rt)]
     # Those that are good first, and of all the newest first.
     shown.sort(key=lambda one: (one.state == "good", one.row.created_at), reverse=True)
-    return {"tokens": shown, "scopes": SCOPES}
+    return {"tokens": shown, "scopes": SCOPES, "lifetimes": LIFETIMES}
 
 
 def create(visitor: Visitor) -> AnyResponse | RefusedForm:

@@ -247,10 +247,13 @@ setInterval(() => {
 
 // --- what is shown once --------------------------------------------------------------------------------
 
-// One choice marks all of it, to be copied.
-document.addEventListener("focusin", ({ target }) => {
-  if (target.matches("input[data-once]")) target.select();
-});
+// All of it is marked, to be copied; it may have had the focus before this was read.
+function mark_once(target) {
+  if (target?.matches("input[data-once]")) target.select();
+}
+
+document.addEventListener("focusin", ({ target }) => mark_once(target));
+mark_once(document.activeElement);
 
 // Browsers keep pages as they were, for whoever goes back.
 addEventListener("pagehide", () => {
