@@ -139,6 +139,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.list_limits": Rule("given", "read"),
     "limits.pause": _PARTS,
     "limits.resume": _PARTS,
+    "queues.list_queues": Rule("given", "read"),
     "queues.pause_queue": _PARTS,
     "queues.resume_queue": _PARTS,
     "cache.clear": _ADMIN,

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
+from noetl.facts.json import Json
 from noetl.usecases.health import SEEN
+from noetl.usecases.limits import describe_pause
 from noetl.usecases.ports import Pause, QueuedCommand, QueueDepth, WorkerRow
 from noetl.usecases.purposes import SCHEDULER
 from noetl.usecases.runtime import Runtime
@@ -45,6 +47,18 @@ class QueueUse:
     paused: Pause | None = None
     workers: int = 0
 
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "name": self.name,
+            "waiting": self.waiting,
+            "ready": self.ready,
+            "held": self.held,
+            "oldest": None if self.oldest is None else self.oldest.isoformat(),
+            "limit": self.limit,
+            "paused": None if self.paused is None else describe_pause(self.paused),
+            "workers": self.workers,
+        }
+
     @property
     def is_served(self) -> bool:
         return self.workers > 0
@@ -62,6 +76,16 @@ class WorkerUse:
     row: WorkerRow
     presence: Presence
     held: Sequence[QueuedCommand]
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "name": self.row.name,
+            "queues": list(self.row.queues),
+            "presence": self.presence,
+            "seen_at": self.row.seen_at.isoformat(),
+            "started_at": self.row.started_at.isoformat(),
+            "held": [_describe(one) for one in self.held],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +131,18 @@ def find_commands(
     with rt.store.read() as tx:
         found = tx.queues.find(state, queue, limit if is_visible is None else _READ)
     return [one for one in found if is_visible is None or is_visible(one.path)][:limit]
+
+
+def _describe(one: QueuedCommand) -> dict[str, Json]:
+    return {
+        "execution_id": one.execution_id,
+        "path": one.path,
+        "step": one.step or None,
+        "run_id": one.run_id or None,
+        "part": one.part,
+        "queue": one.queue,
+        "since": None if one.since is None else one.since.isoformat(),
+    }
 
 
 def _use(

@@ -33,6 +33,8 @@ _OFFERED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Pairs of a name and a value that are offered where fields may be called as one likes.
 _PAIRS: Final = 4
+#: Fields that say which credential it is.
+_PLACES: Final = ("name", "path", "execution")
 _NUMBERS: Final = frozenset({"port", "db_port", "connect_timeout"})
 
 
@@ -69,15 +71,17 @@ class CredentialForm:
         if not type:
             return None
         check_type(type)
-        return cls(type, *(request.args.get(name, "") for name in ("name", "path", "execution")))
+        name, path, execution = (request.args.get(one, "") for one in _PLACES)
+        return cls(type, name, path, execution)
 
     @classmethod
     def sent(cls) -> Self:
         """That which was sent, without what is secret."""
-        type, *rest = (request.form.get(name, "").strip() for name in ("type", "name", "path", "execution"))
+        name, path, execution = (request.form.get(one, "").strip() for one in _PLACES)
         keys = [name for name in request.form if name.startswith(PREFIX)]
         typed = {key.removeprefix(PREFIX): request.form[key] for key in keys}
-        return cls(type, *rest, typed={name: text for name, text in typed.items() if name in PUBLIC})
+        public = {key: text for key, text in typed.items() if key in PUBLIC}
+        return cls(request.form.get("type", ""), name, path, execution, public)
 
 
 @dataclass(frozen=True, slots=True)
