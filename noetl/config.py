@@ -123,6 +123,11 @@ def _queue_limits(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found.items())
 
 
+def _write(entry: object) -> str:
+    """One of several, as it is read."""
+    return "=".join(map(str, entry)) if isinstance(entry, tuple) else str(entry)
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
@@ -362,7 +367,7 @@ class Settings:
         default = Settings()
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
-            PREFIX + name.upper(): ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            PREFIX + name.upper(): ",".join(map(_write, value)) if isinstance(value, tuple) else str(value)
             for name, value in values.items()
             if value != getattr(default, name)
         }

@@ -2,8 +2,8 @@
 only.
 
 A route that is not in the table is refused, whoever asks. Where the body of a request decides, the
-guard only sees that the scope is there at all; the handler calls `check_playbook` or `check_whole`
-before it does anything.
+guard only sees that the scope is there at all; the handler calls `check_playbook`, or the check of
+its use case, before it does anything.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "pages.picture": Rule("result", "read"),
     "pages.again": Rule("given", "operate"),
     "pages.fixture": Rule("given", "read"),
+    "pages.queues": Rule("given", "read"),
+    "pages.steer_queues": _PARTS,
+    "pages.access": Rule("given", "admin"),
+    "pages.change_access": Rule("given", "admin"),
     "pages.news": Rule("given", "read"),
     "pages.login": Rule("nobody"),
     "pages.sign_in": Rule("nobody"),
@@ -139,6 +143,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.list_limits": Rule("given", "read"),
     "limits.pause": _PARTS,
     "limits.resume": _PARTS,
+    "queues.list_queues": Rule("given", "read"),
     "queues.pause_queue": _PARTS,
     "queues.resume_queue": _PARTS,
     "cache.clear": _ADMIN,
@@ -246,18 +251,6 @@ def _operation(here: ApiContext, operation_id: str) -> OperationRow | None:
 
 
 # --- of what a body names -------------------------------------------------------------------------
-
-
-def check_whole(scope: Scope) -> None:
-    """Raises Forbidden where the caller has the scope for some playbooks only."""
-    if not services().principal.may(scope):
-        raise lacking(services().principal, scope, "all playbooks")
-
-
-def check_below(scope: Scope, place: str) -> None:
-    """Raises Forbidden where the caller has it not for all playbooks at `place` and below it."""
-    if not services().principal.may_below(scope, place):
-        raise lacking(services().principal, scope, f"all playbooks at {place[:200]!r} and below")
 
 
 def check_playbook(scope: Scope, path: str) -> None:

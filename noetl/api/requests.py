@@ -6,7 +6,7 @@ The types that bodies have too stand here.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
@@ -28,7 +28,7 @@ from noetl.api.context import services
 from noetl.api.segments import decode_segment
 from noetl.errors import BadRequest
 from noetl.facts.business_key import OnConflict
-from noetl.facts.durations import seconds
+from noetl.facts.durations import read_instant
 from noetl.usecases.address import resolve
 from noetl.usecases.ports import ExecutionStatus, ItemState
 from noetl.usecases.where import LONGEST
@@ -119,10 +119,7 @@ GivenAddress = Annotated[str, AfterValidator(_resolve_given)]
 
 def _read_instant(text: Any) -> datetime:
     try:
-        if str(text).startswith("-"):
-            return services().rt.clock() - timedelta(seconds=seconds(str(text)[1:]))
-        at = datetime.fromisoformat(str(text))
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+        return read_instant(str(text), services().rt.clock())
     except (ValueError, OverflowError):
         raise ValueError("it is an instant: 2026-01-31T12:00:00Z, or -2h for two hours ago") from None
 

@@ -13,7 +13,7 @@ from noetl.api.permissions import may_read
 from noetl.api.requests import Parameters
 from noetl.api.segments import decode_segment
 from noetl.facts.json import Json
-from noetl.usecases import limits, pausing
+from noetl.usecases import limits, pausing, queues
 
 api = group("limits", "/api/limits", "Who has slots of keys, and who waits for them")
 queues_api = group("queues", "/api/queues", "Pause and resume of queues")
@@ -73,6 +73,46 @@ class QueuePath(BaseModel):
     queue: Annotated[str, AfterValidator(decode_segment)] = Field(max_length=3 * pausing.LONGEST)
 
 
+class QueueView(WireModel):
+    name: str
+    waiting: int = Field(description="how much waits for a worker")
+    ready: int = Field(description="how much of that a worker may take now: it is due, and not paused")
+    held: int = Field(description="how much workers are at")
+    oldest: str | None = Field(description="since when the first of those that are due has waited")
+    limit: int | None = Field(description="how much of it may run at once; null: nothing bounds it")
+    paused: PausedPart | None
+    workers: int = Field(description="how many serve it")
+
+
+class HeldWork(WireModel):
+    """Something that a worker is at."""
+
+    execution_id: str
+    path: str = Field(description="of its playbook")
+    step: str | None
+    run_id: str | None
+    part: str = Field(description="`-`: all of it; `l3`: lane 3 of its loop; `i7`: iteration 7")
+    queue: str
+    since: str | None = Field(description="when it was asked for")
+
+
+class WorkerView(WireModel):
+    name: str
+    queues: list[str]
+    presence: str = Field(description="`alive`; `late`: its sign of life is; `gone`: for a minute or more")
+    seen_at: str
+    started_at: str
+    held: list[HeldWork] = Field(description="what it is at, the first first")
+
+
+class QueueList(WireModel):
+    """By name."""
+
+    queues: list[QueueView]
+    workers: list[WorkerView] = Field(description="those that were seen in the last quarter of an hour")
+    whole: bool = Field(description="false: there is more than was counted")
+
+
 class PartStanding(WireModel):
     name: str
     paused: bool
@@ -109,6 +149,21 @@ def resume(path: KeyPath) -> dict[str, Json]:
     """
     pausing.resume_key(services().rt, path.key)
     return {"name": path.key, "paused": False}
+
+
+@queues_api.get("", responses={200: QueueList}, operation_id="queues_list")
+def list_queues() -> dict[str, Json]:
+    """Show what waits in queues and since when, who serves them, and what workers are at
+
+    What belongs to playbooks that the caller may not see is not counted.
+    """
+    here = services()
+    seen = queues.look(here.rt, None if here.principal.may("read") else may_read(here.principal))
+    return {
+        "queues": [one.as_json() for one in seen.queues],
+        "workers": [one.as_json() for one in seen.workers],
+        "whole": seen.is_whole,
+    }
 
 
 @queues_api.post("/<queue>/pause", responses={200: PartStanding}, operation_id="queue_pause")

@@ -8,6 +8,12 @@ from noetl.client.core import Operation, Request, ask, make_params
 from noetl.facts.json import JsonMap
 
 
+def queues() -> Operation[JsonMap]:
+    """What waits in queues and since when, who serves them, and what workers are at, as `GET
+    /api/queues` answers."""
+    return ask(Request("GET", "/api/queues"))
+
+
 def limits(key: str | None = None, limit: int = 100) -> Operation[JsonMap]:
     """Who has slots and who waits for them, and what is paused, as `GET /api/limits` answers."""
     return ask(Request("GET", "/api/limits", make_params(key=key, limit=limit)))

@@ -127,6 +127,7 @@ class Client:
     resume_key = perform(limits.resume_key)
     pause_queue = perform(limits.pause_queue)
     resume_queue = perform(limits.resume_queue)
+    queues = perform(limits.queues)
     limits = perform(limits.limits)
     whoami = perform(access.whoami)
     create_token = perform(access.create_token)

@@ -1,10 +1,11 @@
-"""Durations: one reading for delays, timeouts, timers and schedules, and their text in ISO 8601."""
+"""Durations: one reading for delays, timeouts, timers and schedules, and their text in ISO 8601;
+and instants that people write."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from noetl.facts.json import Json
@@ -77,6 +78,15 @@ def _describe(value: Json) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         text = str(value) if abs(value) < 10**18 else "An integer of that size"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def read_instant(text: str, now: datetime) -> datetime:
+    """An instant in ISO 8601 (UTC unless it says otherwise), or how long ago it was: `-2h`. Raises
+    ValueError and OverflowError."""
+    if text.startswith("-"):
+        return now - timedelta(seconds=seconds(text[1:]))
+    at = datetime.fromisoformat(text)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def iso_duration(value: timedelta) -> str:

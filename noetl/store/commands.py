@@ -50,7 +50,7 @@ _its_execution = _x.execution_id == _c.execution_id
 _leased = and_(_its_id, _c.state == CLAIMED, _c.attempt == bindparam("held"))
 
 #: Nothing of a paused queue or step begins; what is a message for another execution does.
-_is_paused = exists().where(
+IS_PAUSED = exists().where(
     or_(
         and_(paused.c.kind == "queue", paused.c.name == _c.queue),
         and_(
@@ -77,7 +77,7 @@ _claim = (
         or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
         or_(_c.state == OPEN, and_(_c.state == CLAIMED, _c.lease_until <= bindparam("now"))),
         exists().where(_its_execution, _x.halt == "", _x.status.not_in(sorted(ENDED))),
-        not_(_is_paused),
+        not_(IS_PAUSED),
     )
     .values(
         state="claimed",
@@ -125,14 +125,14 @@ _unsent = (
         _c.state == OPEN,
         _c.sent_at.is_(None),
         or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
-        not_(_is_paused),
+        not_(IS_PAUSED),
     )
     .order_by(_c.execution_id, _c.command_id)
     .limit(bindparam("limit"))
 )
 _unclaimed = (
     select(*_brief)
-    .where(_mine, _c.state == OPEN, _c.sent_at < bindparam("before"), not_(_is_paused))
+    .where(_mine, _c.state == OPEN, _c.sent_at < bindparam("before"), not_(IS_PAUSED))
     .order_by(_c.sent_at, _c.command_id)
     .limit(bindparam("limit"))
 )

@@ -24,6 +24,7 @@ from noetl.store.executions import SqlExecutions
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
 from noetl.store.operations import SqlOperations
+from noetl.store.queues import SqlQueues
 from noetl.store.records import (
     SqlCredentials,
     SqlDeadLetters,
@@ -63,6 +64,7 @@ def open_tables(session: Session, shard: str) -> Transaction:
         cached=SqlCachedResults(session, shard),
         correlations=SqlCorrelations(session, shard),
         slots=SqlSlots(session, shard),
+        queues=SqlQueues(session, shard),
         tokens=SqlTokens(session, shard),
         audit=SqlAudit(session, shard),
         now=partial(_read_clock, session),

@@ -48,10 +48,13 @@ class KeptParts:
         self._lock = threading.Lock()
         self._parts: OrderedDict[Hashable, _Part] = OrderedDict()
 
-    def get(self, key: Hashable, moment: str, make: Callable[[], str]) -> str:
+    def get(self, key: Hashable, moment: str, make: Callable[[], str], within_s: float | None = None) -> str:
         """A part that was made after `moment`, as `say_now` says it. Where that is of another
-        machine, or is none, it is made now."""
+        machine, or is none, it is made now. `within_s`: it is not older than so many seconds,
+        whatever the moment: what changes without news."""
         since, now = _read(moment), time.monotonic()
+        if within_s is not None:
+            since = now - within_s if since is None or since > now else max(since, now - within_s)
         if since is None or not now - LONGEST_S < since <= now:
             return make()
         part = self._find(key)

@@ -7,7 +7,8 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, files, listing, news, signing, static_files
+from noetl.ui import acting, files, listing, news, queues, signing, static_files
+from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
 from noetl.ui.run import again, page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
@@ -37,6 +38,10 @@ def _make_blueprint() -> Blueprint:
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
         ("GET", "/artifacts/<execution_id>/<path:key>", "artifact", files.send_artifact),
         ("GET", "/pictures/<path:name>", "picture", files.send_picture),
+        ("GET", "/queues", "queues", queues.show_queues),
+        ("POST", "/queues", "steer_queues", queues.steer),
+        ("GET", "/access", "access", access.show_access),
+        ("POST", "/access", "change_access", access.change),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

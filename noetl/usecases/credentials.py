@@ -10,12 +10,29 @@ from typing import Final, assert_never
 from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.usecases.access import Principal, lacking
 from noetl.usecases.credential_types import TYPES, find_fault
 from noetl.usecases.moment import refuse_specimen
-from noetl.usecases.ports import CredentialRow, CredentialScope, Transaction, credential_key
+from noetl.usecases.ports import AuditFilter, CredentialRow, CredentialScope, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 
-__all__ = ["EVERYBODY", "TYPES", "Audience", "audience", "best", "credentials", "delete", "rotate", "save"]
+__all__ = [
+    "EVERYBODY",
+    "TYPES",
+    "Audience",
+    "Origin",
+    "audience",
+    "best",
+    "check_may_keep",
+    "credentials",
+    "delete",
+    "find_origin",
+    "may_know",
+    "rotate",
+    "save",
+]
+#: Entries of the audit that are read to find who saved a credential.
+_LOOKED_AT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +91,8 @@ def save(
         made = before.created_at if before else now
         row = CredentialRow(name, type, rt.encrypt(data), made, now, of.scope, of.place)
         tx.credentials.save(row)
-        rt.record(tx, "credential.saved", name, {"type": type, **_placed(of)})
+        # What the fields are called is no secret, and nobody can tell it from the ciphertext.
+        rt.record(tx, "credential.saved", name, {"type": type, **_placed(of), "fields": sorted(data)})
     return row
 
 
@@ -91,6 +109,44 @@ def _check(tx: Transaction, of: Audience) -> None:
     refuse_specimen(row)
     if row.ended_at is not None:
         raise Conflict(f"Execution {of.place} is {row.status}; nothing will use the credential.")
+
+
+def check_may_keep(principal: Principal, of: Audience) -> None:
+    """Raises Forbidden for who may not keep, or delete, a credential for these."""
+    match of.scope:
+        case "path" if not principal.may_below("admin", of.place):
+            raise lacking(principal, "admin", f"all playbooks at {of.place[:200]!r} and below")
+        case "path":
+            return
+        case _ if not principal.may("admin"):
+            raise lacking(principal, "admin", "all playbooks")
+
+
+def may_know(principal: Principal, row: CredentialRow) -> bool:
+    """Whether the principal may know that there is such a credential."""
+    return principal.may("admin") or (row.scope == "path" and principal.may_below("admin", row.place))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who saved a credential as it is, and what its fields are called, as the audit tells."""
+
+    principal: str
+    fields: tuple[str, ...]
+
+
+def find_origin(rt: Runtime, row: CredentialRow) -> Origin | None:
+    """None where the audit does not know: an execution made it, or it is older than that."""
+    where = AuditFilter(action="credential.saved", subject=row.name)
+    placed = _placed(Audience(row.scope, row.place))
+    with rt.store.read() as tx:
+        entries = tx.audit.find(where, limit=_LOOKED_AT)
+    for one in entries:
+        if {name: one.detail[name] for name in ("path", "execution") if name in one.detail} == placed:
+            fields = one.detail.get("fields")
+            names = tuple(map(str, fields)) if isinstance(fields, list) else ()
+            return Origin(one.caller.principal, names)
+    return None
 
 
 def credentials(rt: Runtime) -> list[CredentialRow]:

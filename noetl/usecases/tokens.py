@@ -147,15 +147,25 @@ def tokens(rt: Runtime) -> list[TokenRow]:
         return tx.tokens.find()
 
 
+def find(rt: Runtime, token_id: str) -> TokenRow:
+    """The token of that id, or of that text. Raises NotFound."""
+    with rt.store.read() as tx:
+        return _find(tx, _read_id(token_id))
+
+
 def revoke(rt: Runtime, token_id: str) -> TokenRow:
     """From now on it is no longer good. Revoking twice is fine. Raises NotFound."""
-    # Somebody who has found one somewhere has the whole of it at hand.
-    wanted = token_id.removeprefix(PREFIX).partition("_")[0]
+    wanted = _read_id(token_id)
     with rt.store.begin() as tx:
         row = _find(tx, wanted)
         if tx.tokens.revoke(wanted, rt.clock()):
             rt.record(tx, "token.revoked", wanted, {"principal": row.principal})
         return _find(tx, wanted)
+
+
+def _read_id(text: str) -> str:
+    # Somebody who has found one somewhere has the whole of it at hand.
+    return text.removeprefix(PREFIX).partition("_")[0]
 
 
 def _find(tx: Transaction, token_id: str) -> TokenRow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, get_args
 
 from noetl.errors import BadRequest
@@ -221,10 +221,7 @@ class _Reader:
     def _instant(self, field: str, given: str | int, node: Any) -> datetime:
         text = str(given)
         try:
-            if text.startswith("-"):
-                return self._now - timedelta(seconds=durations.seconds(text[1:]))
-            at = datetime.fromisoformat(text)
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+            return durations.read_instant(text, self._now)
         except (ValueError, OverflowError):
             told = "is an instant: '2026-01-31T12:00:00Z', or '-2h' for two hours ago"
             raise self._fault(node.a_const, f"{field} {told}, not {_short(text)!r}") from None

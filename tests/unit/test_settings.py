@@ -32,3 +32,15 @@ def test_services_outside_are_told_where_the_api_is(given: dict[str, str], expec
 def test_what_is_no_address_of_a_server_is_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigError, match="NOETL_PUBLIC_URL="):
         Settings.from_env({"NOETL_PUBLIC_URL": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("NOETL_QUEUE_LIMITS", "http=20,python=3"),
+        ("NOETL_CORS_ORIGINS", "https://a.example,https://b.example"),
+    ],
+)
+def test_another_process_reads_the_same_settings(name: str, text: str) -> None:
+    settings = Settings.from_env({name: text})
+    assert Settings.from_env(settings.as_environ()) == settings

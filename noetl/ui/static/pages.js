@@ -241,6 +241,29 @@ addEventListener("pagehide", () => {
 });
 addEventListener("pageshow", follow);
 
+// --- what changes without news, such as signs of life --------------------------------------------------
+
+const EVERY_MS = 5000;
+
+setInterval(() => {
+  for (const one of document.querySelectorAll("[data-live][data-ages]")) look(one.id);
+}, EVERY_MS);
+
+// --- what is shown once --------------------------------------------------------------------------------
+
+// All of it is marked, to be copied; it may have had the focus before this was read.
+function mark_once(target) {
+  if (target?.matches("input[data-once]")) target.select();
+}
+
+document.addEventListener("focusin", ({ target }) => mark_once(target));
+mark_once(document.activeElement);
+
+// Browsers keep pages as they were, for whoever goes back.
+addEventListener("pagehide", () => {
+  for (const one of document.querySelectorAll("[data-once]")) one.remove();
+});
+
 setInterval(run_clocks, 1000);
 dress(document);
 follow();

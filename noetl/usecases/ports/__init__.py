@@ -49,6 +49,7 @@ from noetl.usecases.ports.operations import (
     OperationStatus,
 )
 from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
+from noetl.usecases.ports.queues import QueuedCommand, QueueDepth, Queues
 from noetl.usecases.ports.results import Results
 from noetl.usecases.ports.slots import HeldSlots, Pause, PausedKind, paused_step
 from noetl.usecases.ports.snapshots import Snapshot, Snapshots
@@ -112,6 +113,9 @@ __all__ = [
     "PlaybookFile",
     "PlaybookRow",
     "Playbooks",
+    "QueueDepth",
+    "QueuedCommand",
+    "Queues",
     "Results",
     "Snapshot",
     "Snapshots",

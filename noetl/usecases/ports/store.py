@@ -23,6 +23,7 @@ from noetl.usecases.ports.loops import Loops
 from noetl.usecases.ports.nets import Nets
 from noetl.usecases.ports.operations import Operations
 from noetl.usecases.ports.playbooks import Playbooks
+from noetl.usecases.ports.queues import Queues
 from noetl.usecases.ports.slots import HeldSlots
 from noetl.usecases.ports.snapshots import Snapshots
 from noetl.usecases.ports.tokens import Tokens
@@ -55,6 +56,7 @@ class Transaction:
     tokens: Tokens
     correlations: Correlations
     slots: HeldSlots
+    queues: Queues
     audit: Audit
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
@@ -12,6 +13,7 @@ from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
 from noetl.usecases import catalog
+from noetl.usecases.ports import WorkerRow
 
 from .browsing import with_pages
 
@@ -129,3 +131,43 @@ def test_a_list_names_the_key_that_is_paused(client: FlaskClient, two: tuple[str
     shown = client.get("/api/executions?path=tests/bounded").get_json()["executions"]
     assert shown[0]["waiting_for"] == "a slot of 'a/b 100%' (limit 1); key 'a/b 100%' to be resumed"
     assert shown[1]["waiting_for"] == "signal 'go'"
+
+
+def test_queues_say_what_waits_and_who_serves_them(client: FlaskClient, sim: Simulation) -> None:
+    sim.start()
+    while any(one.command is None for one in sim.mailbox.messages):
+        sim.deliver()
+    (mine,) = (one.command for one in sim.mailbox.messages if one.command is not None)
+    sim.now += timedelta(seconds=5)
+    with sim.rt.store.begin() as tx:
+        tx.workers.see(WorkerRow("w1", "worker", ("python",), sim.now, sim.now))
+    found = client.get("/api/queues").get_json()
+    python = next(one for one in found["queues"] if one["name"] == "python")
+    asked = (sim.now - timedelta(seconds=5)).isoformat()
+    assert python == {
+        "name": "python",
+        "waiting": 1,
+        "ready": 1,
+        "held": 0,
+        "oldest": asked,
+        "limit": None,
+        "paused": None,
+        "workers": 1,
+    }
+    with sim.rt.store.begin() as tx:
+        assert tx.commands.claim(mine.command_id, "w1", sim.now, sim.now + timedelta(seconds=30), 5)
+    (worker,) = client.get("/api/queues").get_json()["workers"]
+    assert (worker["name"], worker["presence"]) == ("w1", "alive")
+    (work,) = worker["held"]
+    assert (work["step"], work["path"], work["since"]) == ("start", "examples/doubling", asked)
+
+
+def test_queues_count_what_one_may_see(ask_as: Callable[..., FlaskClient], sim: Simulation) -> None:
+    sim.start()
+    while any(one.command is None for one in sim.mailbox.messages):
+        sim.deliver()
+
+    def waiting(scope: str) -> int:
+        return sum(one["waiting"] for one in ask_as(scope).get("/api/queues").get_json()["queues"])
+
+    assert (waiting("read"), waiting("read:examples/*"), waiting("read:etl/*")) == (1, 1, 0)

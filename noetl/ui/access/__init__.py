@@ -1,0 +1,1 @@
+"""The page of who may do what: credentials, tokens, and the audit."""
