@@ -156,14 +156,14 @@ def test_one_iteration_has_its_own_values_attempts_and_error(browser: FlaskClien
     assert re.search(r"item 20\b", failed)
     assert "There is no result." in failed
     done = read(browser, run, step="charge", iteration=2)
-    assert '"paid": 30' in done
+    assert re.search(r"paid ?30", done)
     assert "money" not in done
 
 
 def test_values_that_went_in_and_came_out(browser: FlaskClient, run: str) -> None:
     said = read(browser, run, step="charge", about="values")
-    assert re.search(r"Input orders \[ 10, 20, 30 \]", said)
-    assert '"stats": { "total": 3, "completed": 2, "failed": 1 }' in said
+    assert re.search(r"Input orders ?\[10, 20, 30\]", said)
+    assert re.search(r"total ?3", said)
     assert re.search(r'first "?sum"?', read(browser, run, step="report", about="values"))
 
 
