@@ -66,6 +66,7 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         open_stream=open_stream,
         status_of=status_of,
         find_flower=lambda: find_flower(settings),
+        admit_start=lambda: rt.backlog.admit(rt.store, rt.clock(), settings.backlog),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from noetl.dsl.read.mapping import read_json_mapping, read_mapping, read_yaml_mapping
 from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.dsl.read.source import read
 from noetl.engine.request import ADDS
@@ -152,46 +153,18 @@ def payload_of(given: str | None, option: str = "--payload") -> JsonMap:
     if not text:
         raise BadRequest(f"{option} is empty; give JSON like '{{\"name\": 1}}', or a file.")
     if text[0] in '{["':
-        return _json(text, option)
+        return read_json_mapping(text, option)
     file = Path(text.removeprefix("@"))
     text = read_text(file).strip()
-    return _json(text, str(file)) if text[:1] in ("{", "[") else _yaml(text, str(file))
+    read_it = read_json_mapping if text[:1] in ("{", "[") else read_yaml_mapping
+    return read_it(text, str(file))
 
 
 def mapping_of(given: str, option: str) -> JsonMap:
     """A mapping in YAML or JSON, or `@FILE` with one. Raises BadRequest."""
     place = given[1:] if given.startswith("@") else option
     text = (read_text(Path(place)) if given.startswith("@") else given).strip()
-    try:
-        return _parse_json(text, place)
-    except (ValueError, RecursionError):
-        return _yaml(text, place)
-
-
-def _json(text: str, place: str) -> JsonMap:
-    try:
-        return _parse_json(text, place)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{place} is not JSON: {error}.") from error
-
-
-def _parse_json(text: str, place: str) -> JsonMap:
-    value = json.loads(text, parse_constant=_refuse_constant)
-    if not isinstance(value, dict):
-        raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
-    return value
-
-
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _yaml(text: str, place: str) -> JsonMap:
-    source = read(text, place)
-    errors = [problem for problem in source.problems if problem.severity == "error"]
-    if errors or source.data is None:
-        raise BadRequest(f"{errors[0] if errors else place}: it must be a mapping of JSON or YAML.")
-    return source.data
+    return read_mapping(text, place)
 
 
 @dataclass(frozen=True, slots=True)

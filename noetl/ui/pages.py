@@ -9,6 +9,8 @@ from flask import Blueprint, Flask
 from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, listing, news, signing, static_files
 from noetl.ui.charts import say_span
+from noetl.ui.playbook import listing as playbook_listing
+from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
@@ -33,6 +35,9 @@ def _make_blueprint() -> Blueprint:
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
+        ("GET", "/playbooks", "playbooks", playbook_listing.show_playbooks),
+        ("GET", "/playbooks/<path:path>", "playbook", playbook_page.show_playbook),
+        ("POST", "/playbooks/<path:path>", "start", playbook_page.take_start),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

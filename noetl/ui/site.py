@@ -51,6 +51,7 @@ class Site:
     Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
     `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
+    `admit_start` lets one start pass, and raises TooManyRequests where too much waits already.
     `parts` and `audience` are those of this application.
     """
 
@@ -60,6 +61,7 @@ class Site:
     open_stream: Callable[[Iterator[str], str], Response]
     status_of: Callable[[NoetlError], int | None]
     find_flower: Callable[[], str | None]
+    admit_start: Callable[[], None]
     parts: KeptParts = field(default_factory=KeptParts)
     audience: NewsAudience = field(default_factory=NewsAudience)
 
