@@ -30,7 +30,7 @@ def show_run(row: RunRow) -> ShownRun:
     return ShownRun(
         row.execution_id,
         row.status,
-        f"{row.status}{took}, asked for {row.created_at:%Y-%m-%d %H:%M:%S} UTC, v{row.playbook_version}",
+        f"{row.status}{took}, v{row.playbook_version}, {row.created_at:%Y-%m-%d %H:%M:%S} UTC",
     )
 
 

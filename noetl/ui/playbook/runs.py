@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import sqrt
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from noetl.history.standings import StepStanding
 from noetl.net.model import Net
@@ -34,6 +34,7 @@ class GridRun:
     column before."""
 
     row: ExecutionRow
+    seconds: float
     height: float
     title: str
     version: int | None
@@ -54,6 +55,7 @@ class GridRow:
     """A step. `is_gone`: the version that is looked at does not have it."""
 
     step: str
+    query: str
     is_gone: bool
     failed: int
     cells: Sequence[GridCell]
@@ -75,6 +77,7 @@ def gather(look: PlaybookLook) -> Mapping[str, Any]:
         "runs": runs,
         "grid": list(_make_rows(look.net, runs)),
         "bar_height": HEIGHT,
+        "longest": max((run.seconds for run in runs), default=0.0),
         "is_live": before is None,
         "older": look.here(before=rows[0].execution_id) if len(found) > MOST else None,
         "before": before,
@@ -94,6 +97,7 @@ def _make_columns(
     return [
         GridRun(
             row,
+            took,
             round(max(_LEAST, HEIGHT * sqrt(took / longest)), 1),
             _say_run(row, took),
             row.playbook_version if row.playbook_version != versions[at] else None,
@@ -125,12 +129,12 @@ def _make_rows(net: Net | None, runs: Sequence[GridRun]) -> Iterator[GridRow]:
     for step in (*known, *gone[:_MOST_GONE]):
         cells = [_make_cell(step, run) for run in runs]
         failed = sum(one.status == "failed" for one in cells)
-        yield GridRow(step, net is not None and step not in net.steps, failed, cells)
+        yield GridRow(step, quote(step), net is not None and step not in net.steps, failed, cells)
 
 
 def _make_cell(step: str, run: GridRun) -> GridCell:
     one = run.steps.get(step)
     if one is None:
-        return GridCell(run.row.execution_id, "", f"{step}: not run")
+        return GridCell(run.row.execution_id, "", "")
     times = f", {one.runs:,} runs" if one.runs > 1 else ""
     return GridCell(run.row.execution_id, one.status, f"{step}: {one.status}{times}")

@@ -56,6 +56,7 @@ def gather(look: PlaybookLook) -> Mapping[str, Any]:
         "queries": {
             one.head.version: urlencode({"path": look.path, "version": one.head.version}) for one in versions
         },
+        "has_principals": any(one.principal for one in versions),
         "counted": COUNTED,
         "is_counted_whole": sum(one.executions for one in versions) < COUNTED,
         "diff": None if left is None or right is None else _find_diff(look, left, right),
