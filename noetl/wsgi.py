@@ -68,6 +68,7 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         status_of=status_of,
         find_flower=lambda: find_flower(settings),
         open_artifact=lambda execution_id, key: open_artifact(settings.artifacts, execution_id, key),
+        admit_start=lambda: rt.backlog.admit(rt.store, rt.clock(), settings.backlog),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from noetl.dsl.read.mappings import parse_json, read_mapping, read_yaml
+from noetl.dsl.read.mapping import read_json_mapping, read_mapping, read_yaml_mapping
 from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.dsl.read.source import read
 from noetl.engine.request import ADDS
@@ -153,10 +153,11 @@ def payload_of(given: str | None, option: str = "--payload") -> JsonMap:
     if not text:
         raise BadRequest(f"{option} is empty; give JSON like '{{\"name\": 1}}', or a file.")
     if text[0] in '{["':
-        return _json(text, option)
+        return read_json_mapping(text, option)
     file = Path(text.removeprefix("@"))
     text = read_text(file).strip()
-    return _json(text, str(file)) if text[:1] in ("{", "[") else read_yaml(text, str(file))
+    read_it = read_json_mapping if text[:1] in ("{", "[") else read_yaml_mapping
+    return read_it(text, str(file))
 
 
 def mapping_of(given: str, option: str) -> JsonMap:
@@ -164,13 +165,6 @@ def mapping_of(given: str, option: str) -> JsonMap:
     place = given[1:] if given.startswith("@") else option
     text = (read_text(Path(place)) if given.startswith("@") else given).strip()
     return read_mapping(text, place)
-
-
-def _json(text: str, place: str) -> JsonMap:
-    try:
-        return parse_json(text, place)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{place} is not JSON: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)

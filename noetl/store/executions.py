@@ -25,12 +25,13 @@ from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.conditions import is_exact, narrow
+from noetl.store.runs import COUNT_OPEN, COUNT_VERSIONS, NEWEST_OF, run
 from noetl.store.schema.executions import execution
 from noetl.store.schema.work import log
 from noetl.store.session import SqlTable, columns_of, lines, missing, text_or_none, value_or_none
 from noetl.store.tallies import TallyBounds, TallyScale, count_in, find_ends, no_executions, tally_rows
 from noetl.usecases.fields import holds
-from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark, Tally
+from noetl.usecases.ports import DueExecutions, ExecutionRow, ExecutionStatus, Mark, RunRow, Tally
 from noetl.usecases.ports.conditions import Condition
 
 _c = execution.c
@@ -220,6 +221,20 @@ class SqlExecutions(SqlTable):
             return no_executions()
         scale = TallyScale.fit(bounds, oldest, newest)
         return scale.sum_up(self._session.read_once(count_in(scale, meant)))
+
+    def newest_of(self, paths: Sequence[str], each: int) -> Mapping[str, list[RunRow]]:
+        found: dict[str, list[RunRow]] = {}
+        statement = NEWEST_OF[self._session.dialect]
+        for few in lines(paths):
+            for one in map(run, self._session.read(statement, {"paths": few, "each": each})):
+                found.setdefault(one.path, []).append(one)
+        return found
+
+    def count_open(self) -> Mapping[str, int]:
+        return dict(self._session.read(COUNT_OPEN))
+
+    def count_versions(self, path: str, most: int) -> Mapping[int, int]:
+        return dict(self._session.read(COUNT_VERSIONS, {"path": path, "most": most}))
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
         return list(islice(self._find_asking(among, after, max(limit, PAGE)), limit))

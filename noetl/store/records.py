@@ -29,7 +29,15 @@ from noetl.store.schema.catalog import net, playbook
 from noetl.store.schema.executions import idempotency, snapshot
 from noetl.store.schema.work import dead_letter, worker
 from noetl.store.session import SqlTable, columns_of, lines, upserts
-from noetl.usecases.ports import CredentialRow, CredentialScope, KeyOwner, PlaybookRow, Snapshot, WorkerRow
+from noetl.usecases.ports import (
+    CredentialRow,
+    CredentialScope,
+    KeyOwner,
+    PlaybookHead,
+    PlaybookRow,
+    Snapshot,
+    WorkerRow,
+)
 
 _put_net = upserts(net)
 _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
@@ -176,11 +184,13 @@ _versions = select(*PLAYBOOK).where(_p.path == bindparam("path")).order_by(_p.ve
 _newest_of = _versions.limit(1)
 _version = select(*PLAYBOOK).where(_p.path == bindparam("path"), _p.version == bindparam("version"))
 _other = playbook.alias("other")
-_newest = (
-    select(*PLAYBOOK)
-    .where(_p.version == select(func.max(_other.c.version)).where(_other.c.path == _p.path).scalar_subquery())
-    .order_by(_p.path)
+_is_newest = (
+    _p.version == select(func.max(_other.c.version)).where(_other.c.path == _p.path).scalar_subquery()
 )
+_newest = select(*PLAYBOOK).where(_is_newest).order_by(_p.path)
+_HEAD: Final = columns_of(playbook, PlaybookHead)
+_heads = select(*_HEAD).where(_is_newest).order_by(_p.path)
+_heads_of = select(*_HEAD).where(_p.path == bindparam("path")).order_by(_p.version.desc())
 
 
 def _playbook(found: Sequence[Any]) -> PlaybookRow:
@@ -218,6 +228,12 @@ class SqlPlaybooks(SqlTable):
     def versions(self, path: str) -> list[PlaybookRow]:
         """Newest first."""
         return [_playbook(found) for found in self._session.read(_versions, {"path": path})]
+
+    def heads(self) -> list[PlaybookHead]:
+        return [PlaybookHead(*found) for found in self._session.read(_heads)]
+
+    def heads_of(self, path: str) -> list[PlaybookHead]:
+        return [PlaybookHead(*found) for found in self._session.read(_heads_of, {"path": path})]
 
 
 _r = credential.c

@@ -10,6 +10,8 @@ from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, files, listing, news, queues, signing, static_files
 from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
+from noetl.ui.playbook import listing as playbook_listing
+from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
@@ -42,6 +44,9 @@ def _make_blueprint() -> Blueprint:
         ("POST", "/queues", "steer_queues", queues.steer),
         ("GET", "/access", "access", access.show_access),
         ("POST", "/access", "change_access", access.change),
+        ("GET", "/playbooks", "playbooks", playbook_listing.show_playbooks),
+        ("GET", "/playbooks/<path:path>", "playbook", playbook_page.show_playbook),
+        ("POST", "/playbooks/<path:path>", "start", playbook_page.take_start),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

@@ -62,7 +62,8 @@ class Site:
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
     `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
     `open_artifact` opens the artifact of an execution that has that key, and raises NotFound,
-    BadRequest and Unavailable. `parts`, `audience` and `kept` are those of this application.
+    BadRequest and Unavailable. `admit_start` lets one start pass, and raises TooManyRequests where
+    too much waits already. `parts`, `audience` and `kept` are those of this application.
     """
 
     rt: Runtime
@@ -72,6 +73,7 @@ class Site:
     status_of: Callable[[NoetlError], int | None]
     find_flower: Callable[[], str | None]
     open_artifact: Callable[[str, str], OpenArtifact]
+    admit_start: Callable[[], None]
     parts: KeptParts = field(default_factory=KeptParts)
     audience: NewsAudience = field(default_factory=NewsAudience)
     kept: KeptIndex = field(default_factory=KeptIndex)

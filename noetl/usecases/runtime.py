@@ -23,6 +23,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import RetryOf
 from noetl.facts.reference import Retention, is_reference
 from noetl.facts.secret import Seal, omit_seal
+from noetl.history.standings import StepStanding
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
@@ -166,6 +167,11 @@ class Runtime:
     copies: Cache[str, dict[str, RunCopies]] = field(default_factory=lambda: Cache(4))
     #: Walks over logs, which timelines and states of old versions are made of.
     walks: Walks = field(default_factory=Walks)
+    #: How far the steps of executions have come, and what playbooks are labelled with, for lists.
+    standings: Cache[tuple[str, str, int], Mapping[str, StepStanding]] = field(
+        default_factory=lambda: Cache(4096)
+    )
+    labels: Cache[str, Mapping[str, str]] = field(default_factory=lambda: Cache(4096))
     #: How much waits, as it was seen last.
     backlog: Backlog = field(default_factory=Backlog)
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from flask import Response, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from noetl.dsl.read.mappings import read_mapping
+from noetl.dsl.read.mapping import read_mapping
 from noetl.errors import BadRequest, Conflict, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.ui.run.look import RunLook

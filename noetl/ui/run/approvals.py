@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
-from noetl.ui.run.forms import PREFIX, FormField, make_fields, read_fields
+from noetl.ui.forms import PREFIX, FormField, make_fields, read_fields
 from noetl.ui.site import Visitor
 from noetl.ui.values import ShownValue, show_value
 from noetl.usecases.approval_requests import ApprovalRequest

@@ -33,6 +33,7 @@ from noetl.usecases.ports.executions import (
     Executions,
     ExecutionStatus,
     Mark,
+    RunRow,
     Tally,
 )
 from noetl.usecases.ports.idempotency import IdempotencyKeys, KeyOwner
@@ -48,7 +49,7 @@ from noetl.usecases.ports.operations import (
     Operations,
     OperationStatus,
 )
-from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
+from noetl.usecases.ports.playbooks import PlaybookHead, PlaybookRow, Playbooks
 from noetl.usecases.ports.queues import QueuedCommand, QueueDepth, Queues
 from noetl.usecases.ports.results import Results
 from noetl.usecases.ports.slots import HeldSlots, Pause, PausedKind, paused_step
@@ -111,12 +112,14 @@ __all__ = [
     "Pause",
     "PausedKind",
     "PlaybookFile",
+    "PlaybookHead",
     "PlaybookRow",
     "Playbooks",
     "QueueDepth",
     "QueuedCommand",
     "Queues",
     "Results",
+    "RunRow",
     "Snapshot",
     "Snapshots",
     "Store",

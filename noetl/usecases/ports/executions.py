@@ -111,6 +111,18 @@ class Tally:
     is_whole: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """An execution of a playbook, as short as lists of playbooks show it."""
+
+    execution_id: str
+    path: str
+    playbook_version: int
+    status: ExecutionStatus
+    created_at: datetime
+    ended_at: datetime | None
+
+
 class Executions(Protocol):
     """The rows of executions, their locks, and which of them owe a turn."""
 
@@ -148,6 +160,17 @@ class Executions(Protocol):
         """How many there are of which `where` is true, asked for at `since` or later and before
         `until`, in so many spans. Where the database cannot say all of `where`, only the newest
         `most` that may be meant are looked at."""
+
+    def newest_of(self, paths: Sequence[str], each: int) -> Mapping[str, list[RunRow]]:
+        """Of each playbook in the catalog at one of these paths the newest `each` executions,
+        newest first. Paths that have none are left out."""
+
+    def count_open(self) -> Mapping[str, int]:
+        """How many executions of each playbook have not ended, without those that were imported.
+        Paths that have none are left out."""
+
+    def count_versions(self, path: str, most: int) -> Mapping[int, int]:
+        """How many of the newest `most` executions of a playbook are of each of its versions."""
 
     def asking(self, among: Condition | None, after: str | None, limit: int) -> list[ExecutionRow]:
         """Those with open approvals for which the condition holds, the oldest first; `after` is an

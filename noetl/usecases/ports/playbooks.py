@@ -26,6 +26,19 @@ class PlaybookRow:
     warnings: tuple[JsonMap, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PlaybookHead:
+    """A version of a playbook without its text: what a list shows of it."""
+
+    path: str
+    version: int
+    name: str
+    description: str
+    content_sha256: str
+    digest: str
+    created_at: datetime
+
+
 class Playbooks(Protocol):
     """The catalog: versions of playbooks under their paths."""
 
@@ -41,3 +54,9 @@ class Playbooks(Protocol):
         """The newest version of each path, ordered by path."""
 
     def versions(self, path: str) -> list[PlaybookRow]: ...
+
+    def heads(self) -> list[PlaybookHead]:
+        """The same as `newest`, without texts."""
+
+    def heads_of(self, path: str) -> list[PlaybookHead]:
+        """All versions of a path, newest first, without texts."""

@@ -1,4 +1,4 @@
-"""Mappings of values that people type: JSON, or YAML as playbooks have it."""
+"""Mappings that somebody gives as text, in JSON or YAML: payloads, and values of options."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from noetl.facts.json import Json, JsonMap
 
 
 def read_mapping(text: str, place: str) -> JsonMap:
-    """A mapping in JSON or YAML. Raises BadRequest that names `place`."""
+    """A mapping in JSON or YAML; `place` says where it stands. Raises BadRequest."""
     try:
-        return parse_json(text, place)
+        return _parse_json(text, place)
     except (ValueError, RecursionError):
-        return read_yaml(text, place)
+        return read_yaml_mapping(text, place)
 
 
-def parse_json(text: str, place: str) -> JsonMap:
-    """Raises ValueError where it is no JSON, and BadRequest where it is no mapping."""
+def read_json_mapping(text: str, place: str) -> JsonMap:
+    """Raises BadRequest."""
+    try:
+        return _parse_json(text, place)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{place} is not JSON: {error}.") from error
+
+
+def _parse_json(text: str, place: str) -> JsonMap:
     value = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
@@ -29,7 +36,7 @@ def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def read_yaml(text: str, place: str) -> JsonMap:
+def read_yaml_mapping(text: str, place: str) -> JsonMap:
     """Raises BadRequest."""
     source = read(text, place)
     errors = [problem for problem in source.problems if problem.severity == "error"]

@@ -1,4 +1,4 @@
-"""Forms of approvals on a page: their fields, and what comes back from a browser, which is text."""
+"""Forms of approvals and starts: their fields, and what a browser sends back, which is text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl.net.inputs import Input
 from noetl.usecases.approvals import make_faulty
 from noetl.usecases.open_approvals import OpenApproval
 
-Widget: TypeAlias = Literal["text", "number", "date", "checkbox", "select", "area"]
+Widget: TypeAlias = Literal["text", "number", "date", "checkbox", "select", "area", "password"]
 
 #: What the names of fields begin with: an input may be called as anything else in the form.
 PREFIX: Final = "value."
@@ -53,7 +53,7 @@ class FormField:
     def hint(self) -> str:
         """What is to be written where that is not plain."""
         match self.widget:
-            case "area":
+            case "area" if self.input.type != "string":
                 return "JSON"
             case "text" if self.input.type == "datetime":
                 return "2026-01-31T09:00:00Z"
@@ -64,10 +64,19 @@ class FormField:
 def make_fields(one: OpenApproval, typed: Mapping[str, str] | None = None) -> list[FormField]:
     """The fields of its form, with the defaults in them, or with what somebody has typed."""
     inputs, defaults = read_form(one.asked.form)
+    return make_fields_of(inputs, defaults, typed)
+
+
+def make_fields_of(
+    inputs: Sequence[Input], defaults: JsonMap, typed: Mapping[str, str] | None = None
+) -> list[FormField]:
+    """The same of inputs with these defaults. What is secret is never shown again."""
     return [_make_field(each, defaults.get(each.name), typed) for each in inputs]
 
 
 def _make_field(one: Input, default: Json, typed: Mapping[str, str] | None) -> FormField:
+    if one.secret:
+        return FormField(one.name, one, "password", "")
     widget = _widget(one, default)
     value = _as_text(default, widget) if typed is None else typed.get(f"{PREFIX}{one.name}", "")
     options = [Option(json.dumps(value), _label(value)) for value in one.enum] if widget == "select" else ()
@@ -116,18 +125,29 @@ def _as_text(value: Json, widget: Widget) -> str:
 def read_fields(one: OpenApproval, sent: Mapping[str, str]) -> JsonMap:
     """The values of the form. Raises InputsInvalid for a text that is no JSON where that is
     needed."""
+    values, faults = read_fields_of(make_fields(one), sent)
+    if faults:
+        raise make_faulty(one.place, faults)
+    return values
+
+
+def read_fields_of(
+    fields: Sequence[FormField], sent: Mapping[str, str]
+) -> tuple[dict[str, Json], list[InputFault]]:
+    """The values of the fields, which hold their defaults, and what is wrong with texts that are no
+    JSON where that is needed."""
     values: dict[str, Json] = {}
     faults: list[InputFault] = []
-    for each in make_fields(one):
+    for each in fields:
         text = sent.get(each.key, "").replace("\r\n", "\n")
         try:
             if (found := _read(each, text)) is not _LEFT_OUT:
                 values[each.name] = found
         except ValueError as error:
-            faults.append(InputFault(each.name, f"is no JSON: {error}"))
-    if faults:
-        raise make_faulty(one.place, faults)
-    return values
+            # The text of the error has a part of what was typed, which may be a secret.
+            why = "is no JSON" if each.input.secret else f"is no JSON: {error}"
+            faults.append(InputFault(each.name, why))
+    return values, faults
 
 
 class _LeftOut:
@@ -148,7 +168,7 @@ def _read(one: FormField, text: str) -> Json:
             return "" if one.input.type == "string" else None
         case "select":
             return json.loads(text)
-        case "area" if one.input.type in ("list", "object", "any"):
+        case "area" | "password" if one.input.type in ("list", "object", "any"):
             return json.loads(text)
         case _:
             return text

@@ -1,0 +1,51 @@
+"""The tabs of a playbook's page: each is a module that gathers what its template shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from noetl.errors import NotFound
+from noetl.facts.nearest import did_you_mean
+from noetl.ui.playbook import graph, runs, source, start, versions
+from noetl.ui.playbook.look import PlaybookLook
+
+#: What a template is given, by name.
+Shown: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """`name` stands in the address, `title` on the tab. `gather` finds what `template` shows.
+    `is_there`: whether there is such a tab for who looks."""
+
+    name: str
+    title: str
+    template: str
+    gather: Callable[[PlaybookLook], Shown]
+    is_there: Callable[[PlaybookLook], bool] = lambda _look: True
+
+
+#: In the order in which they stand on the page; the first one is shown where none is asked for.
+TABS: Final = (
+    Tab("", "Runs", "playbook/runs.html", runs.gather),
+    Tab("graph", "Graph", "playbook/graph.html", graph.gather, lambda look: look.net is not None),
+    Tab("source", "Source", "playbook/source.html", source.gather),
+    Tab("versions", "Versions", "playbook/versions.html", versions.gather),
+    Tab("start", "Start", "playbook/start.html", start.gather, lambda look: look.may_start),
+)
+
+
+def find_tabs(look: PlaybookLook) -> list[Tab]:
+    """Those that the visitor has."""
+    return [one for one in TABS if one.is_there(look)]
+
+
+def find_tab(look: PlaybookLook) -> Tab:
+    """The one that is looked at. Raises NotFound where there is none of that name."""
+    for one in find_tabs(look):
+        if one.name == look.tab:
+            return one
+    names = [one.name for one in find_tabs(look) if one.name]
+    raise NotFound(f"The page of a playbook has no tab {look.tab[:40]!r}.{did_you_mean(look.tab, names)}")
