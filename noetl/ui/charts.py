@@ -1,10 +1,10 @@
-"""Counts over time as bars of an SVG picture."""
+"""Counts over time as bars of an SVG picture, and shares of a whole as one bar."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from noetl.usecases.ports import ExecutionStatus, Tally
@@ -68,6 +68,37 @@ def make_bars(tally: Tally) -> list[Bar]:
         for at, span in enumerate(tally.spans)
         if any(span.values())
     ]
+
+
+def count_spans(times: Sequence[datetime], since: datetime, until: datetime, spans: int) -> Tally:
+    """Failures that were at these times, in so many equal spans from `since` to `until`."""
+    long = max((until - since).total_seconds(), 1.0)
+    counts = [0] * spans
+    for time in times:
+        counts[min(max(int((time - since).total_seconds() / long * spans), 0), spans - 1)] += 1
+    found = [{"failed": count} if count else {} for count in counts]
+    return Tally({"failed": len(times)}, since, since + timedelta(seconds=long), found, is_whole=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of one bar that is `WIDTH` wide."""
+
+    name: str
+    count: int
+    x: float
+    width: float
+
+
+def make_shares(counts: Mapping[str, int]) -> list[Share]:
+    """One for each name that counts something, side by side, in their order."""
+    whole, found, x = sum(counts.values()), list[Share](), 0.0
+    for name, count in counts.items():
+        width = WIDTH * count / whole if count else 0.0
+        if count:
+            found.append(Share(name, count, round(x, 2), round(width, 2)))
+        x += width
+    return found
 
 
 def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator[BarPart]:

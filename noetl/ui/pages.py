@@ -9,6 +9,7 @@ from flask import Blueprint, Flask
 from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, listing, news, signing, static_files
 from noetl.ui.charts import say_span
+from noetl.ui.fleet import grouped, operations, retrying
 from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
@@ -33,6 +34,11 @@ def _make_blueprint() -> Blueprint:
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
+        ("GET", "/failures", "failures", grouped.show_failures),
+        ("POST", "/failures/retry", "retry_failures", retrying.retry_groups),
+        ("GET", "/operations", "operations", operations.list_operations),
+        ("GET", "/operations/<operation_id>", "operation", operations.show_operation),
+        ("POST", "/operations/<operation_id>", "steer_operation", operations.steer),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),
