@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -76,7 +76,7 @@ def count_spans(times: Sequence[datetime], since: datetime, until: datetime, spa
     counts = [0] * spans
     for time in times:
         counts[min(max(int((time - since).total_seconds() / long * spans), 0), spans - 1)] += 1
-    found = [{"failed": count} if count else {} for count in counts]
+    found: list[dict[ExecutionStatus, int]] = [{"failed": count} if count else {} for count in counts]
     return Tally({"failed": len(times)}, since, since + timedelta(seconds=long), found, is_whole=True)
 
 
@@ -90,13 +90,13 @@ class Share:
     width: float
 
 
-def make_shares(counts: Mapping[str, int]) -> list[Share]:
+def make_shares(counts: Iterable[tuple[str, int]]) -> list[Share]:
     """One for each name that counts something, side by side, in their order."""
-    whole, found, x = sum(counts.values()), list[Share](), 0.0
-    for name, count in counts.items():
-        width = WIDTH * count / whole if count else 0.0
-        if count:
-            found.append(Share(name, count, round(x, 2), round(width, 2)))
+    given = [(name, count) for name, count in counts if count]
+    whole, found, x = sum(count for _, count in given), list[Share](), 0.0
+    for name, count in given:
+        width = WIDTH * count / whole
+        found.append(Share(name, count, round(x, 2), round(width, 2)))
         x += width
     return found
 

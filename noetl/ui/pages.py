@@ -7,11 +7,11 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, listing, news, signing, static_files
+from noetl.ui import acting, flower, listing, news, signing, static_files
 from noetl.ui.charts import say_span
 from noetl.ui.fleet import grouped, operations, retrying
 from noetl.ui.run import page
-from noetl.ui.site import KEY, Site, check_form, finish, show_error
+from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error
 
 
 def register(app: Flask, site: Site) -> None:
@@ -39,6 +39,10 @@ def _make_blueprint() -> Blueprint:
         ("GET", "/operations", "operations", operations.list_operations),
         ("GET", "/operations/<operation_id>", "operation", operations.show_operation),
         ("POST", "/operations/<operation_id>", "steer_operation", operations.steer),
+        ("GET", f"{FLOWER}/", "flower_main", flower.show_flower),
+        ("GET", f"{FLOWER}/<path:place>", "flower", flower.show_flower),
+        ("POST", f"{FLOWER}/{flower.SEARCH}", "flower_search", flower.search_flower),
+        ("POST", f"{FLOWER}/<path:place>", "flower_steer", flower.steer_flower),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self, TypeAlias, assert_never, get_args
+from typing import Final, Literal, Self, TypeAlias, assert_never
 
 from flask import Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
@@ -68,7 +68,7 @@ class ShownOperation:
             found.total,
             found.total - counts["pending"],
             {state: count for state, count in counts.items() if count},
-            make_shares(counts),
+            make_shares(counts.items()),
         )
 
     @property
@@ -122,7 +122,7 @@ def _find_refusals(visitor: Visitor, found: ShownOperation) -> list[tuple[str, i
 
 def _read_state() -> ItemState | None:
     given = request.args.get("state", "")
-    for known in get_args(ItemState):
+    for known in STATES:
         if known == given:
             return known
     if given:
@@ -147,8 +147,8 @@ def steer(operation_id: str) -> AnyResponse:
     visitor, which = here().find_visitor(), _read_steer()
     if request.form.get("sure") != "yes":
         found = ShownOperation.of(operations.operation(visitor.rt, operation_id))
-        names = {"operation": found, "act": which, "word": STEERS[which], "about": _ABOUT[which]}
-        return show("fleet/steer.html", **names)
+        word, about = STEERS[which], _ABOUT[which]
+        return show("fleet/steer.html", operation=found, act=which, word=word, about=about)
     _steer(visitor, operation_id, which, request.form.get("reason", "").strip())
     return lead_to(operation_id)
 

@@ -72,6 +72,7 @@ NAMES = {
     "address": "1",
     "token": "x",
     "digest": "x",
+    "place": "x",
 }
 
 
@@ -92,6 +93,7 @@ def test_without_a_token_no_route_says_anything_but_health_and_addresses_of_task
     known |= {"GET /login": 200, "HEAD /login": 200, "POST /login": 400, "POST /logout": 400}
     known |= {"GET /": 303, "HEAD /": 401, "GET /news": 303, "GET /executions/1": 303}
     known |= {"GET /failures": 303, "GET /operations": 303, "GET /operations/1": 303}
+    known |= {"GET /flower/": 303, "GET /flower/x": 303}
     for method, url, _ in routes(closed):
         route = f"{method} {url}"
         with subtests.test(route):

@@ -359,7 +359,7 @@ def test_failures_are_counted_in_spans_that_begin_and_end_together(sim: Simulati
 
 
 def test_shares_fill_the_bar() -> None:
-    shares = make_shares({"completed": 3, "failed": 0, "pending": 1})
+    shares = make_shares([("completed", 3), ("failed", 0), ("pending", 1)])
     assert [(one.name, one.x, one.width) for one in shares] == [
         ("completed", 0, WIDTH * 0.75),
         ("pending", WIDTH * 0.75, WIDTH * 0.25),
