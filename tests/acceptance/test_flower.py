@@ -96,7 +96,7 @@ def ask(
 def test_flower_is_seen_by_who_has_signed_in_and_names_no_payload(seen: Seen) -> None:
     with Client(seen.url, seen.admin) as client:
         started = client.start(client.register(PLAYBOOK).path)
-        client.wait(started.execution_id, timeout=60)
+        client.wait(started.execution_id, 60)
     reader = seen.sign_in("read")
     assert "Workers" in ask(seen, reader, "").text
     columns = {"draw": 1, "start": 0, "length": 10, "search[value]": "", "order[0][column]": 0}
@@ -142,7 +142,7 @@ def test_flower_says_nothing_to_anybody_else(seen: Seen) -> None:
         # What anybody may have, of whatever Flower there is: its files, and that it lives.
         is_open = path.startswith("static/") or path in ("healthcheck", "metrics")
         assert direct.status_code == (200 if is_open else 401), path
-    with socket.socket() as probe, pytest.raises(OSError):
+    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
         probe.connect(("127.0.0.2", seen.port))
 
 
