@@ -206,14 +206,19 @@ def _on_setup_logging(**_: object) -> None:
     bootstrap.open_log(settings, _find_level())
 
 
-def _open_log_of_flower() -> None:
-    """Tornado, which Flower is made of, logs in another form unless a handler is set already."""
+def _prepare_flower() -> None:
+    """Flower asks for the password that the server sends, unless it has one of its own. Tornado,
+    which it is made of, logs in another form unless a handler is set already."""
     context = click.get_current_context(silent=True)
-    if settings.log_json and context is not None and context.invoked_subcommand == "flower":
+    if context is None or context.invoked_subcommand != "flower":
+        return
+    if settings.flower_auth:
+        os.environ.setdefault("FLOWER_BASIC_AUTH", settings.flower_auth)
+    if settings.log_json:
         bootstrap.open_log(settings)
 
 
-_open_log_of_flower()
+_prepare_flower()
 
 
 def _find_level() -> str | int | None:

@@ -15,6 +15,8 @@ from noetl.errors import ConfigError
 from noetl.tools.kit.files import PROC, FilePolicy
 
 PREFIX = "NOETL_"
+#: Where Flower listens: it asks nobody who they are, so that the server does before it.
+FLOWER_HOST = "127.0.0.1"
 
 _YEAR_S = 366 * 86_400
 
@@ -32,6 +34,14 @@ def _bool(text: str) -> bool:
     if lowered in ("0", "false", "no", "off", ""):
         return False
     raise ValueError("expected true or false")
+
+
+def _password(text: str) -> str:
+    """A name and a password as Flower takes them, which splits several at commas."""
+    name, colon, password = text.strip().partition(":")
+    if text.strip() and not (name and colon and password and text.isprintable() and "," not in text):
+        raise ValueError("expected name:password, without a comma")
+    return text.strip()
 
 
 def _number(read: Callable[[str], float], what: str, low: float, high: float) -> Callable[[str], float]:
@@ -167,7 +177,13 @@ class Settings:
         "address under which services outside reach the API, like https://noetl.example.com; callbacks "
         "go there; default: the API's own",
     )
-    flower_port: int = _env(5555, _whole(0, 65535), "port that Flower listens on")
+    flower_port: int = _env(5555, _whole(0, 65535), "port on loopback at which the server finds Flower")
+    flower_auth: str = _env(
+        "",
+        _password,
+        "`name:password` that Flower asks for, and the server sends; `noetl up` makes one",
+        shown=False,
+    )
     open: bool | None = _env(
         None,
         _bool,
@@ -313,6 +329,11 @@ class Settings:
             is_everywhere = not self.host
         host = "127.0.0.1" if is_everywhere else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def flower_url(self) -> str:
+        """Where the server finds Flower, without a slash at the end."""
+        return f"http://{FLOWER_HOST}:{self.flower_port}"
 
     @property
     def token_file(self) -> Path:

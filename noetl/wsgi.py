@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from flask import Flask, request
 
@@ -24,7 +23,6 @@ from noetl.api.guards import HEADER, id_of
 from noetl.api.identity import needs_token, recognize
 from noetl.api.issuers import open_issuer
 from noetl.api.limits import BodyDeadline, RequestLimit
-from noetl.api.loopback import is_loopback
 from noetl.api.problems import MEDIA_TYPE, status_of
 from noetl.api.streams import open_stream
 from noetl.config import Settings
@@ -66,9 +64,10 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         recognize=lambda text: recognize(application(), text),
         open_stream=open_stream,
         status_of=status_of,
-        find_flower=lambda: find_flower(settings),
         open_artifact=lambda execution_id, key: open_artifact(settings.artifacts, execution_id, key),
         admit_start=lambda: rt.backlog.admit(rt.store, rt.clock(), settings.backlog),
+        flower=settings.flower_url,
+        flower_auth=settings.flower_auth,
     )
 
 
@@ -90,16 +89,6 @@ def find_visitor() -> Visitor:
     """Who makes the current request to a page."""
     here = services()
     return Visitor(here.rt, here.principal, needs_token(here.settings, request.environ))
-
-
-def find_flower(settings: Settings) -> str | None:
-    """Where Flower is, for who makes the current request. It has no login, and so listens on
-    loopback only: from elsewhere nothing leads to it, unless the server is open to everybody."""
-    name = urlsplit(request.host_url).hostname or ""
-    if not is_loopback(name) and settings.open is not True:
-        return None
-    host = f"[{name}]" if ":" in name else name
-    return f"{request.scheme}://{host}:{settings.flower_port}/"
 
 
 class FirstStart:

@@ -269,6 +269,7 @@ class OperationBody(RetryBody):
         CONCURRENCY, ge=1, le=MOST_AT_ONCE, description="how many are under way at once, at most"
     )
     limit: int = Field(LIMIT, ge=1, le=MOST_CHOSEN, description="how many at most, the newest ones")
+    reason: Reason = ""
 
 
 class ForkBody(Body):

@@ -68,7 +68,7 @@ class OperationView(WireModel):
     how: JsonObject = Field(description="what is done to each execution")
     concurrency: int
     principal: str | None = Field(description="who asked for it")
-    reason: str = Field(description="why it was paused or cancelled")
+    reason: str = Field(description="why it was asked for, paused or cancelled, the latest of these")
     created_at: str
     updated_at: str
     ended_at: str | None

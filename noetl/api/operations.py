@@ -51,7 +51,7 @@ def begin(query: RetryQuery, body: OperationBody) -> tuple[dict[str, Json], int]
     rt = services().rt
     how = retry_request(rt, "", body, confirmed=query.confirm)
     among = services().principal.reach("operate")
-    wanted = FleetRequest(body.where, how, body.concurrency, body.limit, among)
+    wanted = FleetRequest(body.where, how, body.concurrency, body.limit, among, body.reason)
     if query.dry_run:
         return planning.plan(rt, wanted).as_json(), 200
     return operations.begin(rt, wanted).as_json(), 202

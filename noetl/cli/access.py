@@ -9,9 +9,6 @@ from noetl.config import Settings
 from noetl.dispatch.null import NullDispatcher
 from noetl.local_access import find_good_token, keep_first_token, open_warning
 
-#: Where Flower listens, which asks nobody who they are.
-_LOOPBACK = "127.0.0.1"
-
 
 def prepare_token(settings: Settings) -> str | None:
     """Has the database know the first token, and the home hold it. The token in the home, where the
@@ -47,12 +44,6 @@ def token_of_stack(found: str | None, settings: Settings) -> str | None:
     home, else NOETL_TOKEN, which may well be for another server where none is needed."""
     given = settings.token.strip() if needs_token(settings) else ""
     return found or given or None
-
-
-def flower_host(settings: Settings) -> str:
-    """Where Flower listens: it has no login, so beyond this machine only where nobody needs a
-    token."""
-    return settings.host if settings.open or is_loopback(settings.host) else _LOOPBACK
 
 
 def describe_tokens(settings: Settings) -> tuple[bool, str, str]:

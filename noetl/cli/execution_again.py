@@ -83,6 +83,7 @@ _UNBOUNDED: Final = 1 << 20
     type=click.IntRange(1, MOST_CHOSEN),
     help=f"With --where: how many are retried, at most, the newest ones.  [default: {LIMIT}]",
 )
+@click.option("--reason", default="", help="With --where: kept with the operation.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @as_json_option
 @click.pass_context
@@ -100,6 +101,7 @@ def retry(
     yes: bool,
     concurrency: int | None,
     limit: int | None,
+    reason: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -108,8 +110,10 @@ def retry(
     it was given. With --where all are retried of which that is true, as one operation."""
     if (execution_id is None) is (where is None):
         raise BadRequest("Name the execution that is to be retried, or say which ones by --where.")
-    if where is None and (concurrency or limit):
-        raise BadRequest("--concurrency and --limit are for many executions: say which ones by --where.")
+    if where is None and (concurrency or limit or reason):
+        raise BadRequest(
+            "--concurrency, --limit and --reason are for many executions: say which ones by --where."
+        )
     wanted = RetryRequest(
         execution_id or "",
         from_step,
@@ -120,7 +124,7 @@ def retry(
     )
     assigned = assigned_of(overrides)
     if where is not None:
-        fleet = FleetRequest(where, wanted, concurrency or CONCURRENCY, limit or LIMIT)
+        fleet = FleetRequest(where, wanted, concurrency or CONCURRENCY, limit or LIMIT, reason=reason)
         how = Manner(dry_run=dry_run, quiet=quiet, as_json=as_json)
         ctx.exit(retry_many(lambda rt: _with_file(rt, wanted, file), fleet, assigned, how))
     with open_runtime() as rt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import click
 
 from noetl import bootstrap
-from noetl.cli.access import flower_host, needs_token, prepare_token, token_of_stack
+from noetl.cli.access import needs_token, prepare_token, token_of_stack
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.console import Assigned, directories_of, overrides_of
 from noetl.cli.follow import RETRY_LOOK_S, follow, follow_attempts, progress_for
@@ -25,7 +26,7 @@ from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_arg
 from noetl.cli.stack_settings import Broker, choose_broker
 from noetl.cli.supervisor import Service, Supervisor
 from noetl.client import Client
-from noetl.config import Settings
+from noetl.config import FLOWER_HOST, Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import compile_playbook, load_playbook
 from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
@@ -100,7 +101,7 @@ class Stack:
         has_flower = any(service.name == "flower" for service in self.supervisor.services)
         return RunningStack(
             api=self.url,
-            flower=f"http://{flower_host(self.settings)}:{self.settings.flower_port}" if has_flower else None,
+            flower=f"{self.url}/flower/" if has_flower else None,
             database=self.settings.database.rsplit("@", 1)[-1],
             broker=self.broker.url,
             broker_about=self.broker.about,
@@ -219,12 +220,18 @@ def run_stack(
     contradict NoETL's."""
     broker = choose_broker(settings)
     _check_broker(broker, settings)
-    settings = replace(settings, broker_url=broker.url, database_url=settings.database)
+    # Who reaches Flower by itself, as any program of this machine does, is asked for it.
+    flower_auth = settings.flower_auth or f"noetl:{secrets.token_urlsafe(24)}"
+    settings = replace(
+        settings, broker_url=broker.url, database_url=settings.database, flower_auth=flower_auth
+    )
     bootstrap.check_celery(settings)
     upgrade(settings.database)
     token = prepare_token(settings)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
-    supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
+    # As `noetl.celery` does it, which is shared by all services that are forked.
+    environment = {**settings.as_environ(), "FLOWER_BASIC_AUTH": flower_auth}
+    supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), environment)
     stack = Stack(settings, broker, supervisor, token=token)
     # The services are forked with it: Flower would log in another form.
     bootstrap.open_log(settings)
@@ -292,8 +299,9 @@ def _services(
     ]
     if flower:
         options = [
-            f"--address={flower_host(settings)}",
+            f"--address={FLOWER_HOST}",
             f"--port={settings.flower_port}",
+            "--url_prefix=flower",
             "--logging=warning",
         ]
         services.append(python("flower", "celery", ["-A", "noetl", "flower", *options]))

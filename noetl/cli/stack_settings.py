@@ -11,9 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from noetl.api.guards import is_loopback
-from noetl.cli.access import flower_host
 from noetl.cli.console import directories_of
-from noetl.config import Settings
+from noetl.config import FLOWER_HOST, Settings
 from noetl.errors import ConfigError
 
 #: Longest path that a Unix socket may have on every system.
@@ -85,8 +84,7 @@ def stack_settings(host: str | None, port: int | None, files: Collection[Path]) 
         free = _find_port(settings.host, 0)
     if free is None:
         raise ConfigError(f"Port {wanted} is in use; give another with --port, or --port 0 for a free one.")
-    shown = flower_host(settings)
-    flower = _find_port(shown, settings.flower_port) or _find_port(shown, 0)
+    flower = _find_port(FLOWER_HOST, settings.flower_port) or _find_port(FLOWER_HOST, 0)
     return replace(settings, port=free, flower_port=flower or 0)
 
 

@@ -16,8 +16,8 @@ def failures(where: str | None = None) -> Operation[JsonMap]:
 
 def plan_retries(where: str, **how: Json) -> Operation[JsonMap]:
     """What retries of all executions of which `where` is true would do, summed up, as `POST
-    /api/operations` with `dry_run` answers. `how` as for `plan_retry`, and `concurrency` and
-    `limit`."""
+    /api/operations` with `dry_run` answers. `how` as for `plan_retry`, and `concurrency`,
+    `limit` and `reason`."""
     body = {"where": where, **how}
     return ask(Request("POST", "/api/operations", {"dry_run": "true"}, body=body, timeout_s=4 * TIMEOUT_S))
 

@@ -1,10 +1,10 @@
-"""Counts over time as bars of an SVG picture."""
+"""Counts over time as bars of an SVG picture, and shares of a whole as one bar."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from noetl.usecases.ports import ExecutionStatus, Tally
@@ -68,6 +68,37 @@ def make_bars(tally: Tally) -> list[Bar]:
         for at, span in enumerate(tally.spans)
         if any(span.values())
     ]
+
+
+def count_spans(times: Sequence[datetime], since: datetime, until: datetime, spans: int) -> Tally:
+    """Failures that were at these times, in so many equal spans from `since` to `until`."""
+    long = max((until - since).total_seconds(), 1.0)
+    counts = [0] * spans
+    for time in times:
+        counts[min(max(int((time - since).total_seconds() / long * spans), 0), spans - 1)] += 1
+    found: list[dict[ExecutionStatus, int]] = [{"failed": count} if count else {} for count in counts]
+    return Tally({"failed": len(times)}, since, since + timedelta(seconds=long), found, is_whole=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of one bar that is `WIDTH` wide."""
+
+    name: str
+    count: int
+    x: float
+    width: float
+
+
+def make_shares(counts: Iterable[tuple[str, int]]) -> list[Share]:
+    """One for each name that counts something, side by side, in their order."""
+    given = [(name, count) for name, count in counts if count]
+    whole, found, x = sum(count for _, count in given), list[Share](), 0.0
+    for name, count in given:
+        width = WIDTH * count / whole
+        found.append(Share(name, count, round(x, 2), round(width, 2)))
+        x += width
+    return found
 
 
 def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator[BarPart]:

@@ -7,13 +7,14 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
-from noetl.ui import acting, files, listing, news, queues, signing, static_files
+from noetl.ui import acting, files, flower, listing, news, queues, signing, static_files
 from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
+from noetl.ui.fleet import grouped, operations, retrying
 from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
-from noetl.ui.site import KEY, Site, check_form, finish, show_error
+from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error
 
 
 def register(app: Flask, site: Site) -> None:
@@ -47,6 +48,15 @@ def _make_blueprint() -> Blueprint:
         ("GET", "/playbooks", "playbooks", playbook_listing.show_playbooks),
         ("GET", "/playbooks/<path:path>", "playbook", playbook_page.show_playbook),
         ("POST", "/playbooks/<path:path>", "start", playbook_page.take_start),
+        ("GET", "/failures", "failures", grouped.show_failures),
+        ("POST", "/failures/retry", "retry_failures", retrying.retry_groups),
+        ("GET", "/operations", "operations", operations.list_operations),
+        ("GET", "/operations/<operation_id>", "operation", operations.show_operation),
+        ("POST", "/operations/<operation_id>", "steer_operation", operations.steer),
+        ("GET", f"{FLOWER}/", "flower_main", flower.show_flower),
+        ("GET", f"{FLOWER}/<path:place>", "flower", flower.show_flower),
+        ("POST", f"{FLOWER}/{flower.SEARCH}", "flower_search", flower.search_flower),
+        ("POST", f"{FLOWER}/<path:place>", "flower_steer", flower.steer_flower),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

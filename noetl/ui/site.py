@@ -26,6 +26,8 @@ KEY: Final = "noetl.site"
 FORMS: Final = "noetl_forms"
 #: The field of a form that repeats it.
 FORM_FIELD: Final = "form_key"
+#: Where Flower is seen, by those who may.
+FLOWER: Final = "/flower"
 _FORM_KEY_BYTES: Final = 24
 #: Stands for what marks the forms of a browser; nobody can guess it, and so write it.
 _MARK: Final = Markup("<!-- {} -->").format(secrets.token_hex(16))
@@ -60,7 +62,8 @@ class Site:
     `find_visitor` says who makes the current request. `recognize` is whose a token is, and raises
     Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
-    `find_flower` is where Flower is for who makes the request, None where it cannot be reached.
+    `flower` is where Flower listens, for this server alone (`http://127.0.0.1:5555`), and
+    `flower_auth` the `name:password` that it asks for, empty for none.
     `open_artifact` opens the artifact of an execution that has that key, and raises NotFound,
     BadRequest and Unavailable. `admit_start` lets one start pass, and raises TooManyRequests where
     too much waits already. `parts`, `audience` and `kept` are those of this application.
@@ -71,9 +74,10 @@ class Site:
     recognize: Callable[[str], Principal]
     open_stream: Callable[[Iterator[str], str], Response]
     status_of: Callable[[NoetlError], int | None]
-    find_flower: Callable[[], str | None]
+    flower: str
     open_artifact: Callable[[str, str], OpenArtifact]
     admit_start: Callable[[], None]
+    flower_auth: str = field(default="", repr=False)
     parts: KeptParts = field(default_factory=KeptParts)
     audience: NewsAudience = field(default_factory=NewsAudience)
     kept: KeptIndex = field(default_factory=KeptIndex)
@@ -102,10 +106,12 @@ def answer(text: str, status: int = 200) -> Response:
 
 def render(template: str, **names: Any) -> str:
     """The text of a page, or of a part of one, in which the marks of forms are left open."""
+    visitor = here().find_visitor()
     return render_template(
         template,
-        visitor=here().find_visitor(),
-        flower=here().find_flower(),
+        visitor=visitor,
+        # It shows the work of all playbooks.
+        flower=f"{FLOWER}/" if visitor.principal.may("read") else None,
         nonce=_nonce(),
         form_mark=lambda: _MARK,
         static=url_of,
@@ -129,8 +135,8 @@ def show_error(error: NoetlError) -> Response:
 
 
 def finish(response: Response) -> Response:
-    """The headers of every page, and the cookie of its forms."""
-    # What is no page has a policy of its own.
+    """The headers of every page, and the cookie of its forms. What is not ours has a policy
+    already."""
     response.headers.setdefault(
         "Content-Security-Policy",
         f"default-src 'none'; script-src 'nonce-{_nonce()}'; worker-src 'self'; style-src 'self'; "
@@ -181,8 +187,9 @@ def _mark_form() -> Markup:
 
 
 def check_form() -> None:
-    """Raises BadRequest for a form that no page of ours has shown to this browser."""
-    if request.method != "POST":
+    """Raises BadRequest for a form that no page of ours has shown to this browser. What Flower's
+    pages send has come from this origin, which is looked at for every page."""
+    if request.method != "POST" or request.path.startswith(f"{FLOWER}/"):
         return
     known, sent = request.cookies.get(FORMS, ""), request.form.get(FORM_FIELD, "")
     if not known or not hmac.compare_digest(known.encode(), sent.encode()):

@@ -235,8 +235,7 @@ def test_up_says_where_the_token_is_and_its_own_commands_send_it(home: Path, tmp
         assert state.returncode == 0, state.stdout
         found = json.loads(state.stdout)
         assert (found["needs_token"], found["token"]) == (True, f"{home}/token")
-        # Without a login Flower is seen from this machine alone.
-        assert found["flower"].startswith("http://127.0.0.1:")
+        assert found["flower"] == f"{found['api']}/flower/"
         url = found["api"]
         assert ask(f"{url}/api/executions").status_code == 401
         assert ask(f"{url}/api/executions", token).status_code == 200

@@ -59,7 +59,7 @@ def by_hand(
         running.launch("worker", worker, NOETL_LOG_JSON="1")
         flower = procfile("flower", NOETL_FLOWER_PORT=port)
         running.launch("flower", flower, FLOWER_UNAUTHENTICATED_API="true", NOETL_LOG_JSON="1")
-        running.flower = f"http://127.0.0.1:{port}"
+        running.flower = f"http://127.0.0.1:{port}/flower"
         running.await_ready("scheduler")
         running.await_ready("worker")
         yield running

@@ -26,7 +26,8 @@ _FAILED: Final = OneOf("status", ("failed", "partial"))
 @dataclass(slots=True)
 class FailureGroup:
     """Executions that failed of the same. `sample` is the message of the newest one, `newest` are
-    ids and `paths` playbooks of some; `retried` counts those that were run again already."""
+    ids and `paths` playbooks of some; `retried` counts those that were run again already, `times`
+    are when they ended, the newest first."""
 
     failure: FailurePattern
     sample: str
@@ -36,6 +37,7 @@ class FailureGroup:
     retried: int = 0
     newest: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    times: list[datetime] = field(default_factory=list)
 
     def add(self, row: ExecutionRow, *, retried: bool) -> None:
         """Rows come newest first."""
@@ -43,6 +45,7 @@ class FailureGroup:
         self.retried += retried
         at = _ended(row)
         self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
+        self.times.append(at)
         if len(self.newest) < SHOWN:
             self.newest.append(row.execution_id)
         if row.path not in self.paths and len(self.paths) < SHOWN:
@@ -92,9 +95,11 @@ def describe(failure: FailurePattern) -> dict[str, Json]:
     }
 
 
-def failures(rt: Runtime, where: str | None = None, among: Condition | None = None) -> Failures:
-    """What the executions that `where` means failed of, of those that `among` means. Raises
-    BadRequest."""
+def failures(
+    rt: Runtime, where: str | None = None, among: Condition | None = None, *, most: int = MOST
+) -> Failures:
+    """What the executions that `where` means failed of, of those that `among` means; the newest
+    `most` of them are looked at. Raises BadRequest."""
     condition = _failed(None if where is None else parse_where(where, rt.clock()))
     if among is not None:
         condition = AllOf((condition, among))
@@ -103,12 +108,12 @@ def failures(rt: Runtime, where: str | None = None, among: Condition | None = No
     with rt.store.read() as tx:
         for page in scan(tx, condition):
             again = tx.executions.retries_of([row.execution_id for row in page])
-            for row in islice(page, max(MOST - count, 0)):
+            for row in islice(page, max(most - count, 0)):
                 _add(groups, row, retried=row.execution_id in again)
             count += len(page)
-            if count > MOST:
+            if count > most:
                 break
-    return Failures(_largest_first(groups.values()), min(count, MOST), count > MOST)
+    return Failures(_largest_first(groups.values()), min(count, most), count > most)
 
 
 def _failed(where: Condition | None) -> Condition:

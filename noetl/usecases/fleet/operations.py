@@ -82,12 +82,14 @@ def begin(rt: Runtime, request: FleetRequest) -> Operation:
         concurrency=request.concurrency,
         created_at=now,
         updated_at=now,
+        reason=request.reason,
         principal=rt.principal,
         request_id=None if rt.caller is None else rt.caller.request_id,
     )
     with rt.store.begin() as tx:
         tx.operations.add(row, [one.execution_id for one in chosen.rows])
-        rt.record(tx, "operation.requested", row.operation_id, {"where": request.where})
+        asked: JsonMap = {"where": request.where} | ({"reason": request.reason} if request.reason else {})
+        rt.record(tx, "operation.requested", row.operation_id, asked)
     return Operation(row, {"pending": len(chosen.rows)})
 
 

@@ -35,13 +35,14 @@ _NO_FAILURE: Final = FailurePattern("", "", "", "", "no failure")
 class FleetRequest:
     """Which executions to run again, and how: `how` is the request for each, without its id. At
     most `concurrency` are open at once, and at most `limit` are chosen, the newest ones. `among`
-    means those that the caller may run again; None: all."""
+    means those that the caller may run again; None: all. `reason` is why, in words for people."""
 
     where: str
     how: RetryRequest
     concurrency: int = CONCURRENCY
     limit: int = LIMIT
     among: Condition | None = None
+    reason: str = ""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ ItemState: TypeAlias = Literal[
 class OperationRow:
     """One operation. `chosen_by` is the condition that chose its executions, as it was written, and
     `how` what is done to each; at most `concurrency` are under way at once. `reason` is why it was
-    paused or cancelled."""
+    asked for, and once it was paused or cancelled, why that."""
 
     operation_id: str
     kind: OperationKind

@@ -72,6 +72,7 @@ NAMES = {
     "address": "1",
     "token": "x",
     "digest": "x",
+    "place": "x",
 }
 
 
@@ -93,6 +94,8 @@ def test_without_a_token_no_route_says_anything_but_health_and_addresses_of_task
     known |= {"GET /": 303, "HEAD /": 401, "GET /news": 303, "GET /executions/1": 303}
     known |= {"GET /artifacts/1/reports": 303, f"GET /pictures/{NAMES['name']}": 303}
     known |= {"GET /queues": 303, "GET /access": 303}
+    known |= {"GET /failures": 303, "GET /operations": 303, "GET /operations/1": 303}
+    known |= {"GET /flower/": 303, "GET /flower/x": 303}
     for method, url, _ in routes(closed):
         route = f"{method} {url}"
         with subtests.test(route):

@@ -14,7 +14,7 @@ from noetl.usecases import tokens
 
 from .browsing import OWN, Page, sign_in, with_pages
 
-PAGES = ["/", "/login", "/executions/7", "/?status=nonsense"]
+PAGES = ["/", "/login", "/executions/7", "/?status=nonsense", "/failures", "/operations"]
 
 
 @pytest.fixture
@@ -58,14 +58,12 @@ def test_what_another_version_had_is_served_and_not_kept(browser: FlaskClient) -
         assert browser.get(f"/static/000000000000/{name}").status_code == 404, name
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-def test_a_page_leads_to_flower_where_that_is_to_be_had(make: Callable[..., Flask], is_open: bool) -> None:
-    settings = {"host": "0.0.0.0", "open": is_open, "flower_port": 5599}
-    app = with_pages(make(**settings))
-    page = app.test_client().get("/login", base_url="http://noetl.example:8642")
-    assert ('href="http://noetl.example:5599/"' in page.text) is is_open
-    near = app.test_client().get("/login", base_url="http://localhost:8642")
-    assert 'href="http://localhost:5599/"' in near.text
+def test_a_page_leads_to_flower_for_those_who_may_see_all_playbooks(closed: Flask, sim: Simulation) -> None:
+    for scopes, leads in ((["read"], True), (["read:etl/*"], False)):
+        browser = closed.test_client()
+        sign_in(browser, tokens.create(sim.rt, "alice", scopes).text)
+        assert ("/flower/" in Page(browser.get("/").text).links) is leads
+    assert "/flower/" not in Page(closed.test_client().get("/login").text).links
 
 
 # --- signing in ---
