@@ -9,6 +9,8 @@ from flask import Blueprint, Flask
 from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, listing, news, signing, static_files
 from noetl.ui.charts import say_span
+from noetl.ui.editor import complete
+from noetl.ui.editor import page as editor
 from noetl.ui.run import page
 from noetl.ui.site import KEY, Site, check_form, finish, show_error
 
@@ -16,6 +18,8 @@ from noetl.ui.site import KEY, Site, check_form, finish, show_error
 def register(app: Flask, site: Site) -> None:
     """Adds the pages to an application."""
     app.extensions[KEY] = site
+    # A form may be as large as any body: one holds the text of a playbook.
+    app.config["MAX_FORM_MEMORY_SIZE"] = app.config["MAX_CONTENT_LENGTH"]
     app.register_blueprint(_make_blueprint())
 
 
@@ -33,6 +37,10 @@ def _make_blueprint() -> Blueprint:
         # Nothing follows in the path, so that keys may have slashes.
         ("GET", "/executions/<path:address>", "execution", page.show_execution),
         ("POST", "/executions/<path:address>", "answer", page.take_answers),
+        ("GET", "/edit", "edit", editor.edit),
+        ("POST", "/edit", "register", editor.take_text),
+        ("POST", "/edit/check", "check", editor.show_check),
+        ("POST", "/edit/complete", "complete", complete.complete),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),
