@@ -162,6 +162,8 @@
     id: "noetl",
     identifierRegexps: [/[\w./-]/],
     async getCompletions(_editor, _session, { row, column }, _prefix, callback) {
+      // The list has a field of its own, which nobody should come to.
+      editor.completer.getPopup().renderer.textarea.tabIndex = -1;
       try {
         const answer = await (await ask("/edit/complete", { line: row, column: to_server(row, column) })).json();
         const begin = from_server(row, answer.begin);
