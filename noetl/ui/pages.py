@@ -18,8 +18,6 @@ from noetl.ui.site import KEY, Site, check_form, finish, show_error
 def register(app: Flask, site: Site) -> None:
     """Adds the pages to an application."""
     app.extensions[KEY] = site
-    # A form may be as large as any body: one holds the text of a playbook.
-    app.config["MAX_FORM_MEMORY_SIZE"] = app.config["MAX_CONTENT_LENGTH"]
     app.register_blueprint(_make_blueprint())
 
 

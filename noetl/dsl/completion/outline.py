@@ -119,8 +119,6 @@ class _Reader:
         if self._is_in_text(line, len(head) - len(head.lstrip(" "))):
             return None
         rest, column, is_item = self._take_dashes(head)
-        if rest.startswith("#") or _COMMENT.search(rest):
-            return None
         if is_flow(rest):
             return self._place_in_flow(rest, len(head), self._path_of_slot())
         found = _split_key(rest)
@@ -213,7 +211,7 @@ class _Reader:
             top.column = column
             return True
         slot = top.slot
-        if top.column >= column or isinstance(slot, str | list):
+        if top.column >= column or isinstance(slot, list):
             return False
         inner: dict[str, Node] = slot if isinstance(slot, dict) else {}
         top.fill(inner)

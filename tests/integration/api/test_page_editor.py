@@ -292,6 +292,8 @@ def test_completion_offers_names_that_one_may_know(closed: Flask, sim: Simulatio
 
     shop = signed_in(closed, sim, "operate:shop/*")
     assert (offered(shop, calls), offered(shop, opens)) == (["shop/order"], [])
+    elsewhere = signed_in(closed, sim, "admin:bank/*")
+    assert offered(elsewhere, opens) == []
     keeper = signed_in(closed, sim, "admin:shop/*", "admin:shop")
     assert offered(keeper, opens) == ["shops"]
     admin = signed_in(closed, sim, "admin")

@@ -48,6 +48,8 @@ def find(found: Sequence[Offer], label: str) -> Offer:
         (FLOW + "  - step: a\n    tool:\n      |\n", {"kind", "spec"}, {"url", "code", "step"}),
         (FLOW + "  - step: a\n    tool:\n      |\n      kind: http\n", {"url", "spec"}, {"kind", "code"}),
         (FLOW + "  - step: a\n    tool: {kind: python, |}\n", {"code", "spec"}, {"url", "kind"}),
+        (FLOW + "  - step: a\n    tool: [{kind: noop}, {kind: http, |", {"url"}, {"code"}),
+        (FLOW + "  - step: a\n    desc: >\n      x\n    tool:\n      |", {"kind"}, {"step"}),
         (FLOW + "  - step: a\n    tool: {kind: http, params: {a: [1, 2]}, |", {"url"}, {"params", "a"}),
         (
             FLOW + "  - step: a\n    tool:\n      - get:\n          kind: http\n          |\n",
@@ -113,6 +115,7 @@ def test_an_item_that_may_be_a_name_or_a_mapping_is_offered_both(completer: Comp
         FLOW + "  - step: a\n      |",
         FLOW + "  - step: a\n    next:|",
         FLOW + '  - step: a\n    next: "|',
+        "key: >\n  va|",
         FLOW + "  - step: a\n    tool:\n      kind: python\n      code: >\n        x = |",
         FLOW + "  - step: a\n    tool:\n      kind: python\n      code: >\n\n        |\n        y = 1",
         FLOW + "  - step: a\n    tool: {kind: '|",
