@@ -91,7 +91,7 @@ def test_without_a_token_no_route_says_anything_but_health_and_addresses_of_task
     # Pages lead to the form of who signs in; a form that no page has shown is none.
     known |= {"GET /login": 200, "HEAD /login": 200, "POST /login": 400, "POST /logout": 400}
     known |= {"GET /": 303, "HEAD /": 401, "GET /news": 303, "GET /executions/1": 303}
-        known |= {"GET /edit": 303}
+    known |= {"GET /edit": 303}
     for method, url, _ in routes(closed):
         route = f"{method} {url}"
         with subtests.test(route):
