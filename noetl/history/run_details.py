@@ -100,7 +100,7 @@ def _copied(event: Event) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopItems:
+class LoopedItems:
     """The items of a loop: the list that it began with, or the reference that stands for it, and
     what was added, with the index of the first of each."""
 
@@ -108,7 +108,7 @@ class LoopItems:
     added: Sequence[tuple[int, Json]]
 
 
-def find_items(events: Iterable[Event]) -> LoopItems:
+def find_items(events: Iterable[Event]) -> LoopedItems:
     """Those of the loop that the events of a run tell of."""
     first: Json = []
     added = list[tuple[int, Json]]()
@@ -120,7 +120,7 @@ def find_items(events: Iterable[Event]) -> LoopItems:
                 added.append((event.draft.iteration or 0, items))
             case _:
                 pass
-    return LoopItems(first, added)
+    return LoopedItems(first, added)
 
 
 def find_standings(events: Iterable[Event], total: int, *, over: bool) -> list[IterationStanding]:
@@ -172,7 +172,7 @@ def _ends_all(fact: e.Fact) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class RunResults:
     """What tasks of a run, or of one iteration of it, came to, by their names, and what the whole
     came to; `known` says whether it has, and the log has it."""
 
@@ -181,7 +181,7 @@ class Results:
     known: bool = False
 
 
-def find_results(events: Iterable[Event]) -> Results:
+def find_results(events: Iterable[Event]) -> RunResults:
     """The results that the events of a run, or of an iteration, hold."""
     tasks = dict[str, Json]()
     value, known = None, False
@@ -195,7 +195,7 @@ def find_results(events: Iterable[Event]) -> Results:
                 value, known = result, True
             case _:
                 pass
-    return Results(tasks, value, known)
+    return RunResults(tasks, value, known)
 
 
 def find_failure(events: Iterable[Event]) -> ErrorInfo | None:

@@ -44,7 +44,7 @@ _RESULTS: Final = frozenset({"task.done", "task.item.done", "task.call.done"})
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPlace:
+class KeptPosition:
     """Where and when something was kept, or yielded."""
 
     version: int
@@ -59,7 +59,7 @@ class KeptPlace:
 class KeptArtifact:
     """A file that an artifact task has put."""
 
-    place: KeptPlace
+    place: KeptPosition
     key: str
     uri: str
     content_type: str
@@ -74,7 +74,7 @@ class KeptArtifact:
 class KeptReference:
     """A value or file that is kept by reference."""
 
-    place: KeptPlace
+    place: KeptPosition
     reference: JsonMap
 
     @property
@@ -86,7 +86,7 @@ class KeptReference:
 class KeptParts:
     """A list that is kept in parts."""
 
-    place: KeptPlace
+    place: KeptPosition
     count: int | None
     parts: int
 
@@ -105,7 +105,7 @@ class KeptThings:
 
     version: int = 0
     things: Mapping[str, KeptThing] = field(default_factory=dict)
-    quantum: tuple[KeptPlace, ...] = ()
+    quantum: tuple[KeptPosition, ...] = ()
 
 
 class KeptIndex:
@@ -154,13 +154,13 @@ def _kind_of(net: Net, event: Event) -> str:
     return next((one.kind for one in step.tasks if one.name == task), "")
 
 
-def _place_of(event: Event) -> KeptPlace:
+def _place_of(event: Event) -> KeptPosition:
     draft = event.draft
     task = getattr(event.fact, "task", "")
-    return KeptPlace(event.version, event.recorded_at, draft.step, draft.run_id, draft.iteration, task)
+    return KeptPosition(event.version, event.recorded_at, draft.step, draft.run_id, draft.iteration, task)
 
 
-def _find_things(event: Event, place: KeptPlace, kind: str) -> Iterator[KeptThing]:
+def _find_things(event: Event, place: KeptPosition, kind: str) -> Iterator[KeptThing]:
     result: Json = getattr(event.fact, "result", None)
     if kind == "artifact" and isinstance(result, Mapping) and (found := _read_artifact(place, result)):
         yield found
@@ -178,7 +178,7 @@ def _find_things(event: Event, place: KeptPlace, kind: str) -> Iterator[KeptThin
         yield _thing_of(place, row)
 
 
-def _thing_of(place: KeptPlace, row: ProjectionRow) -> KeptThing:
+def _thing_of(place: KeptPosition, row: ProjectionRow) -> KeptThing:
     values = row.values
     if row.table == "manifest_ref":
         return KeptParts(place, values["count"], int(values["parts"]))
@@ -187,7 +187,7 @@ def _thing_of(place: KeptPlace, row: ProjectionRow) -> KeptThing:
     return KeptReference(place, {"kind": RESULT_REF, **about, "meta": meta})
 
 
-def _read_artifact(place: KeptPlace, result: JsonMap) -> KeptArtifact | None:
+def _read_artifact(place: KeptPosition, result: JsonMap) -> KeptArtifact | None:
     """What `put` has yielded; None for other actions, which keep nothing."""
     key, uri, content_type, size = (result.get(name) for name in ("key", "uri", "content_type", "bytes"))
     if {"data", "exists"} & result.keys() or not isinstance(uri, str) or not isinstance(content_type, str):

@@ -10,6 +10,8 @@ from noetl.errors import NoetlError, Unauthenticated
 from noetl.ui import acting, files, flower, listing, news, queues, signing, static_files
 from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
+from noetl.ui.editor import complete
+from noetl.ui.editor import page as editor
 from noetl.ui.fleet import grouped, operations, retrying
 from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
@@ -57,6 +59,10 @@ def _make_blueprint() -> Blueprint:
         ("GET", f"{FLOWER}/<path:place>", "flower", flower.show_flower),
         ("POST", f"{FLOWER}/{flower.SEARCH}", "flower_search", flower.search_flower),
         ("POST", f"{FLOWER}/<path:place>", "flower_steer", flower.steer_flower),
+        ("GET", "/edit", "edit", editor.edit),
+        ("POST", "/edit", "register", editor.take_text),
+        ("POST", "/edit/check", "check", editor.show_check),
+        ("POST", "/edit/complete", "complete", complete.complete),
         ("GET", signing.LOGIN, "login", signing.ask),
         ("POST", signing.LOGIN, "sign_in", signing.sign_in),
         ("POST", "/logout", "sign_out", signing.sign_out),

@@ -17,6 +17,7 @@ _FOLDER: Final = Path(__file__).parent / "static"
 _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css",
     ".js": "text/javascript",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
     ".LICENSE": "text/plain",
     ".md": "text/plain",

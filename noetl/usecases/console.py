@@ -31,7 +31,7 @@ _NO_STEP: Final = Transition("")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ConsoleAnswer:
     """What an expression comes to; or why it cannot be evaluated, with the place in it (from 0)
     where that is known. `missing` are sentences about names that there are not."""
 
@@ -73,7 +73,7 @@ def load_for(rt: Runtime, principal: Principal, execution_id: str) -> Load:
     return load
 
 
-def ask(names: Mapping[str, Any], expression: str, load: Load) -> Answer:
+def ask(names: Mapping[str, Any], expression: str, load: Load) -> ConsoleAnswer:
     """Evaluates an expression, or a template, over `names`."""
     is_template = "{{" in expression or "{%" in expression
     template = expression if is_template else f"{_OPENS}{expression}{_CLOSES}"
@@ -83,8 +83,8 @@ def ask(names: Mapping[str, Any], expression: str, load: Load) -> Answer:
     except (TemplateError, NotFound, Unavailable) as error:
         faults = check(template)
         place = faults[0].offset - shift if faults and faults[0].offset > shift else None
-        return Answer(fault=error.message, place=place, missing=tuple(_find_missing(template, names)))
-    return Answer(value, missing=tuple(_find_missing(template, names)))
+        return ConsoleAnswer(fault=error.message, place=place, missing=tuple(_find_missing(template, names)))
+    return ConsoleAnswer(value, missing=tuple(_find_missing(template, names)))
 
 
 def _find_missing(template: str, names: Mapping[str, Any]) -> Iterator[str]:

@@ -57,6 +57,7 @@ HOMES = {
     "playbook": {"engine", "usecases/ports"},
     "policy": {"dsl/document"},
     "projection": {"projection"},
+    "queue": {"usecases/ports"},
     "region": {"net"},
     "report": {"usecases"},
     "result": {"usecases/ports", "client"},
@@ -84,13 +85,13 @@ HOMES = {
 #: one is of that kind, or names a kind that its field knows by this word.
 ENDINGS = {
     "place": {"WaitingPlaces"},
-    "token": {"AccessTokens", "NewToken", "QasmToken", "SendTokens", "SqlToken", "SqlTokens"},
+    "token": {"AccessTokens", "NewToken", "QasmToken", "SendTokens", "ShownToken", "SqlToken", "SqlTokens"},
     "marking": {"TokenMarking"},
     "transition": set(),
     "round": set(),
     "turn": set(),
     "marker": set(),
-    "event": {"NewEvents", "SqlEvents"},
+    "event": {"NewEvents", "ShownEvent", "SqlEvents"},
     "message": set(),
 }
 

@@ -26,13 +26,18 @@ class Destination(DocumentPart):
     """A step and what is passed to it."""
 
     step: str | None = None
+    """The step that it leads to."""
     when: bool | str | None = None
+    """A guard: it leads there where this is true."""
     args: Inputs = None
     input: Inputs = None
+    """Values for that step."""
     with_: OlderInputs = older("with")
     set: Assigned = None
+    """Variables that it assigns."""
     set_ctx: SetCtx = older()
     desc: Any = None
+    """What it is for."""
 
 
 Targets = Annotated[

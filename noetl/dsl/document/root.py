@@ -39,9 +39,12 @@ class Metadata(DocumentPart):
     is_open: ClassVar[bool] = True
 
     name: str | None = None
+    """What people call it."""
     path: str | None = None
+    """What it is registered under, and called by: `shop/order`."""
     version: str | int | float | None = None
     description: Any = None
+    """What it is for."""
     labels: Any = None
     """A mapping of names to texts, which become the labels of its executions."""
     tags: Any = None
@@ -132,9 +135,11 @@ class Loop(DocumentPart):
     """Runs the step's pipeline once for each element."""
 
     in_: Annotated[Any, Key(required_unless="cursor")] = Field(None, alias="in")
+    """The elements: a list, mostly a template."""
     cursor: Cursor | None = None
     """In the place of `in`: rows of a database, claimed until none are left."""
     iterator: Annotated[str | None, Key(required=True)] = None
+    """What templates call the element."""
     mode: Annotated[Literal["sequential", "parallel", "cursor"] | None, Key(instead="spec: {mode: ...}")] = (
         older()
     )
@@ -152,11 +157,15 @@ class Step(DocumentPart):
     """One step of the workflow."""
 
     step: Annotated[str | None, Key(required=True)] = None
+    """Its name."""
     desc: Any = None
+    """What it is for."""
     spec: StepSpec | None = None
     loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
     tool: ToolForm | None = None
+    """What it does: a task, or a list of tasks that run one after the other."""
     next: NextForm | None = None
+    """Where it leads: the name of a step, a list of arcs, or a router."""
     compensate: CompensateForm | None = None
     """The step that undoes a run of this one, when the region or the execution fails or is
     cancelled: a step that no arc leads to."""
@@ -166,8 +175,10 @@ class Step(DocumentPart):
     """How the whole execution ends at once when a run of the step has ended well; all else that
     runs or waits is withdrawn."""
     set: Assigned = None
+    """Variables that it assigns when it has ended."""
     set_ctx: SetCtx = older()
     input: Inputs = None
+    """Values for its tasks."""
     args: Inputs = None
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
@@ -210,9 +221,12 @@ class Document(DocumentPart):
     api_version: Annotated[
         Literal["noetl.io/v1", "noetl.io/v2", "noetl.io/v10"] | None, Key(required=True, instead=VERSION)
     ] = Field(None, alias="apiVersion")
+    """The version of the language."""
     kind: Annotated[Literal["Playbook"] | None, Key(required=True)] = None
+    """What the document is: a playbook."""
     metadata: Annotated[Metadata | None, Key(example="{name: ..., path: ...}")] = None
     keychain: Keychain | None = None
+    """Credentials and secrets that its tasks use, by the names that it gives them."""
     executor: Executor | None = None
     inputs: Annotated[InputForms | None, Key(example="{name: string}")] = None
     """What it takes: keys of the workload with their types. With it, no other keys are taken."""
@@ -220,15 +234,18 @@ class Document(DocumentPart):
     """What its executions are called by, in the place of an id; unique among those that are
     open."""
     workload: Inputs = None
+    """Values that it begins with; a start may give others."""
     ctx: dict[str, Template] | None = None
     """What variables of the execution begin with."""
     workbook: Workbook | None = None
+    """Tasks that steps call by their names, with `kind: workbook`."""
     regions: Annotated[dict[str, RegionSpec] | None, Key(example="{booking: {steps: [flight, hotel]}}")] = (
         None
     )
     """Steps that belong together, by the name of the region: they are cancelled together, undone
     together, and left together."""
     workflow: Annotated[list[Step] | None, Key(required=True, example="[{step: start, ...}]")] = None
+    """Its steps."""
     tests: Annotated[list[PlaybookTest] | None, Key(example="[{name: ..., expect: {...}}]")] = None
     """What `noetl test` tries; it changes nothing of a run."""
     environment: dict[str, Template] | None = older()

@@ -166,9 +166,13 @@ class Tool(DocumentPart):
     )
 
     kind: str | None = None
+    """Which tool is called."""
     name: str | None = None
+    """What its result is called by."""
     label: str | None = None
+    """The same as `name`, and wins."""
     desc: Any = None
+    """What it is for."""
     spec: CallSpec | None = None
     effects: Literal["none", "idempotent", "external"] | None = None
     """What one more call changes: nothing, nothing beyond what the first one did, or something
@@ -176,6 +180,7 @@ class Tool(DocumentPart):
     cache: CacheForm | None = None
     """Whether what a call came to stands in for equal calls later: for how long, or more."""
     input: Inputs = None
+    """Values for the call, which its templates read."""
     args: Inputs = None
     with_: OlderInputs = older("with")
     assert_: Assert | None = Field(None, alias="assert")
@@ -186,6 +191,7 @@ class Tool(DocumentPart):
     loop: TaskLoop | None = None
     """Runs it for each element of a collection."""
     set: Assigned = None
+    """Variables that it assigns when it has ended."""
     set_ctx: SetCtx = older()
     set_iter: SetIter = older()
     output: OutputForm = None

@@ -21,7 +21,7 @@ Shown: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
+class AccessTab:
     """`name` stands in the address, `title` on the tab. `is_for_all`: it is for who has `admin` for
     all playbooks; else it shows what those of some playbooks may know."""
 
@@ -33,9 +33,9 @@ class Tab:
 
 
 TABS: Final = (
-    Tab("", "Credentials", "access/credentials.html", credentials.gather, is_for_all=False),
-    Tab("tokens", "Tokens", "access/tokens.html", tokens.gather),
-    Tab("audit", "Audit", "access/audit.html", audit.gather),
+    AccessTab("", "Credentials", "access/credentials.html", credentials.gather, is_for_all=False),
+    AccessTab("tokens", "Tokens", "access/tokens.html", tokens.gather),
+    AccessTab("audit", "Audit", "access/audit.html", audit.gather),
 )
 #: What forms change, by the name of what they do.
 _CHANGES: Final[Mapping[str, Callable[[Visitor], AnyResponse | RefusedForm]]] = {
@@ -54,12 +54,12 @@ def show_access() -> Response:
     return _show(visitor, tab, tab.gather(visitor))
 
 
-def _show(visitor: Visitor, tab: Tab, shown: Shown, status: int = 200) -> Response:
+def _show(visitor: Visitor, tab: AccessTab, shown: Shown, status: int = 200) -> Response:
     tabs = [one for one in TABS if visitor.principal.may("admin") or not one.is_for_all]
     return show("access/page.html", status, tab=tab, tabs=tabs, **shown)
 
 
-def _find_tab(name: str) -> Tab:
+def _find_tab(name: str) -> AccessTab:
     for one in TABS:
         if one.name == name:
             return one

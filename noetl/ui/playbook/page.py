@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from noetl.errors import NoetlError
 from noetl.ui.playbook import source, start
 from noetl.ui.playbook.look import PlaybookLook
-from noetl.ui.playbook.tabs import Tab, find_tab, find_tabs
+from noetl.ui.playbook.tabs import PlaybookTab, find_tab, find_tabs
 from noetl.ui.playbook.takes import show_inputs
 from noetl.ui.site import answer, here, is_part, render
 
@@ -51,7 +51,7 @@ def _show_form(look: PlaybookLook, form: start.StartForm, status: int = 200) -> 
     return answer(_render(look, tab, {"form": form}), status)
 
 
-def _render(look: PlaybookLook, tab: Tab, shown: Any) -> str:
+def _render(look: PlaybookLook, tab: PlaybookTab, shown: Any) -> str:
     return render(
         "playbook/part.html" if is_part() else "playbook/page.html",
         look=look,

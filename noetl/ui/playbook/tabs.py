@@ -16,7 +16,7 @@ Shown: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
+class PlaybookTab:
     """`name` stands in the address, `title` on the tab. `gather` finds what `template` shows.
     `is_there`: whether there is such a tab for who looks."""
 
@@ -29,20 +29,20 @@ class Tab:
 
 #: In the order in which they stand on the page; the first one is shown where none is asked for.
 TABS: Final = (
-    Tab("", "Runs", "playbook/runs.html", runs.gather),
-    Tab("graph", "Graph", "playbook/graph.html", graph.gather, lambda look: look.net is not None),
-    Tab("source", "Source", "playbook/source.html", source.gather),
-    Tab("versions", "Versions", "playbook/versions.html", versions.gather),
-    Tab("start", "Start", "playbook/start.html", start.gather, lambda look: look.may_start),
+    PlaybookTab("", "Runs", "playbook/runs.html", runs.gather),
+    PlaybookTab("graph", "Graph", "playbook/graph.html", graph.gather, lambda look: look.net is not None),
+    PlaybookTab("source", "Source", "playbook/source.html", source.gather),
+    PlaybookTab("versions", "Versions", "playbook/versions.html", versions.gather),
+    PlaybookTab("start", "Start", "playbook/start.html", start.gather, lambda look: look.may_start),
 )
 
 
-def find_tabs(look: PlaybookLook) -> list[Tab]:
+def find_tabs(look: PlaybookLook) -> list[PlaybookTab]:
     """Those that the visitor has."""
     return [one for one in TABS if one.is_there(look)]
 
 
-def find_tab(look: PlaybookLook) -> Tab:
+def find_tab(look: PlaybookLook) -> PlaybookTab:
     """The one that is looked at. Raises NotFound where there is none of that name."""
     for one in find_tabs(look):
         if one.name == look.tab:

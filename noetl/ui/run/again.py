@@ -159,6 +159,8 @@ def show_fixture() -> Response:
     of, and BadRequest for one that is still at work, or was cancelled."""
     visitor, execution_id = here().find_visitor(), request.args.get("id", "")
     back = own_path(request.args.get("back", "/"))
+    if not execution_id:
+        raise BadRequest("Say of which execution a test is to be made: `id` in the address.")
     with visitor.rt.store.read() as tx:
         row = tx.executions.get(execution_id) if moment.is_id(execution_id) else None
     if row is None or not visitor.principal.may("read", row.path):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, assert_never
 
 from noetl.ui.json_text import make_visible
-from noetl.ui.kept import KeptArtifact, KeptParts, KeptPlace, KeptReference, KeptThing
+from noetl.ui.kept import KeptArtifact, KeptParts, KeptPosition, KeptReference, KeptThing
 from noetl.ui.pictures import artifact_address
 from noetl.ui.references import PICTURES, ReferenceFacts, read_reference, say_kind, say_size
 from noetl.ui.run.look import RunLook
@@ -27,7 +27,7 @@ class ShownKept:
     """One of them. `links` are addresses by what is said of them; `gone` says why it is not there
     any more, empty: it is."""
 
-    place: KeptPlace
+    place: KeptPosition
     name: str
     kind: str
     size: str

@@ -12,7 +12,7 @@ from noetl.ui.json_text import make_visible
 from noetl.ui.run import variables
 from noetl.ui.run.look import RunLook
 from noetl.ui.values import ShownValue, show_value
-from noetl.usecases.console import Answer, ask, load_for, names_at
+from noetl.usecases.console import ConsoleAnswer, ask, load_for, names_at
 
 #: Characters of an expression: an address has to hold it.
 LONGEST: Final = 2_000
@@ -28,7 +28,7 @@ class ShownAnswer:
     """What the console says to an expression: a value, or a fault, with the text around the place
     where it is, which is `marked`."""
 
-    answer: Answer
+    answer: ConsoleAnswer
     value: ShownValue | None = None
     before: str = ""
     marked: str = ""
@@ -71,7 +71,7 @@ def _spell(name: str) -> str:
 def _ask(look: RunLook, names: Mapping[str, Any], expression: str) -> ShownAnswer:
     if len(expression) > LONGEST:
         fault = f"The expression has {len(expression):,} characters; at most {LONGEST:,} are evaluated here."
-        return ShownAnswer(Answer(fault=fault))
+        return ShownAnswer(ConsoleAnswer(fault=fault))
     rt = look.visitor.rt
     load = load_for(rt, look.visitor.principal, look.execution_id)
     answer = ask(names, expression, load)

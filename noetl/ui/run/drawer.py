@@ -16,7 +16,7 @@ from noetl.facts.events import Event, StepScheduled
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 from noetl.history.accounts import RunAccount, Standing, StepAccount
-from noetl.history.run_details import Results, TaskAttempt, find_attempts, find_failure
+from noetl.history.run_details import RunResults, TaskAttempt, find_attempts, find_failure
 from noetl.history.sentences import say_loop, say_milliseconds
 from noetl.net.model import Transition
 from noetl.ui.run import drawer_decision, drawer_logs, drawer_source, drawer_values
@@ -242,14 +242,14 @@ class StepDrawer:
         return given, reader.outcome(self.events_here, self._kept_result)
 
     @property
-    def _kept_result(self) -> Results:
+    def _kept_result(self) -> RunResults:
         """What the execution remembers of the step: the result of its newest run, once there is
         one."""
         record = self.found.state.steps.get(self.step.name)
         is_its_own = self.is_newest and self.look.iteration is None
         if record is None or not is_its_own or record.status != "done":
-            return Results({})
-        return Results({}, record.result, known=True)
+            return RunResults({})
+        return RunResults({}, record.result, known=True)
 
     @cached_property
     def printed(self) -> drawer_logs.PrintedEnd:

@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl.facts.brief import brief
 from noetl.facts.events import Event, IterationFailed
-from noetl.history.run_details import IterationStanding, LoopItems, find_items, find_standings
+from noetl.history.run_details import IterationStanding, LoopedItems, find_items, find_standings
 
 #: Cells of a row: of few, and of many, which are half as large. More than that are shown as ranges.
 _COLUMNS: Final = 40
@@ -100,7 +100,7 @@ def _failures(events: Sequence[Event]) -> Iterator[tuple[int | None, str]]:
 class _Texts:
     """What is known of items without fetching them."""
 
-    items: LoopItems
+    items: LoopedItems
     failures: Mapping[int | None, str]
 
     def of(self, index: int) -> str:

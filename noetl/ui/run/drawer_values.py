@@ -11,7 +11,7 @@ from noetl.errors import NoetlError
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Load, load_value
-from noetl.history.run_details import LoopItems, Results, find_items, find_results
+from noetl.history.run_details import LoopedItems, RunResults, find_items, find_results
 from noetl.ui.values import ShownValue, show_value
 
 #: Characters of JSON that the overview shows of a value.
@@ -47,7 +47,11 @@ class ValueReader:
     def name(self, name: str, value: Json) -> NamedValue:
         size = len(json.dumps(value, ensure_ascii=False, default=str))
         is_shown = self.whole or size <= _SHORT
-        return NamedValue(name, show_value(value) if is_shown else None, size)
+        return NamedValue(name, self._show(value) if is_shown else None, size)
+
+    def _show(self, value: Json) -> ShownValue:
+        """What is kept elsewhere is fetched where values alone are looked at, for no overview."""
+        return show_value(value, self.load if self.whole else None)
 
     def given(self, args: JsonMap, events: Sequence[Event], iteration: int | None) -> ValueGroup:
         """What the run was fired with, or what the iteration is about."""
@@ -56,7 +60,7 @@ class ValueReader:
             values = [*self._item(find_items(events), iteration), *values]
         return ValueGroup("Input", values, "" if values else "It was given nothing.")
 
-    def _item(self, items: LoopItems, index: int) -> Iterator[NamedValue]:
+    def _item(self, items: LoopedItems, index: int) -> Iterator[NamedValue]:
         start, chunk = next(one for one in reversed([(0, items.first), *items.added]) if one[0] <= index)
         try:
             found = load_value(chunk, self.load)
@@ -65,7 +69,7 @@ class ValueReader:
         if isinstance(found, Sequence) and index - start < len(found):
             yield self.name("item", found[index - start])
 
-    def outcome(self, events: Sequence[Event], kept: Results) -> ValueGroup:
+    def outcome(self, events: Sequence[Event], kept: RunResults) -> ValueGroup:
         """What the run, or the iteration whose events these are, came to. `kept` is what the
         execution remembers of the step, for what its events do not say."""
         found = find_results(events)
@@ -75,6 +79,6 @@ class ValueReader:
         return ValueGroup("Output", values, "" if values else "There is no result.")
 
 
-def _is(value: Json, result: Results) -> bool:
+def _is(value: Json, result: RunResults) -> bool:
     """Whether the task's result is that of the whole, which is shown once."""
     return result.known and value is result.value

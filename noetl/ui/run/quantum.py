@@ -14,7 +14,7 @@ from noetl.ui.charts import say_span
 from noetl.ui.histograms import MOST as MOST_LABELS
 from noetl.ui.histograms import Histogram, is_counts, make_histogram
 from noetl.ui.json_text import make_visible
-from noetl.ui.kept import KeptPlace
+from noetl.ui.kept import KeptPosition
 from noetl.ui.run.look import RunLook
 from noetl.ui.shapes import ValuePages
 from noetl.ui.site import here
@@ -63,11 +63,11 @@ _JOB: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRun:
+class ShownQuantumRun:
     """One task run. `story` and `job` are names and values, `chart` the histogram of its only
     point, `points` the table of a sweep, `gone` why its result cannot be read."""
 
-    place: KeptPlace
+    place: KeptPosition
     kind: str
     story: list[tuple[str, ShownValue]]
     job: list[tuple[str, ShownValue]]
@@ -97,7 +97,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     return {"quantum_runs": [_show(look, one) for one in pages.cut(found)], "quantum_pages": pages}
 
 
-def _show(look: RunLook, place: KeptPlace) -> ShownRun:
+def _show(look: RunLook, place: KeptPosition) -> ShownQuantumRun:
     rt = look.visitor.rt
     (event,) = inspect.events(rt, look.execution_id, place.version - 1, 1)
     try:
@@ -106,11 +106,11 @@ def _show(look: RunLook, place: KeptPlace) -> ShownRun:
         return _nothing(place, gone=make_visible(error.message))
 
 
-def _nothing(place: KeptPlace, whole: ShownValue | None = None, gone: str = "") -> ShownRun:
-    return ShownRun(place, "", [], [], None, 0, None, None, 0, None, whole, gone)
+def _nothing(place: KeptPosition, whole: ShownValue | None = None, gone: str = "") -> ShownQuantumRun:
+    return ShownQuantumRun(place, "", [], [], None, 0, None, None, 0, None, whole, gone)
 
 
-def _show_result(place: KeptPlace, result: Json, load: Load) -> ShownRun:
+def _show_result(place: KeptPosition, result: Json, load: Load) -> ShownQuantumRun:
     """Raises what `load` raises."""
     found = _open(result, load)
     story = _map(_open(found.get("provenance"), load)) if isinstance(found, Mapping) else {}
@@ -121,7 +121,7 @@ def _show_result(place: KeptPlace, result: Json, load: Load) -> ShownRun:
     chart, more = _find_chart(found.get("histogram"))
     task = _map(_open(story.get("task"), load))
     source = _map(story.get("source")).get("form")
-    return ShownRun(
+    return ShownQuantumRun(
         place,
         make_visible(source) if isinstance(source, str) else "",
         list(_name(story, _STORY)),

@@ -16,7 +16,7 @@ Shown: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
+class RunTab:
     """`name` stands in the address, `title` on the tab. `gather` finds what `template` shows.
     `is_there`: whether there is such a tab for that execution. `count`: how much there is in it;
     empty: that is not said."""
@@ -31,24 +31,24 @@ class Tab:
 
 #: In the order in which they stand on the page; the first one is shown where none is asked for.
 TABS: Final = (
-    Tab("", "Steps", "run/steps.html", steps.gather),
-    Tab("events", "Events", "run/events.html", events.gather, count=events.count),
-    Tab("logs", "Logs", "run/logs.html", logs.gather),
-    Tab("variables", "Variables", "run/variables.html", console.gather),
-    Tab("waits", "Waits", "run/waiting.html", waiting.gather, count=waiting.count),
-    Tab("called", "Called", "run/called.html", called.gather, count=called.count),
-    Tab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather),
-    Tab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
-    Tab("source", "Source", "run/source.html", source.gather),
+    RunTab("", "Steps", "run/steps.html", steps.gather),
+    RunTab("events", "Events", "run/events.html", events.gather, count=events.count),
+    RunTab("logs", "Logs", "run/logs.html", logs.gather),
+    RunTab("variables", "Variables", "run/variables.html", console.gather),
+    RunTab("waits", "Waits", "run/waiting.html", waiting.gather, count=waiting.count),
+    RunTab("called", "Called", "run/called.html", called.gather, count=called.count),
+    RunTab("artifacts", "Artifacts", "run/artifacts.html", artifacts.gather),
+    RunTab("quantum", "Quantum", "run/quantum.html", quantum.gather, quantum.is_there),
+    RunTab("source", "Source", "run/source.html", source.gather),
 )
 
 
-def find_tabs(look: RunLook) -> list[Tab]:
+def find_tabs(look: RunLook) -> list[RunTab]:
     """Those of the execution."""
     return [one for one in TABS if one.is_there(look)]
 
 
-def find_tab(look: RunLook) -> Tab:
+def find_tab(look: RunLook) -> RunTab:
     """The one that is looked at. Raises NotFound where there is none of that name."""
     for one in TABS:
         if one.name == look.tab and one.is_there(look):

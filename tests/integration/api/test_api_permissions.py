@@ -96,6 +96,8 @@ def test_without_a_token_no_route_says_anything_but_health_and_addresses_of_task
     known |= {"GET /queues": 303, "GET /access": 303}
     known |= {"GET /failures": 303, "GET /operations": 303, "GET /operations/1": 303}
     known |= {"GET /flower/": 303, "GET /flower/x": 303}
+    known |= {"GET /edit": 303, "GET /fixture": 303, "GET /playbooks": 303}
+    known |= {f"GET /playbooks/{NAMES['path']}": 303}
     for method, url, _ in routes(closed):
         route = f"{method} {url}"
         with subtests.test(route):

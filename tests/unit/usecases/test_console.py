@@ -12,7 +12,7 @@ from noetl.facts.reference import Retention
 from noetl.testing import Simulation
 from noetl.trial.simulation import Outside
 from noetl.usecases.access import Grant, Principal
-from noetl.usecases.console import Answer, ask, load_for, names_at
+from noetl.usecases.console import ConsoleAnswer, ask, load_for, names_at
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -41,7 +41,7 @@ def run(sim: Simulation) -> str:
     return run
 
 
-def asked(sim: Simulation, run: str, expression: str, version: int | None = None) -> Answer:
+def asked(sim: Simulation, run: str, expression: str, version: int | None = None) -> ConsoleAnswer:
     return ask(names_at(sim.rt, run, version), expression, sim.rt.load)
 
 
@@ -60,7 +60,7 @@ def asked(sim: Simulation, run: str, expression: str, version: int | None = None
 def test_an_expression_sees_what_templates_see(
     sim: Simulation, run: str, expression: str, value: Any
 ) -> None:
-    assert asked(sim, run, expression) == Answer(value)
+    assert asked(sim, run, expression) == ConsoleAnswer(value)
 
 
 def test_an_earlier_version_has_what_was_true_then(sim: Simulation, run: str) -> None:
