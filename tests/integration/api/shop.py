@@ -41,7 +41,7 @@ workflow:
     tool: {kind: wait, approval: {message: "Pay?", form: {amount: integer}}}
     next: call
   - step: call
-    loop: {in: [1, 2], iterator: n}
+    loop: {in: [1, 2, 3], iterator: n}
     tool: {kind: playbook, path: shop/child, payload: {n: "{{ n }}"}}
 """
 CHILD = """\

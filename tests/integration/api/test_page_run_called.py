@@ -38,17 +38,18 @@ def test_called_executions_are_paged_and_say_who_called_them(
     assert "It has called no other execution." in Page(look(browser, run, "called")).text
     pay(sim, run)
     approve(sim, run)
-    first = inspect.executions(sim.rt, parent=run)[-1].execution_id
-    sim.pass_time(1)
-    send_signal(sim.rt, first, SignalRequest("go"))
-    sim.settle()
-    second, _ = (one.execution_id for one in inspect.executions(sim.rt, parent=run))
-    monkeypatch.setattr("noetl.ui.run.called.PAGE", 1)
+    for _ in range(2):
+        sim.pass_time(1)
+        newest, *_ = inspect.executions(sim.rt, parent=run)
+        send_signal(sim.rt, newest.execution_id, SignalRequest("go"))
+        sim.settle()
+    third, second, first = (one.execution_id for one in inspect.executions(sim.rt, parent=run))
+    monkeypatch.setattr("noetl.ui.run.called.PAGE", 2)
     page = look(browser, run, "called")
-    assert re.findall(r'<tr id="c(\d+)"', page) == [second]
-    assert "call#1[1]" in Page(page).text
+    assert re.findall(r'<tr id="c(\d+)"', page) == [third, second]
+    assert "call#1[2]" in Page(page).text
     assert "waits for signal 'go'" in Page(page).text
-    assert re.search(r'tab=called"[^>]*>Called <span class="muted">2<', page)
+    assert re.search(r'tab=called"[^>]*>Called <span class="muted">3<', page)
     older = follow(browser, page, "Older")
     assert re.findall(r'<tr id="c(\d+)"', older) == [first]
     assert not has_link(older, "Older")

@@ -116,7 +116,10 @@ def test_lines_are_narrowed_by_place(sim: Simulation, run: str) -> None:
     assert texts(last_lines(sim.rt, run, LogFilter(run_id="s#1"), 9)) == ["a", "c"]
 
 
-def test_blocks_are_read_among_the_rows_around_them(sim: Simulation, run: str) -> None:
+def test_blocks_are_read_among_the_rows_around_them(
+    sim: Simulation, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printed_lines, "_ROWS", 5)
     lines = number_of_lines(40)
     add(sim, *(chunk(run, f"{one}\n", iteration=at % 2) for at, one in enumerate(lines)))
     for first in (2, 10, 18, 26, 3, 11):
