@@ -17,8 +17,8 @@ from noetl.engine.admission import make_invalid
 from noetl.errors import BadRequest, Conflict, InputsInvalid, KeyTaken, NoetlError
 from noetl.facts.json import Json, JsonMap
 from noetl.ui.forms import TICKED, FormField, make_fields_of, read_fields_of
+from noetl.ui.plans import ShownPlan, make_plan
 from noetl.ui.playbook.look import PlaybookLook
-from noetl.ui.playbook.plan import ShownPlan, make_plan
 from noetl.ui.playbook.takes import find_defaults
 from noetl.ui.site import here
 from noetl.usecases.start import StartRequest, start
@@ -89,7 +89,7 @@ class StartForm:
         net = self.look.net
         if net is None:
             raise BadRequest("This version of NoETL cannot run this version of the playbook.")
-        return replace(self, plan=make_plan(self.look.visitor.rt, net, self._read_payload()))
+        return replace(self, plan=make_plan(self.look.visitor, net, self._read_payload()))
 
     def refused_with(self, error: NoetlError) -> Self:
         """The same, with what is wrong, each fault beside its field."""

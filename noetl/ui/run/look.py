@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 
 from flask import request
 
-from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
+from noetl.ui.asked import read_number
 from noetl.ui.site import Visitor, here
 from noetl.usecases import inspect, moment
 from noetl.usecases.ports import ExecutionRow
@@ -42,10 +42,10 @@ class RunLook:
         iteration that is none."""
         visitor, asked = here().find_visitor(), request.args.to_dict()
         row = inspect.execution(visitor.rt, execution_id)
-        at = _read_number(asked, "at")
+        at = read_number(asked, "at")
         moment.check_version(row, at)
         texts = {name: asked.get(name) or None for name in ("step", "run")}
-        iteration = _read_number(asked, "iteration")
+        iteration = read_number(asked, "iteration")
         return cls(visitor, row, asked.get("tab", ""), at, **texts, iteration=iteration, asked=asked)
 
     @cached_property
@@ -74,7 +74,7 @@ class RunLook:
 
     def number(self, name: str) -> int | None:
         """What a field of the address says that is a number. Raises BadRequest where it is none."""
-        return _read_number(self.asked, name)
+        return read_number(self.asked, name)
 
     def to(self, **changes: str | int | None) -> str:
         """The address of this page with other places than those that are looked at; None leaves a
@@ -89,12 +89,3 @@ class RunLook:
     def _address(self, fields: JsonMap) -> str:
         given = {name: value for name, value in fields.items() if value not in (None, "")}
         return f"/executions/{quote(self.execution_id)}" + (f"?{urlencode(given)}" if given else "")
-
-
-def _read_number(asked: JsonMap, name: str) -> int | None:
-    text = asked.get(name) or ""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadRequest(f"The address says {name}={text[:40]!r}, which is no number.")
-    return int(text)

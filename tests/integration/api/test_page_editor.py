@@ -123,7 +123,7 @@ def test_a_text_without_errors_has_its_plan_beside_it(browser: FlaskClient, sim:
         "queue",
         "https://shop.example/orders",
         "→ pay",
-        "Calls",
+        "What it needs",
         "shop/pay",
     ):
         assert said in shown

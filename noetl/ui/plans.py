@@ -1,10 +1,10 @@
-"""What would run, as the start form shows it: the plan of `noetl plan`, in short."""
+"""What would run, as pages show it: the plan of `noetl plan`, in short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from noetl.engine.admission import admit
 from noetl.engine.plan import Plan
@@ -14,18 +14,26 @@ from noetl.forecast.model import Forecast, LoopForecast, StepForecast, errors_of
 from noetl.forecast.tasks import Kinds
 from noetl.net.model import Net
 from noetl.tools.kit.registry import touches
-from noetl.usecases.runtime import Runtime
+from noetl.ui.site import Visitor
+
+#: Steps that one page shows.
+MOST: Final = 200
+#: Characters of a guard or of what a task touches.
+_SHOWN: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step that may be reached: `about` says what it is, `does` what it touches, `faults` what
-    would go wrong."""
+    """A step that may be reached: `about` says what it is, `does` what its tasks touch, `ways` are
+    the steps that it leads to, each with its guard, and `faults` are what would go wrong."""
 
     name: str
     about: str
+    queue: str | None
     does: Sequence[str]
-    faults: Sequence[str]
+    ways: Sequence[tuple[str, str]]
+    errors: Sequence[str]
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,7 @@ class ShownPlan:
 
     key: str | None
     steps: Sequence[PlannedStep]
+    more_steps: int
     unreached: Sequence[str]
     needs: Sequence[tuple[str, str, str]]
     queues: Mapping[str, Sequence[str]]
@@ -46,7 +55,8 @@ class ShownPlan:
         early = (*key, *ahead.workload.values(), *ahead.ctx.values(), *ahead.entries)
         return cls(
             None if ahead.key is None or not ahead.key.known else str(ahead.key.value),
-            [_show_step(step) for step in ahead.steps],
+            [_show_step(ahead, step) for step in ahead.steps[:MOST]],
+            max(len(ahead.steps) - MOST, 0),
             ahead.unreached,
             list(_find_needs(ahead)),
             ahead.queues,
@@ -54,26 +64,42 @@ class ShownPlan:
         )
 
 
-def make_plan(rt: Runtime, net: Net, payload: JsonMap) -> ShownPlan:
+def make_plan(visitor: Visitor, net: Net, payload: JsonMap) -> ShownPlan:
     """What an execution with that payload would do. Nothing is run, and no secret is opened. Raises
     InputsInvalid for what the playbook does not take."""
+    rt = visitor.rt
     given = admit(Plan(net), payload, {}, foreseen=True)
-    env = {name: str(value) for name, value in rt.env.items()}
-    return ShownPlan.of(
-        foresee(net, PlanInput(Kinds(rt.kinds, touches, rt.quoting), given.payload, given.overrides, env))
-    )
+    kinds = Kinds(rt.kinds, touches, rt.quoting)
+    env, width = _find_environment(visitor), rt.limits.max_in_flight
+    return ShownPlan.of(foresee(net, PlanInput(kinds, given.payload, given.overrides, env, width)))
 
 
-def _show_step(step: StepForecast) -> PlannedStep:
-    about = [step.role, *([_say_loop(step.loop)] if step.loop is not None else [])]
+def _find_environment(visitor: Visitor) -> dict[str, str]:
+    """What templates read of the environment. Who may start nothing sees names of it alone."""
+    knows = visitor.principal.has_some("run")
+    return {name: str(value) if knows else f"<{name}>" for name, value in visitor.rt.env.items()}
+
+
+def _show_step(ahead: Forecast, step: StepForecast) -> PlannedStep:
+    notes = {ahead.final_step: "last, once", ahead.entry: "begins"}
+    about = [notes.get(step.name, step.role), "" if step.loop is None else _say_loop(step.loop)]
     if step.joins:
         about.append(f"waits for {' and '.join(step.sources)}" if step.join.mode == "all" else "joins")
-    tasks = [task for task in step.tasks if task.is_called]
-    does = [touch for task in tasks for touch in (task.touches or (task.kind,))]
     found = list(renderings(step))
     return PlannedStep(
-        step.name, ", ".join(filter(None, about)), does, [*errors_of(found), *warnings_of(found)]
+        step.name,
+        ", ".join(filter(None, about)),
+        step.queue,
+        [_say(touch) for task in step.tasks if task.is_called for touch in (task.touches or (task.kind,))],
+        [(arc.step, "" if arc.when in (None, True) else _say(arc.when)) for arc in step.arcs if arc.step],
+        errors_of(found),
+        warnings_of(found),
     )
+
+
+def _say(value: object) -> str:
+    line = " ".join(str(value)[: 8 * _SHOWN].split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
 def _say_loop(loop: LoopForecast) -> str:
@@ -85,10 +111,7 @@ def _find_needs(ahead: Forecast) -> Iterator[tuple[str, str, str]]:
     for secret in ahead.secrets:
         yield secret.kind, secret.name, ", ".join(secret.used_by)
     for one in ahead.variables:
-        yield (
-            "environment",
-            one.name if one.given else f"{one.name} (is not there)",
-            ", ".join(one.used_by),
-        )
+        name = one.name if one.given else f"{one.name} (is not there)"
+        yield "environment", name, ", ".join(one.used_by)
     for called in ahead.playbooks:
         yield "playbook", called.path, ", ".join(called.used_by)
