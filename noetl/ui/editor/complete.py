@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict
 from typing import Final
 
@@ -18,6 +19,7 @@ _KEY: Final = "noetl.completer"
 #: Names of playbooks, and of credentials, that are offered.
 _MOST: Final = 1000
 _LAST: Final = 10_000_000
+_making: Final = threading.Lock()
 
 
 def complete() -> Response:
@@ -36,10 +38,12 @@ def _read_place(name: str) -> int:
 
 
 def _completer(visitor: Visitor) -> Completer:
-    found: Completer | None = current_app.extensions.get(_KEY)
-    if found is None:
-        found = current_app.extensions[_KEY] = Completer(visitor.rt.kinds)
-    return found
+    # It is made of the sources of the language, which Python 3.11 cannot parse in two threads.
+    with _making:
+        found: Completer | None = current_app.extensions.get(_KEY)
+        if found is None:
+            found = current_app.extensions[_KEY] = Completer(visitor.rt.kinds)
+        return found
 
 
 def _known(visitor: Visitor) -> InstalledNames:

@@ -158,14 +158,22 @@
 
   // --- completion ----------------------------------------------------------------------------------
 
+  // Whoever types on meanwhile is offered what fits there, and not what fitted where it was asked.
+  async function ask_where_the_cursor_is(at) {
+    const { row, column } = at;
+    const answer = await (await ask("/edit/complete", { line: row, column: to_server(row, column) })).json();
+    const now = editor.getCursorPosition();
+    return now.row === row && now.column === column ? { row, answer } : ask_where_the_cursor_is(now);
+  }
+
   const completer = {
     id: "noetl",
     identifierRegexps: [/[\w./-]/],
-    async getCompletions(_editor, _session, { row, column }, _prefix, callback) {
+    async getCompletions(_editor, _session, at, _prefix, callback) {
       // The list has a field of its own, which nobody should come to.
       editor.completer.getPopup().renderer.textarea.tabIndex = -1;
       try {
-        const answer = await (await ask("/edit/complete", { line: row, column: to_server(row, column) })).json();
+        const { row, answer } = await ask_where_the_cursor_is(at);
         const begin = from_server(row, answer.begin);
         callback(null, answer.offers.map((one, index) => ({
           caption: one.label,
