@@ -54,7 +54,6 @@ class TimeBar:
     y: float
     height: float
     title: str
-    run: str = ""
     critical: bool = False
     shade: int = 0
 
@@ -137,7 +136,7 @@ def _draw_run(run: RunLine, scale: TimeScale, y: float, height: float) -> Iterat
         # What its iterations came to is drawn over it.
         shade = 1 if strip and segment.phase == "running" else 0
         look = _look_of(run, segment)
-        yield TimeBar(look, x, width, y, height, title, run.run_id, run.critical, shade)
+        yield TimeBar(look, x, width, y, height, title, run.critical, shade)
     if strip:
         yield from _draw_strip(run, strip, scale, y, height)
 
@@ -195,11 +194,11 @@ def _draw_strip(
         # The palest shade is that of the bar below.
         shade = 2 + (count - 1) * (_SHADES - 1) // most
         place, wide = round(x + width * cell / _CELLS, 3), round(width / _CELLS, 3)
-        yield TimeBar("done", place, wide, y, height, title, run.run_id, shade=shade)
+        yield TimeBar("done", place, wide, y, height, title, shade=shade)
         if failed[cell]:
             foot = round(max(_FOOT, height * failed[cell] / count), 2)
             title = f"{run.run_id}: {failed[cell]} of {count} iterations failed"
-            yield TimeBar("failed", place, wide, y + height - foot, foot, title, run.run_id)
+            yield TimeBar("failed", place, wide, y + height - foot, foot, title)
 
 
 def _draw_density(runs: Sequence[RunLine], scale: TimeScale) -> Iterator[TimeBar]:

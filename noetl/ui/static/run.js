@@ -26,18 +26,18 @@ async function learn(form) {
   return asked;
 }
 
-// How many of the sorted numbers are not greater.
-function count_until(numbers, most) {
-  let low = 0, high = numbers.length;
+// How many of those that are sorted have a number that is not greater.
+function count_until(sorted, most, number_of = (one) => one) {
+  let low = 0, high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (numbers[middle] <= most) low = middle + 1; else high = middle;
+    if (number_of(sorted[middle]) <= most) low = middle + 1; else high = middle;
   }
   return low;
 }
 
 function find_status(changes, version) {
-  const at = count_until(changes.map((one) => one[0]), version);
+  const at = count_until(changes, version, ([since]) => since);
   return at === 0 ? "not_run" : changes[at - 1][1];
 }
 
