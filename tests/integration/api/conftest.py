@@ -102,6 +102,12 @@ class Asking(Protocol):
 
 
 @pytest.fixture
+def browser(make: Callable[..., Flask]) -> FlaskClient:
+    """Whoever looks at pages where no token is needed, without scripts."""
+    return with_pages(make()).test_client()
+
+
+@pytest.fixture
 def closed(make: Callable[..., Flask]) -> Flask:
     """An application, with its pages, in which every request needs a token."""
     return with_pages(make(open=False))

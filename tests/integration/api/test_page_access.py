@@ -29,11 +29,6 @@ TABS = ("", "?tab=tokens", "?tab=audit", "?new=basic&name=db")
 
 
 @pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
-
-
-@pytest.fixture
 def signed(closed: Flask, sim: Simulation) -> Callable[..., FlaskClient]:
     """A browser in which somebody with these scopes has signed in."""
 

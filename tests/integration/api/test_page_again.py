@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from flask.testing import FlaskClient
 from noetl.testing import Simulation
 from noetl.usecases import inspect, tokens
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 PAYS = """\
 apiVersion: noetl.io/v2
@@ -36,11 +35,6 @@ workflow:
 @pytest.fixture
 def sim() -> Simulation:
     return Simulation(PAYS)
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

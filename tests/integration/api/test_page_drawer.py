@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import unescape
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.history.run_details import find_standings
@@ -17,7 +15,7 @@ from noetl.ui.run.drawer_cells import MOST_CELLS, map_iterations
 from noetl.usecases import catalog
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import Page, with_pages
+from .browsing import Page
 
 SHOP = """\
 apiVersion: noetl.io/v2
@@ -68,11 +66,6 @@ workflow:
 @pytest.fixture
 def sim() -> Simulation:
     return Simulation(SHOP)
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

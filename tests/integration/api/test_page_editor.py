@@ -4,7 +4,6 @@ scripts ask for."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import unescape
 from typing import Any
 
@@ -18,7 +17,7 @@ from noetl.testing import Simulation
 from noetl.usecases import catalog, tokens
 from noetl.usecases.credentials import audience, save
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 ORDER = """\
 apiVersion: noetl.io/v2
@@ -34,11 +33,6 @@ workflow:
 WRONG = ORDER.replace("next: pay", "next: pya")
 #: With a warning: nothing leads to the step.
 WARNED = ORDER.replace("    next: pay\n", "")
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 def typed(page: Any) -> str:

@@ -35,11 +35,6 @@ workflow:
 
 
 @pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
-
-
-@pytest.fixture
 def runs(sim: Simulation) -> dict[str, str]:
     """One of each: by what they are."""
     catalog.register(sim.rt, OTHER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,7 +19,7 @@ from noetl.usecases.retry import RetryRequest
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 SENDS = """\
 apiVersion: noetl.io/v2
@@ -39,11 +38,6 @@ workflow:
         if not works:
             raise ValueError(say)
 """
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

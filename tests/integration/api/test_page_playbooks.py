@@ -49,11 +49,6 @@ DAY = {"day": "2026-03-01"}
 
 
 @pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
-
-
-@pytest.fixture
 def orders(sim: Simulation) -> list[str]:
     """Three executions of the first version, the last of which fails, and one of the second."""
     catalog.register(sim.rt, ORDERS)

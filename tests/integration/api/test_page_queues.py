@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,7 @@ from noetl.usecases import audit, catalog, pausing, tokens
 from noetl.usecases.ports import AuditFilter, WorkerRow
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 BOUNDED = """\
 apiVersion: noetl.io/v2
@@ -27,11 +26,6 @@ workflow:
     spec: {concurrency: {limit: 1, key: "disk <b>"}, rate: {limit: 5, per: 1m, key: vendor}}
     tool: {kind: wait, signal: go}
 """
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

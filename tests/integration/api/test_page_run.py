@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import Page, with_pages
+from .browsing import Page
 
 BRANCHES = """\
 apiVersion: noetl.io/v2
@@ -34,11 +32,6 @@ workflow:
   - step: less
     tool: {kind: noop}
 """
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

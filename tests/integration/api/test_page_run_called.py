@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
 from noetl.usecases import inspect
 from noetl.usecases.signals import SignalRequest, send_signal
 
-from .browsing import Page, with_pages
+from .browsing import Page
 from .shop import approve, follow, has_link, look, open_shop, pay, start_run
 
 
 @pytest.fixture
 def sim() -> Simulation:
     return open_shop()
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

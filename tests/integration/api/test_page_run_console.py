@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
@@ -13,18 +11,13 @@ from noetl.testing import Simulation
 from noetl.usecases import catalog, tokens
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import Page, sign_in, with_pages
+from .browsing import Page, sign_in
 from .shop import CHILD, follow, has_link, look, open_shop, start_run
 
 
 @pytest.fixture
 def sim() -> Simulation:
     return open_shop()
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

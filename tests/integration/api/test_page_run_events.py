@@ -15,18 +15,13 @@ from noetl.testing import Simulation
 from noetl.usecases import tokens
 from noetl.usecases.signals import SignalRequest, send_signal
 
-from .browsing import Page, sign_in, with_pages
+from .browsing import Page, sign_in
 from .shop import follow, has_link, look, open_shop, start_run, versions
 
 
 @pytest.fixture
 def sim() -> Simulation:
     return open_shop()
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

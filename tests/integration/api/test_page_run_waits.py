@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from flask import Flask
@@ -13,18 +12,13 @@ from noetl.testing import Simulation
 from noetl.usecases import catalog, pausing, tokens
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import Page, sign_in, with_pages
+from .browsing import Page, sign_in
 from .shop import approve, follow, look, open_shop, pay, start_run, versions
 
 
 @pytest.fixture
 def sim() -> Simulation:
     return open_shop()
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from flask import Flask
@@ -12,14 +11,9 @@ from flask.testing import FlaskClient
 from noetl.testing import Simulation
 from noetl.usecases import tokens
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 PAGES = ["/", "/login", "/executions/7", "/?status=nonsense", "/failures", "/operations"]
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.mark.parametrize("path", PAGES)

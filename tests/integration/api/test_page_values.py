@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.facts.reference import Retention
@@ -18,14 +16,9 @@ from noetl.ui.run.variables import MOST
 from noetl.ui.values import PAGE
 from noetl.usecases import control
 
-from .browsing import Page, with_pages
+from .browsing import Page
 
 ROWS = [{"id": number, "name": f"n{number}", "paid": number % 2 == 0} for number in range(120)]
-
-
-@pytest.fixture
-def browser(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
 
 
 @pytest.fixture
