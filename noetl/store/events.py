@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import Select, bindparam, exists, insert, select, update
+from sqlalchemy import Select, bindparam, exists, func, insert, select, update
 
 from noetl.errors import BadRequest, NoetlError, VersionConflict
 from noetl.facts.event_names import ALIASES
@@ -79,16 +79,18 @@ _insert_audit = insert(audit)
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
 
 
-@cache
-def _first(asked: tuple[str, ...]) -> Select[Any]:
-    return _limited.where(*(_filters[name] for name in asked))
+_until = _e.version <= bindparam("until")
 
 
 @cache
-def _last(asked: tuple[str, ...]) -> Select[Any]:
-    page = select(*_columns).where(_e.execution_id == bindparam("id"), _e.version < bindparam("before"))
-    page = page.where(*(_filters[name] for name in asked))
-    return page.order_by(_e.version.desc()).limit(bindparam("limit"))
+def _count(asked: tuple[str, ...]) -> Select[Any]:
+    there = select(func.count()).select_from(event).where(_e.execution_id == bindparam("id"), _until)
+    return there.where(*(_filters[name] for name in asked))
+
+
+@cache
+def _slice(asked: tuple[str, ...]) -> Select[Any]:
+    return _limited.where(_until, *(_filters[name] for name in asked)).offset(bindparam("skip"))
 
 
 class SqlEvents(SqlTable):
@@ -140,15 +142,19 @@ class SqlEvents(SqlTable):
             statement = _typed_limited if wanted else _limited
         return self._events(execution_id, statement, values)
 
-    def first(self, execution_id: str, where: EventFilter, after: int, limit: int) -> list[Event]:
+    def count(self, execution_id: str, where: EventFilter, until: int) -> int:
         asked = _filter_values(where)
-        values = {"id": codec.number(execution_id), "after": after, "limit": limit, **asked}
-        return self._events(execution_id, _first(tuple(asked)), values)
+        if not asked:
+            return until
+        values = {"id": codec.number(execution_id), "until": until, **asked}
+        return int(self._session.read(_count(tuple(asked)), values).scalar() or 0)
 
-    def last(self, execution_id: str, where: EventFilter, before: int, limit: int) -> list[Event]:
+    def slice(self, execution_id: str, where: EventFilter, until: int, skip: int, limit: int) -> list[Event]:
         asked = _filter_values(where)
-        values = {"id": codec.number(execution_id), "before": before, "limit": limit, **asked}
-        return self._events(execution_id, _last(tuple(asked)), values)[::-1]
+        # Versions have no gaps, so that nothing has to be counted off where all are wanted.
+        start = {"after": 0, "skip": skip} if asked else {"after": skip, "skip": 0}
+        values = {"id": codec.number(execution_id), "until": until, "limit": limit, **start, **asked}
+        return self._events(execution_id, _slice(tuple(asked)), values)
 
     def _events(self, execution_id: str, statement: Select[Any], values: Mapping[str, Any]) -> list[Event]:
         return [envelope.event(execution_id, columns) for columns in self._session.read(statement, values)]

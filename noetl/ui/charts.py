@@ -112,7 +112,9 @@ def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator
 
 
 def say_span(seconds: float) -> str:
-    """A duration for people: `0.42 s`, `12 s`, `3 m 04 s`, `2 h 05 m`, `3 d 04 h`."""
+    """A duration for people: `0.8 ms`, `42 ms`, `1.42 s`, `3 m 04 s`, `2 h 05 m`, `3 d 04 h`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.{int(seconds < 0.01)}f} ms"
     if seconds < 10:
         return f"{seconds:.2f} s"
     whole = int(seconds)

@@ -174,25 +174,30 @@ def news(
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some events in order, and whether there are others before, and behind them."""
+    """Some events in order, how many there are before them, and in all."""
 
     events: list[Event]
-    has_before: bool
-    has_behind: bool
+    skipped: int
+    count: int
 
 
-def first_events(rt: Runtime, execution_id: str, where: EventFilter, after: int, limit: int) -> EventPage:
-    """The first events behind version `after`."""
+def slice_events(
+    rt: Runtime, execution_id: str, where: EventFilter, until: int, find_range: Callable[[int], range]
+) -> EventPage:
+    """Those of the events up to version `until` whose numbers, from 0, `find_range` makes of how
+    many there are."""
     with rt.store.read() as tx:
-        found = tx.events.first(execution_id, where, after, limit + 1)
-        return EventPage(found[:limit], after > 0, len(found) > limit)
+        count = tx.events.count(execution_id, where, until)
+        wanted = find_range(count)
+        found = tx.events.slice(execution_id, where, until, wanted.start, len(wanted)) if wanted else []
+        return EventPage(found, wanted.start, count)
 
 
-def last_events(rt: Runtime, execution_id: str, where: EventFilter, before: int, limit: int) -> EventPage:
-    """The last events before version `before`."""
-    with rt.store.read() as tx:
-        found = tx.events.last(execution_id, where, before, limit + 1)
-        return EventPage(found[-limit:], len(found) > limit, has_behind=False)
+def last_events(rt: Runtime, execution_id: str, where: EventFilter, until: int, limit: int) -> list[Event]:
+    """The last events up to version `until`."""
+    return slice_events(
+        rt, execution_id, where, until, lambda count: range(max(0, count - limit), count)
+    ).events
 
 
 def _event_type(name: str) -> str:

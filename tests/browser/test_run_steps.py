@@ -11,9 +11,9 @@ from tests.acceptance.playbooks import head
 
 from .axe import check_axe
 from .conftest import Look
-from .pages import open_execution, page_of
+from .pages import open_execution
 from .serving import Site
-from .visit import NARROW, PATIENCE_MS, Visit
+from .visit import NARROW, PATIENCE_MS
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -39,16 +39,6 @@ workflow:
     tool: {kind: python, code: "result = 'kept'"}
     set: {"ctx.kept": "{{ output.data }}"}
   - step: dropped
-    tool: {kind: noop}
-"""
-)
-
-MANY = (
-    head("many")
-    + """
-workflow:
-  - step: each
-    loop: {in: "{{ range(5000) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 8}}
     tool: {kind: noop}
 """
 )
@@ -185,27 +175,3 @@ def test_a_narrow_window_shows_name_and_time_of_every_step(
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
     visit.shoot(f"run-narrow-{'dark' if dark else 'light'}")
     check_axe(visit.page)
-
-
-@pytest.fixture(scope="module")
-def many(site: Site) -> str:
-    """An execution of more than 10,000 events."""
-    return site.run(MANY)
-
-
-def test_a_loop_of_5000_is_a_strip_and_painted_within_a_second(site: Site, many: str, look: Look) -> None:
-    visit = look(site.url)
-    open_execution(visit, many)
-    _await_said(visit.page, "each", "5,000 / 5,000")
-    assert _row(visit.page, "each").locator("svg.track rect").count() < 300
-    check_axe(visit.page)
-    visit.shoot("run-5000")
-    # Of some, the quickest: what else the machine does is no matter of the page's.
-    assert min(_time_paint(visit, many) for _ in range(3)) <= 1000
-
-
-def _time_paint(visit: Visit, execution: str) -> float:
-    """Milliseconds from when the page was asked for until its content was painted first."""
-    assert visit.open(page_of(execution)) == 200
-    visit.page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
-    return float(visit.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))

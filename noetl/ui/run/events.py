@@ -1,4 +1,4 @@
-"""The log of an execution: its events by page, narrowed by their type, step and run."""
+"""The log of an execution: its events block by block, narrowed by their type, step and run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from noetl.usecases.inspect import EventPage
 from noetl.usecases.ports import EventFilter
 from noetl.usecases.views import envelope
 
-#: Events of one page.
-PAGE: Final = 200
+#: Events of one block. Blocks are counted from the beginning of the log, so that one which is full
+#: stays what it is, however the log grows.
+BLOCK: Final = 100
 #: Characters of a payload that is there to be unfolded, of all of them on a page, of the one that
 #: was opened, and of the line that says what is in one.
 _SMALL: Final = 600
@@ -53,6 +54,14 @@ class ShownEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class EventBlock:
+    """Rows that are asked for together, in the order in which they are shown."""
+
+    number: int
+    rows: Sequence[ShownEvent]
+
+
+@dataclass(frozen=True, slots=True)
 class TypeGroup:
     """Types of events that begin with the same word."""
 
@@ -72,55 +81,81 @@ def count(look: RunLook) -> str:
 
 def gather(look: RunLook) -> Mapping[str, Any]:
     """What `run/events.html` shows."""
-    newest_first = look.asked.get("order") != "oldest"
-    asked = look.asked.get("type", "")
-    known = ALIASES.get(asked, asked)
-    fault = "" if known in ("", FAILURES, *TYPES) else _say_unknown(asked)
-    page = EventPage([], False, False) if fault else _find_page(look, known, newest_first=newest_first)
-    shown = _show_all(look, page.events)
+    kind = _find_type(look)
+    fault = "" if kind in ("", FAILURES, *TYPES) else _say_unknown(kind)
+    page = EventPage([], 0, 0) if fault else _find_page(look)
     return {
-        "events": shown[::-1] if newest_first else shown,
-        "newest_first": newest_first,
+        "blocks": _show_all(look, page),
+        "count": page.count,
+        "block_size": BLOCK,
+        "more": look.here(first=None, open=None),
+        "newest_first": _is_newest_first(look),
         "fault": fault,
-        "type": known,
+        "type": kind,
         "types": TYPE_GROUPS,
         "failures": FAILURES,
         "step_names": list(look.report.steps),
         "filtered": any(look.asked.get(name) for name in ("type", "step", "run", "iteration")),
-        "links": _make_links(look, page, newest_first=newest_first),
+        "links": _make_links(look, page),
     }
+
+
+def gather_rows(look: RunLook) -> Mapping[str, Any]:
+    """What `run/event_rows.html` shows."""
+    return {"blocks": _show_all(look, _find_page(look))}
+
+
+def _find_type(look: RunLook) -> str:
+    asked: str = look.asked.get("type", "")
+    return ALIASES.get(asked, asked)
+
+
+def _is_newest_first(look: RunLook) -> bool:
+    return look.asked.get("order") != "oldest"
 
 
 def _say_unknown(asked: str) -> str:
     return f"{asked[:80]!r} is not a type of event.{did_you_mean(asked[:80], TYPES)}"
 
 
-def _find_page(look: RunLook, kind: str, *, newest_first: bool) -> EventPage:
+def _find_page(look: RunLook) -> EventPage:
+    kind, newest_first = _find_type(look), _is_newest_first(look)
     types = _FAILED if kind == FAILURES else (kind,) if kind else ()
     run = look.run if look.run and "#" in look.run else None
     where = EventFilter(types, look.step, run, look.iteration)
-    after, before = look.number("after"), look.number("before")
+    first = look.number("first")
     # What came behind the version that is looked at had not happened then.
-    end = look.version + 1
-    rt = look.visitor.rt
-    if after is None and (before is not None or newest_first):
-        page = inspect.last_events(rt, look.execution_id, where, min(before or end, end), PAGE)
-        return EventPage(page.events, page.has_before, before is not None and before < end)
-    page = inspect.first_events(rt, look.execution_id, where, after or 0, PAGE)
-    events = [one for one in page.events if one.version < end]
-    return EventPage(events, page.has_before, page.has_behind and len(events) == PAGE)
+    return inspect.slice_events(
+        look.visitor.rt,
+        look.execution_id,
+        where,
+        look.version,
+        lambda count: _find_block(count, first) if first else _find_end(count, newest_first=newest_first),
+    )
 
 
-def _make_links(look: RunLook, page: EventPage, *, newest_first: bool) -> dict[str, str]:
-    """Words of links, and where they lead."""
+def _find_block(count: int, first: int) -> range:
+    """The block that has the event of that number, from 1; the last one, where there are fewer."""
+    begin = (min(first, max(count, 1)) - 1) // BLOCK * BLOCK
+    return range(begin, min(begin + BLOCK, count))
+
+
+def _find_end(count: int, *, newest_first: bool) -> range:
+    """The two blocks that are shown first: the newest one may have begun just now."""
+    last = _find_block(count, count or 1).start
+    begin = max(0, last - BLOCK) if newest_first else 0
+    return range(begin, min(begin + 2 * BLOCK, count))
+
+
+def _make_links(look: RunLook, page: EventPage) -> dict[str, str]:
+    """Words of links, and where they lead, for who has no scripts."""
     links: dict[str, str] = {}
-    if look.asked.get("before") or look.asked.get("after"):
-        links["Newest" if newest_first else "Oldest"] = look.here(after=None, before=None, open=None)
-    if not page.events:
-        return links
-    first, last = page.events[0].version, page.events[-1].version
-    newer = look.here(after=last, before=None, open=None) if page.has_behind else ""
-    older = look.here(before=first, after=None, open=None) if page.has_before else ""
+    newest_first = _is_newest_first(look)
+    if look.asked.get("first"):
+        links["Newest" if newest_first else "Oldest"] = look.here(first=None, open=None)
+    before, behind = page.skipped, page.skipped + len(page.events)
+    older = look.here(first=before - BLOCK + 1, open=None) if before else ""
+    newer = look.here(first=behind + 1, open=None) if behind < page.count else ""
     both = (("Newer", newer), ("Older", older))
     return links | {word: where for word, where in (both if newest_first else both[::-1]) if where}
 
@@ -128,20 +163,22 @@ def _make_links(look: RunLook, page: EventPage, *, newest_first: bool) -> dict[s
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _show_all(look: RunLook, events: Sequence[Event]) -> list[ShownEvent]:
+def _show_all(look: RunLook, page: EventPage) -> list[EventBlock]:
     opened, left = look.number("open"), _ALL_SMALL
-    shown: list[ShownEvent] = []
-    for event in events:
-        row = _show(look, event, is_open=event.version == opened, is_room=left > 0)
+    blocks: dict[int, list[ShownEvent]] = {}
+    for number, event in enumerate(page.events, page.skipped):
+        is_open = event.version == opened
+        address = look.here(part=None, first=number + 1, open=None if is_open else event.version)
+        row = _show(event, f"{address}#v{event.version}", is_open=is_open, is_room=left > 0)
         left -= 0 if row.is_open else len(escape(row.payload or ""))
-        shown.append(row)
-    return shown
+        blocks.setdefault(number // BLOCK, []).append(row)
+    step = -1 if _is_newest_first(look) else 1
+    return [EventBlock(number, blocks[number][::step]) for number in list(blocks)[::step]]
 
 
-def _show(look: RunLook, event: Event, *, is_open: bool, is_room: bool) -> ShownEvent:
+def _show(event: Event, address: str, *, is_open: bool, is_room: bool) -> ShownEvent:
     payload: JsonMap = envelope(event)["payload"]
     status = STATUS_OF.get(type(event.fact), "completed")
-    address = look.here(open=None if is_open else event.version) + f"#v{event.version}"
     brief = _say_briefly(payload) if payload else ""
     written = write_json(payload, _OPENED if is_open else _SMALL)
     is_there = bool(payload) and (is_open or (written.is_whole and is_room))

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from noetl.errors import BadRequest, Conflict, Forbidden, NoetlError
 from noetl.ui.acting import find_acts
-from noetl.ui.run import variables
+from noetl.ui.run import events, variables
 from noetl.ui.run.approvals import show_approvals, take_answer, typed_in
 from noetl.ui.run.look import RunLook
 from noetl.ui.run.tabs import find_tab, find_tabs
@@ -19,12 +19,16 @@ from noetl.usecases.address import resolve
 
 
 def show_execution(address: str) -> Response:
-    """The page of the execution at that id or key, the part of it that changes, or what was true at
-    the version that its slider stands at."""
+    """The page of the execution at that id or key, the part of it that changes, what was true at
+    the version that its slider stands at, or rows of its log."""
     look = RunLook.read(resolve(here().rt, address))
-    if is_part() and look.asked.get("part") == "moment":
-        return show("run/moment.html", look=look, **variables.gather(look))
-    return _show(look)
+    match look.asked.get("part") if is_part() else None:
+        case "moment":
+            return show("run/moment.html", look=look, **variables.gather(look))
+        case "rows":
+            return show("run/event_rows.html", look=look, **events.gather_rows(look))
+        case _:
+            return _show(look)
 
 
 def take_answers(address: str) -> AnyResponse:

@@ -189,7 +189,7 @@ def say_part(run_id: str, part: str) -> str:
 
 def _read(look: RunLook, *types: str) -> list[Event]:
     where = EventFilter(types)
-    return inspect.last_events(look.visitor.rt, look.execution_id, where, look.version + 1, _CAME).events
+    return inspect.last_events(look.visitor.rt, look.execution_id, where, look.version, _CAME)
 
 
 def _find_answers(look: RunLook) -> Iterator[ShownAnswer]:

@@ -16,6 +16,7 @@ function say_instant(at) {
 
 // As `say_span` of the server.
 function say_span(seconds) {
+  if (seconds < 0.9995) return (seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0) + " ms";
   if (seconds < 10) return seconds.toFixed(2) + " s";
   const whole = Math.floor(seconds);
   for (const [unit, smaller, size, part] of [["d", "h", 86400, 3600], ["h", "m", 3600, 60], ["m", "s", 60, 1]]) {

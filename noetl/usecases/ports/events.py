@@ -46,11 +46,11 @@ class Events(Protocol):
     ) -> list[Event]:
         """Events with `version > after`, in order."""
 
-    def first(self, execution_id: str, where: EventFilter, after: int, limit: int) -> list[Event]:
-        """The first `limit` of those with `version > after`, in order."""
+    def count(self, execution_id: str, where: EventFilter, until: int) -> int:
+        """How many there are with `version <= until`, which is none that is still to come."""
 
-    def last(self, execution_id: str, where: EventFilter, before: int, limit: int) -> list[Event]:
-        """The last `limit` of those with `version < before`, in order."""
+    def slice(self, execution_id: str, where: EventFilter, until: int, skip: int, limit: int) -> list[Event]:
+        """Of those with `version <= until`, in order, at most `limit` behind the first `skip`."""
 
     def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
         """What the scheduler has not decided on yet: for each execution that has any, its events

@@ -173,7 +173,9 @@ def test_bars_stand_where_executions_were_asked_for(browser: FlaskClient, sim: S
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.123, "0.12 s"),
+        (0.0008, "0.8 ms"),
+        (0.123, "123 ms"),
+        (0.9996, "1.00 s"),
         (9.994, "9.99 s"),
         (10, "10 s"),
         (64, "1 m 04 s"),

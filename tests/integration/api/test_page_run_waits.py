@@ -63,7 +63,7 @@ def test_signals_and_answers_that_came_are_told(browser: FlaskClient, sim: Simul
     assert re.search(r"amount\s*7", said)
     assert "Executions that it waits for" in said
     (answered,) = versions(look(browser, run, "events", type="approval.answered"))
-    assert versions(follow(browser, page, f"version {answered}"))[0] == answered
+    assert answered in versions(follow(browser, page, f"version {answered}"))
 
 
 SLOTS = """\

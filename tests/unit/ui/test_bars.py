@@ -59,8 +59,8 @@ def test_attempts_that_failed_are_pieces_of_their_own() -> None:
     )
     assert _looks(_bars(run)) == [("failed", 0, 10), ("done", 10, 20)]
     assert [bar.title for bar in _bars(run)] == [
-        "load#1: attempt 1 failed after 0.10 s",
-        "load#1: attempt 2 ran for 0.20 s",
+        "load#1: attempt 1 failed after 100 ms",
+        "load#1: attempt 2 ran for 200 ms",
     ]
 
 
