@@ -75,8 +75,8 @@ class Quantum(Tool):
 
     **Provenance.** Every result says what ran: hashes of the source, of the circuit and of what was
     sent, of sweep and noise; seed, repetitions, machine and its calibration, versions, execution
-    and step. `verify` with `of: "{{ result }}"` runs it again and compares: on a simulator
-    histograms must be equal.
+    and step. `diagram` in it is the circuit as text, to be looked at. `verify` with
+    `of: "{{ result }}"` runs it again and compares: on a simulator histograms must be equal.
 
     Work for different machines is separated by `spec.queue`, such as `quantum.ionq` for a pool of
     workers with that credential."""

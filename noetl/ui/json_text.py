@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +41,24 @@ def make_visible(text: str) -> str:
     """The text with signs in the place of what cannot be seen: control characters, and characters
     that turn its direction round. Line breaks and tabs stay. What stands for a secret is told in
     words."""
-    return (_MARKER.sub(_NAMED, text) if MARK in text else text).translate(_VISIBLE)
+    return _name_secrets(text).translate(_VISIBLE)
+
+
+def _name_secrets(text: str) -> str:
+    return _MARKER.sub(_NAMED, text) if MARK in text else text
+
+
+#: Categories of characters that take no place, or break the line.
+_PLACELESS: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def make_visible_in_columns(text: str) -> str:
+    """As `make_visible`, for text whose lines stand below each other: what cannot be seen, tabs
+    too, is one sign that all fonts of one width have, so that what follows stays in its column.
+    Line breaks stay."""
+    named = _name_secrets(text)
+    unseen = {one for one in set(named) - {"\n"} if unicodedata.category(one) in _PLACELESS}
+    return named.translate({ord(one): "\ufffd" for one in unseen})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pages import ROOT, page, playbooks, rows, sections
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.quantum.circuits import compiling, qasm, qasm_angles, qasm_gates, qasm_tokens
+from noetl.quantum.circuits import compiling, drawing, qasm, qasm_angles, qasm_gates, qasm_tokens
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS
 from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY
 from noetl.quantum.circuits.qasm_tokens import UNKNOWN_WORDS, QasmError
@@ -232,6 +232,14 @@ def test_the_page_lists_the_bounds_of_openqasm() -> None:
         qasm_gates.MOST_PARTS,
         qasm_gates.MOST_WORK,
     ]
+
+
+def test_the_page_says_which_circuits_have_a_diagram() -> None:
+    told = (
+        sections(PAGE)["Provenance"].partition("Of a circuit of more than")[2].partition("`text` is null")[0]
+    )
+    bounds = [int(one.replace(",", "")) for one in re.findall(r"[\d,]*\d", told)]
+    assert bounds == [drawing.MOST_QUBITS, drawing.MOST_OPERATIONS, drawing.MOST_CHARACTERS]
 
 
 def test_every_gate_set_is_named() -> None:

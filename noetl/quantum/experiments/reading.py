@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 #: Circuits that a worker remembers.
 _MOST: Final = 16
-#: Bytes of a circuit's text that stand in a result or checkpoint; larger ones are kept by
-#: reference.
+#: Bytes of a circuit's text, or of its diagram, that stand in a result or checkpoint; larger ones
+#: are kept by reference.
 INLINE_CIRCUIT: Final = 4 * 1024
 #: The key of a checkpoint under which code's circuit is.
 _PIN: Final = "code"
@@ -97,9 +97,9 @@ def _pin_code(session: TaskSession) -> LoadedCircuit:
 
 
 def keep_text(session: TaskSession, text: str) -> Json:
-    """A circuit's text as a result or a checkpoint holds it: itself, or a reference to it where it
-    is long."""
-    if len(text) <= INLINE_CIRCUIT or session.services.results is None:
+    """A circuit's text, or its diagram, as a result or a checkpoint holds it: itself, or a
+    reference to it where it is long."""
+    if len(text.encode("utf-8", "surrogatepass")) <= INLINE_CIRCUIT or session.services.results is None:
         return text
     results, keep = session.services.results, retention_of(session.call)
     # The iterations of a loop have one circuit, and it is written once.

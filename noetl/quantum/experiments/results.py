@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import cirq
@@ -16,9 +17,11 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, plain
 from noetl.quantum.circuits import canonical
+from noetl.quantum.circuits.drawing import Diagram, draw
 from noetl.quantum.config.task import CIRCUITS, QuantumConfig
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.reading import keep_text
+from noetl.quantum.experiments.reading import RecentCache, keep_text
+from noetl.quantum.model import LoadedCircuit
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import noise
 from noetl.tools.kit.large import retention_of
@@ -31,6 +34,10 @@ _PART: Final = 4
 _PAGE: Final = 1024 * 1024
 #: What one point has, which stands at the top of a result of just one.
 _OF_A_POINT = ("params", "histogram", "mitigated", "expectation", "means", "repetitions")
+
+#: Diagrams by the hash of their circuit: tasks that wait are called often, and iterations have one
+#: circuit.
+_drawn: Final = RecentCache[Diagram | None](16)
 
 
 def with_only_point(points: Sequence[JsonMap], result: dict[str, Any]) -> dict[str, Json]:
@@ -115,9 +122,10 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
     """What is known before anything ran."""
     config, circuit = experiment.config, experiment.loaded
     where = session.call.where
+    resolved = canonical.sha256(circuit.text)
     return {
         "source": {"form": circuit.form, "sha256": circuit.sha256},
-        "resolved_sha256": canonical.sha256(experiment.loaded.text),
+        "resolved_sha256": resolved,
         "compiled_sha256": None,
         "sweep_sha256": canonical.sweep_sha256(experiment.points),
         "seed": experiment.seed,
@@ -146,7 +154,18 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
         "iteration": where.iteration,
         "event": where.event or None,
         "task": repeatable(session, experiment),
+        "diagram": _show_circuit(session, circuit, resolved),
     }
+
+
+def _show_circuit(session: TaskSession, circuit: LoadedCircuit, sha256: str) -> JsonMap | None:
+    """`{qubits, operations, depth, text}`, the text by reference where it is long. It is there to
+    be looked at: no two results are told apart by it."""
+    diagram = _drawn.get(sha256, lambda: draw(circuit))
+    if diagram is None:
+        return None
+    text = None if diagram.text is None else keep_text(session, diagram.text)
+    return {**asdict(diagram), "text": text}
 
 
 def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:

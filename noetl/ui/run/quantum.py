@@ -13,7 +13,7 @@ from noetl.facts.reference import Lazy, Load, is_reference, load_value
 from noetl.ui.charts import say_span
 from noetl.ui.histograms import MOST as MOST_LABELS
 from noetl.ui.histograms import Histogram, is_counts, make_histogram
-from noetl.ui.json_text import make_visible
+from noetl.ui.json_text import make_visible, make_visible_in_columns
 from noetl.ui.kept import KeptPosition
 from noetl.ui.run.look import RunLook
 from noetl.ui.shapes import ValuePages
@@ -27,6 +27,8 @@ MOST_POINTS: Final = 50
 #: Labels of a sweep that have a column of their own.
 _MOST_COLUMNS: Final = 16
 _SHORT_HASH: Final = 16
+#: Characters of a diagram.
+_MOST_DRAWN: Final = 64 * 1024
 #: Seconds that are said as a duration.
 _LONGEST_S: Final = 1e9
 
@@ -63,6 +65,16 @@ _JOB: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ShownDiagram:
+    """A circuit as a diagram of text. `about` says how large the circuit is; `none` why there is no
+    diagram where `text` is empty."""
+
+    about: str
+    text: str
+    none: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ShownQuantumRun:
     """One task run. `story` and `job` are names and values, `chart` the histogram of its only
     point, `points` the table of a sweep, `gone` why its result cannot be read."""
@@ -76,6 +88,7 @@ class ShownQuantumRun:
     means: ShownValue | None
     points: ShownValue | None
     more_points: int
+    diagram: ShownDiagram | None
     circuit: ShownValue | None
     whole: ShownValue | None = None
     gone: str = ""
@@ -107,7 +120,7 @@ def _show(look: RunLook, place: KeptPosition) -> ShownQuantumRun:
 
 
 def _nothing(place: KeptPosition, whole: ShownValue | None = None, gone: str = "") -> ShownQuantumRun:
-    return ShownQuantumRun(place, "", [], [], None, 0, None, None, 0, None, whole, gone)
+    return ShownQuantumRun(place, "", [], [], None, 0, None, None, 0, None, None, whole, gone)
 
 
 def _show_result(place: KeptPosition, result: Json, load: Load) -> ShownQuantumRun:
@@ -131,6 +144,7 @@ def _show_result(place: KeptPosition, result: Json, load: Load) -> ShownQuantumR
         show_value(found.get("expectation"), load) if found.get("expectation") else None,
         show_value(_make_rows(points)) if count > 1 else None,
         count - len(points),
+        _show_diagram(_map(_open(story.get("diagram"), load)), load),
         _show_circuit(task.get("circuit"), load),
     )
 
@@ -218,3 +232,24 @@ def _show_circuit(circuit: Json, load: Load) -> ShownValue | None:
     if circuit is None:
         return None
     return show_value(circuit, load)
+
+
+def _show_diagram(diagram: JsonMap, load: Load) -> ShownDiagram | None:
+    """None where nothing is known of one: results of earlier versions have none, nor has what Cirq
+    cannot draw."""
+    match diagram:
+        case {"qubits": int(qubits), "operations": int(operations), "depth": int(depth)}:
+            about = f"{_count(qubits, 'qubit')}, {_count(operations, 'operation')}, depth {depth:,}"
+        case _:
+            return None
+    try:
+        text = _open(diagram.get("text"), load)
+    except (NotFound, BadRequest, Unavailable) as error:
+        return ShownDiagram(about, "", make_visible(error.message))
+    if not isinstance(text, str) or len(text) > _MOST_DRAWN:
+        return ShownDiagram(about, "", "The circuit is too large for a diagram.")
+    return ShownDiagram(about, make_visible_in_columns(text))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -239,6 +239,7 @@ def test_quantum_results_say_where_they_come_from(browser: FlaskClient, quantum:
     assert re.search(r"00\s*5\d\d|00\s*4\d\d", page.text)
     assert "11" in page.text
     assert [one for one in page.links if one.endswith(f"{quantum}?step=bell&run=bell%231")]
+    assert "0: ───H───@───M('m')───" in page.text
 
 
 def test_a_sweep_is_a_table_of_its_points(browser: FlaskClient, quantum: str) -> None:
