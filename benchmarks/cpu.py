@@ -38,13 +38,13 @@ class Meter:
         pool = self.stack.workers()
         return Counter(
             {
-                "scheduler": _all(self.stack.pids["scheduler"]),
+                "scheduler": read_seconds(self.stack.pids["scheduler"]),
                 "worker (parent)": _own([code]),
                 "worker (children)": _own(pool) + _ended_below([code]),
-                "user code": _all(code) - _own([code, *pool]) - _ended_below([code]),
-                "sweeper": _all(self.stack.pids["sweeper"]),
-                "PostgreSQL": _all(self.postgres) - _own([watcher]),
-                "Redis": _all(self.redis),
+                "user code": read_seconds(code) - _own([code, *pool]) - _ended_below([code]),
+                "sweeper": read_seconds(self.stack.pids["sweeper"]),
+                "PostgreSQL": read_seconds(self.postgres) - _own([watcher]),
+                "Redis": read_seconds(self.redis),
             }
         )
 
@@ -54,8 +54,8 @@ class Meter:
         return {name: round((now[name] - before[name]) / steps * 1000, 2) for name in now}
 
 
-def _all(pid: int) -> float:
-    """A process and its descendants, those that have ended included."""
+def read_seconds(pid: int) -> float:
+    """CPU seconds of a process and its descendants, those that have ended included."""
     family = [one.pid for one in machine.family(pid)]
     return _own(family) + _ended_below(family)
 

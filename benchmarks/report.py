@@ -22,6 +22,7 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
     python -m benchmarks.run W1 W5 --reps 5      # some of it
     python -m benchmarks.run --profile W1 W4     # time nothing, say where the time goes (needs py-spy)
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
+    python -m benchmarks.run onlookers --browsers 200  # do open pages slow starts down?
     python -m benchmarks.compare ../before . W1  # two checkouts at once, in turn: shows a few per cent
 
 The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another
@@ -106,6 +107,8 @@ def page(found: dict[str, Any]) -> str:
     parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
     if "starts" in found:
         parts += ["## Starts over HTTP", starts(found["starts"])]
+    if "onlookers" in found:
+        parts += ["## Onlookers", onlookers(found["onlookers"])]
     if "rows" in found:
         parts += ["## Rows in bulk", rows(found["rows"])]
     if "language" in found:
@@ -153,6 +156,54 @@ def starts(found: dict[str, Any]) -> str:
         spread = f"**{middle:,.0f}** ({min(samples):,.0f} - {max(samples):,.0f})"
         lines.append(f"| {name} | {spread} | {wanted} | {verdict} |")
     return "\n".join(lines)
+
+
+#: How many times as long a start may take while others look.
+ONLOOKERS = 1.25
+
+
+def onlookers(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.onlookers` as Markdown."""
+    rounds, loads = found["rounds"], ", ".join(str(one["load1"]) for one in found["rounds"])
+    seen = [one["with"] for one in rounds]
+    lines = [
+        f"Starts over HTTP, one each tenth of a second, in rounds of {found['seconds']:g} s without and with "
+        f"{found['browsers']} browsers on the same machine; load {loads}. Each figure is the median of the "
+        "rounds, ratios are medians of those of each pair.",
+        "",
+        "| | without | with | ratio | to reach | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, said in (("answered", "answered"), ("completed", "execution completed")):
+        for key, which in (("median", "median"), ("p90", "ninth decile")):
+            pairs = [(one["without"][name][key], one["with"][name][key]) for one in rounds]
+            before, after = (figure(median(side)) for side in zip(*pairs, strict=True))
+            ratio = median(other / one for one, other in pairs)
+            verdict = "reached" if ratio <= ONLOOKERS else "missed"
+            lines.append(
+                f"| {said}, {which} | {before} | **{after}** | {ratio:.2f} | ≤ {ONLOOKERS} | {verdict} |"
+            )
+    before, after = (median(one[side]["server_cpu_ms"] for one in rounds) for side in ("without", "with"))
+    looks, share = (median(one[key] for one in seen) for key in ("looks_per_s", "browsers_cpu"))
+    lines += [
+        f"| CPU of the server for each start, looks included | {before:.1f} ms | **{after:.1f} ms** | "
+        f"{after / before:.2f} | - | |",
+        "",
+        f"The browsers were answered **{looks:.1f}** looks a second, each in "
+        f"{_decile([one['look'] for one in seen])}, and took {share:.0%} of a core themselves. "
+        f"From a commit to the frame that tells of it: {_decile([one['news']['list'] for one in seen])} "
+        f"for lists, {_decile([one['news']['run'] for one in seen])} for pages of runs.",
+    ]
+    return "\n".join(lines)
+
+
+def _decile(middles: Sequence[dict[str, float] | None]) -> str:
+    """Median and ninth decile of what was seen in several rounds."""
+    found = [one for one in middles if one is not None]
+    if not found:
+        return "none"
+    middle, p90 = (figure(median(one[key] for one in found)) for key in ("median", "p90"))
+    return f"**{middle}** (nine of ten within {p90})"
 
 
 def rows(found: dict[str, Any]) -> str:

@@ -1,5 +1,5 @@
 """Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts
-memory]`.
+onlookers memory]`.
 
 Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what
 counts is their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m
@@ -22,7 +22,7 @@ from typing import Any
 
 from celery.exceptions import TimeoutError as CeleryTimeout
 
-from benchmarks import machine, raw, starts
+from benchmarks import machine, onlookers, raw, starts
 from benchmarks.dbos import Dbos
 from benchmarks.memory import idle_memory
 from benchmarks.profile import Profiler
@@ -33,11 +33,13 @@ from benchmarks.workloads import BY_NAME, Workload
 from tests.services import Missing
 
 LATEST = RESULTS / "latest.json"
+#: What is measured beside the workloads.
+OTHERS = ("starts", "onlookers", "memory")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
-    chosen = args.what or [*BY_NAME, "starts", "memory"]
+    chosen = args.what or [*BY_NAME, *OTHERS]
     workloads = [BY_NAME[name] for name in chosen if name in BY_NAME]
     told = {
         "command": " ".join(["python -m benchmarks.run", *map(machine.bare, argv or sys.argv[1:])]),
@@ -56,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "starts" in chosen and not args.profile:
         found["starts"] = {**told, **starts.measure(args.reps)}
         print(starts.table(found["starts"]))
+    if "onlookers" in chosen and not args.profile:
+        found["onlookers"] = {**told, **onlookers.measure(args.browsers, args.reps, args.seconds)}
+        print(onlookers.table(found["onlookers"]))
     if "memory" in chosen and not args.profile:
         found["memory"] = idle_memory()
     print(profiles(found) if args.profile else table(found))
@@ -66,10 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument(
-        "what", nargs="*", choices=[[], *BY_NAME, "starts", "memory"], help="default: everything"
-    )
+    parser.add_argument("what", nargs="*", choices=[[], *BY_NAME, *OTHERS], help="default: everything")
     parser.add_argument("--reps", type=int, default=3, help="samples of each (default: 3)")
+    onlookers.add_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, default=LATEST, help="raw data (default: %(default)s)")
     parser.add_argument("--profile", action="store_true", help="say where the time goes (needs py-spy)")
     parser.add_argument("--dbos", metavar="PYTHON", help="a Python that has dbos: pairs W1p with it")

@@ -45,16 +45,7 @@ class Stack:
         return start(self.rt, StartRequest(path)).execution_id
 
     def wait(self, execution_id: str) -> None:
-        """Looks at the execution's row, on a connection of its own, until it has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        with self.watcher.cursor() as cursor:
-            while True:
-                cursor.execute("EXECUTE ended(%s)", (int(execution_id),))
-                if cursor.fetchone() != (None,):
-                    return
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"Execution {execution_id} took longer than {PATIENCE_S:g} s.")
-                time.sleep(POLL_S)
+        wait_until_ended(self.watcher, execution_id)
 
     def result(self, execution_id: str) -> Any:
         """What the execution yields. Raises RuntimeError where it did not complete."""
@@ -99,12 +90,28 @@ def stack(servers: Servers, home: Path) -> Iterator[Stack]:
         running.callback(bootstrap.close, rt)
         for file in sorted(PLAYBOOKS.glob("*.yaml")):
             catalog.register(rt, file.read_text(), file.name)
-        yield Stack(rt, running.enter_context(contextlib.closing(_watcher(servers.database_url))), pids, home)
+        yield Stack(
+            rt, running.enter_context(contextlib.closing(open_watcher(servers.database_url))), pids, home
+        )
 
 
-def _watcher(url: str) -> psycopg2.extensions.connection:
+def open_watcher(url: str) -> psycopg2.extensions.connection:
+    """A connection for `wait_until_ended`, which waits for nothing else."""
     connection = psycopg2.connect(url)
     connection.autocommit = True
     with connection.cursor() as cursor:
         cursor.execute("PREPARE ended(bigint) AS SELECT ended_at FROM execution WHERE execution_id = $1")
     return connection
+
+
+def wait_until_ended(watcher: psycopg2.extensions.connection, execution_id: str) -> None:
+    """Looks at the execution's row until it has ended. Raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE_S
+    with watcher.cursor() as cursor:
+        while True:
+            cursor.execute("EXECUTE ended(%s)", (int(execution_id),))
+            if cursor.fetchone() != (None,):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Execution {execution_id} took longer than {PATIENCE_S:g} s.")
+            time.sleep(POLL_S)

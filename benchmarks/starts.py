@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ PATH = "benchmarks/starts"
 #: Executions that one sample starts.
 SINGLE, PARALLEL, BATCH = 200, 1000, 1000
 CONNECTIONS = 8
-_PLAYBOOK = {
+PLAYBOOK = {
     "apiVersion": "noetl.io/v2",
     "kind": "Playbook",
     "metadata": {"name": "starts", "path": PATH},
@@ -64,10 +65,11 @@ def measure(reps: int) -> dict[str, Any]:
     with (
         servers() as ours,
         tempfile.TemporaryDirectory(prefix="noetl-bench-") as home,
-        _stack(ours, Path(home)) as port,
+        serving(ours, Path(home)) as api,
     ):
+        port = api.port
         client = Client(port)
-        client.send("POST", "/api/catalog", {"content": json.dumps(_PLAYBOOK)})
+        client.send("POST", "/api/catalog", {"content": json.dumps(PLAYBOOK)})
         ways: dict[str, Callable[[], int]] = {
             "one connection": lambda: _one_by_one(port, SINGLE),
             "eight connections": lambda: _side_by_side(port, PARALLEL, CONNECTIONS),
@@ -83,7 +85,7 @@ def measure(reps: int) -> dict[str, Any]:
                 started += count
                 if rep:
                     samples[name].append(round(count / spent, 1))
-                _wait_for(port, started)
+                wait_for_completed(port, started)
         return {"samples": samples, "started": started, "load1": machine.load()}
 
 
@@ -119,7 +121,7 @@ def _batches(port: int, count: int, size: int) -> int:
     return count * size
 
 
-def _wait_for(port: int, count: int) -> None:
+def wait_for_completed(port: int, count: int) -> None:
     """Waits until as many executions as were acknowledged have completed. Raises TimeoutError."""
     until(f"{count} executions", lambda: _completed(Client(port)) == count, 300)
 
@@ -134,9 +136,17 @@ def _completed(client: Client) -> int:
         before = f"&before={page['next']}"
 
 
+@dataclass(frozen=True)
+class Api:
+    """Where the API server listens, and the processes by name."""
+
+    port: int
+    pids: dict[str, int]
+
+
 @contextlib.contextmanager
-def _stack(ours: Servers, home: Path) -> Iterator[int]:
-    """The port of the API server."""
+def serving(ours: Servers, home: Path) -> Iterator[Api]:
+    """The API server, and what runs the executions behind it."""
     settings = Settings(home=home, database_url=ours.database_url, broker_url=f"{ours.redis_url}/0")
     upgrade(settings.database)
     port = free_port()
@@ -148,10 +158,12 @@ def _stack(ours: Servers, home: Path) -> Iterator[int]:
     }
     environment = {**os.environ, **settings.as_environ()}
     with contextlib.ExitStack() as running:
-        for name, argv in commands.items():
-            running.enter_context(process(argv, home / f"{name}.log", environment))
+        pids = {
+            name: running.enter_context(process(argv, home / f"{name}.log", environment)).pid
+            for name, argv in commands.items()
+        }
         until("the API", lambda: _answers(port))
-        yield port
+        yield Api(port, pids)
 
 
 def _answers(port: int) -> bool:
