@@ -12,7 +12,7 @@ from flask import Response, request
 from noetl.errors import BadRequest
 from noetl.ui.charts import HEIGHT, WIDTH, Bar, make_bars
 from noetl.ui.filters import PERIODS, STATUSES, Filters
-from noetl.ui.site import Visitor, answer, here, is_part, render
+from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases import catalog, inspect
 from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import ENDED, ExecutionRow, Tally
@@ -69,11 +69,10 @@ def show_listing() -> Response:
     """The page of executions, or the part of it that changes. Those who have heard of a change, and
     look at the same, get the same part."""
     visitor = here().find_visitor()
-    if is_part() and (moment := request.headers.get("News-At")):
-        key = (visitor.principal.grants, request.host, request.query_string)
-        return answer(here().parts.get(key, moment, lambda: _render(_find_asked(visitor))))
+    if is_part():
+        return answer(share(lambda: _render(_find_asked(visitor))))
     found = _find_asked(visitor)
-    return answer(_render(found, () if is_part() else find_paths(visitor)), 400 if found.fault else 200)
+    return answer(_render(found, find_paths(visitor)), 400 if found.fault else 200)
 
 
 def _find_asked(visitor: Visitor) -> ShownListing:

@@ -13,7 +13,7 @@ from flask import Response, request
 from noetl.errors import BadRequest
 from noetl.facts.limits import QUEUE_KEY, RATE_KEY, WHOLE, SlotRow, region_of
 from noetl.ui.charts import say_span
-from noetl.ui.site import Visitor, answer, here, is_part, own_path, render, show
+from noetl.ui.site import Visitor, answer, here, is_part, own_path, render, share, show
 from noetl.usecases import limits, pausing, queues
 from noetl.usecases.limits import KeyUse
 from noetl.usecases.ports import QueuedCommand
@@ -119,11 +119,7 @@ def show_queues() -> Response:
     """The page, or the part of it that changes. Those who look at the same get the same part, which
     is never older than `FRESH_S`: signs of life are no news."""
     visitor, look = here().find_visitor(), QueuesLook.read()
-    if not is_part():
-        return answer(_render(visitor, look))
-    key = ("queues", visitor.principal.grants, request.host, look)
-    moment = request.headers.get("News-At", "")
-    return answer(here().parts.get(key, moment, lambda: _render(visitor, look), FRESH_S))
+    return answer(share(lambda: _render(visitor, look), within_s=FRESH_S))
 
 
 def _render(visitor: Visitor, look: QueuesLook) -> str:

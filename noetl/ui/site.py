@@ -104,6 +104,18 @@ def answer(text: str, status: int = 200) -> Response:
     return Response(whole, status, mimetype="text/html", headers={"Vary": "HX-Request"})
 
 
+def share(make: Callable[[], str], *, personal: bool = False, within_s: float | None = None) -> str:
+    """What `make` renders for the address that was asked for. Those whose page has heard of a
+    change, and who may see the same, get the same part of it: it is made once. `personal`: it says
+    something about who looks. `within_s`: it is never older than so many seconds, since it changes
+    without news."""
+    if not is_part():
+        return make()
+    principal = here().find_visitor().principal
+    key = (principal.grants, principal.name if personal else "", request.host, request.full_path)
+    return here().parts.get(key, request.headers.get("News-At", ""), make, within_s)
+
+
 def render(template: str, **names: Any) -> str:
     """The text of a page, or of a part of one, in which the marks of forms are left open."""
     visitor = here().find_visitor()

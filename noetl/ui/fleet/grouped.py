@@ -14,7 +14,7 @@ from noetl.ui.charts import HEIGHT, WIDTH, Bar, count_spans, make_bars
 from noetl.ui.filters import PERIODS, Filters
 from noetl.ui.fleet.operations import BAR, STATES, ShownOperation, find_operations
 from noetl.ui.listing import find_paths
-from noetl.ui.site import Visitor, answer, here, is_part, render
+from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases.fleet.failures import FailureGroup, failures
 
 #: Groups of one page, the largest ones, and failed executions that are looked at, the newest ones.
@@ -56,11 +56,9 @@ class ShownFailures:
 def show_failures() -> Response:
     """The page of failures, or the part of it that changes."""
     visitor = here().find_visitor()
-    if is_part() and (moment := request.headers.get("News-At")):
+    if is_part():
         # Operations that one sees are those of oneself.
-        key = (request.path, visitor.principal.name, visitor.principal.grants, request.host)
-        make = here().parts.get
-        return answer(make((*key, request.query_string), moment, lambda: _render(visitor, _find(visitor))))
+        return answer(share(lambda: _render(visitor, _find(visitor)), personal=True))
     found = _find(visitor)
     return answer(_render(visitor, found), 400 if found.fault else 200)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from flask import Response, request
 
 from noetl.ui.charts import say_span
-from noetl.ui.site import Visitor, answer, here, is_part, render
+from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases.playbooks import PlaybookEntry, list_playbooks
 from noetl.usecases.ports import ENDED, ExecutionStatus, RunRow
 
@@ -80,10 +80,7 @@ def show_playbooks() -> Response:
     """The page of playbooks, or the part of it that changes. Those who have heard of a change, and
     look at the same, get the same part."""
     visitor = here().find_visitor()
-    if is_part() and (moment := request.headers.get("News-At")):
-        key = (visitor.principal.grants, request.host, request.full_path)
-        return answer(here().parts.get(key, moment, lambda: _render(visitor)))
-    return answer(_render(visitor))
+    return answer(share(lambda: _render(visitor)))
 
 
 def _render(visitor: Visitor) -> str:

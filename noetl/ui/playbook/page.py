@@ -12,7 +12,7 @@ from noetl.ui.playbook import source, start
 from noetl.ui.playbook.look import PlaybookLook
 from noetl.ui.playbook.tabs import PlaybookTab, find_tab, find_tabs
 from noetl.ui.playbook.takes import show_inputs
-from noetl.ui.site import answer, here, is_part, render
+from noetl.ui.site import answer, here, is_part, render, share
 
 
 def show_playbook(path: str) -> Response:
@@ -22,10 +22,7 @@ def show_playbook(path: str) -> Response:
     if look.asked.get("as") == "file":
         return source.send_file(look)
     tab = find_tab(look)
-    if is_part() and (moment := request.headers.get("News-At")):
-        key = (look.visitor.principal.grants, request.host, request.full_path)
-        return answer(here().parts.get(key, moment, lambda: _render(look, tab, tab.gather(look))))
-    return answer(_render(look, tab, tab.gather(look)))
+    return answer(share(lambda: _render(look, tab, tab.gather(look))))
 
 
 def take_start(path: str) -> AnyResponse:

@@ -7,20 +7,21 @@ from collections.abc import Mapping
 from flask import Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from noetl.errors import BadRequest, Conflict, Forbidden, NoetlError
+from noetl.errors import BadRequest, Conflict, Forbidden
 from noetl.ui.acting import find_acts
 from noetl.ui.run import events, variables
 from noetl.ui.run.approvals import show_approvals, take_answer, typed_in
 from noetl.ui.run.look import RunLook
 from noetl.ui.run.tabs import find_tab, find_tabs
-from noetl.ui.site import here, is_part, show
+from noetl.ui.site import answer, here, is_part, render, share, show
 from noetl.usecases import inspect
 from noetl.usecases.address import resolve
 
 
 def show_execution(address: str) -> Response:
     """The page of the execution at that id or key, the part of it that changes, what was true at
-    the version that its slider stands at, or rows of its log."""
+    the version that its slider stands at, or rows of its log. Those who have heard of a change, and
+    look at the same, get the same part."""
     look = RunLook.read(resolve(here().rt, address))
     match look.asked.get("part") if is_part() else None:
         case "moment":
@@ -28,7 +29,8 @@ def show_execution(address: str) -> Response:
         case "rows":
             return show("run/event_rows.html", look=look, **events.gather_rows(look))
         case _:
-            return _show(look)
+            # Approvals say whether who looks may answer them.
+            return answer(share(lambda: _render(look), personal=True))
 
 
 def take_answers(address: str) -> AnyResponse:
@@ -39,19 +41,17 @@ def take_answers(address: str) -> AnyResponse:
     try:
         take_answer(visitor, execution_id, sent)
     except (Forbidden, Conflict, BadRequest) as error:
-        return _show(RunLook.read(execution_id), typed_in(sent), error)
+        text = _render(RunLook.read(execution_id), typed_in(sent), error.message)
+        return answer(text, here().status_of(error) or 500)
     # The page again, without the form: reloading it sends nothing.
     return redirect(url_for("pages.execution", address=execution_id), 303)
 
 
-def _show(
-    look: RunLook, typed: Mapping[str, str] | None = None, refused: NoetlError | None = None
-) -> Response:
+def _render(look: RunLook, typed: Mapping[str, str] | None = None, refused: str = "") -> str:
     tab, found = find_tab(look), look.report
     approvals, more = show_approvals(look.visitor, look.execution_id, typed)
-    return show(
+    return render(
         "run/part.html" if is_part() else "run/page.html",
-        200 if refused is None else here().status_of(refused) or 500,
         look=look,
         tab=tab,
         tabs=find_tabs(look),
@@ -63,6 +63,6 @@ def _show(
         acts=find_acts(look.visitor, look.row),
         approvals=approvals,
         more_approvals=more,
-        refused="" if refused is None else refused.message,
+        refused=refused,
         **tab.gather(look),
     )

@@ -141,16 +141,15 @@ function find_default(field) {
 function look(id) {
   const part = document.getElementById(id);
   if (part === null || document.hidden || dialog.open || is_typed_in(part)) return;
-  const state = looks.get(id) ?? { began: 0, rests: 0, runs: false, again: false };
+  const state = looks.get(id) ?? { began: 0, rests: 0, is_due: false, runs: false, again: false };
   looks.set(id, state);
-  if (state.runs) {
-    state.again = true;
-    return;
-  }
-  state.runs = true;
+  state.again = state.runs;
+  if (state.runs || state.is_due) return;
+  state.is_due = true;
   setTimeout(() => {
     // It may have become one that does not change, such as what is wrong with a filter.
     const now = document.getElementById(id);
+    state.is_due = false;
     state.runs = now !== null && now.matches("[data-live]");
     state.began = performance.now();
     if (state.runs) htmx.trigger(now, "news");

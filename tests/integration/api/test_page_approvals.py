@@ -12,6 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
+from noetl.ui.kept_parts import say_now
 from noetl.usecases import catalog, tokens
 from noetl.usecases.access import ANYBODY
 from noetl.usecases.open_approvals import open_in
@@ -239,6 +240,17 @@ def test_who_is_not_asked_is_told_so(closed_client: FlaskClient, sim: Simulation
     as_whom(closed_client, sim, "eve", "read")
     assert "eve has no scope `approve`" in Page(look(closed_client, run).text).text
     assert send(closed_client, run, sent).status_code == 403
+
+
+def test_each_is_told_about_oneself_though_all_heard_the_same(
+    closed: Flask, sim: Simulation, run: str
+) -> None:
+    headers = {"HX-Request": "true", "News-At": say_now()}
+    for who, is_asked in (("alice", True), ("dave", False), ("alice", True)):
+        client = closed.test_client()
+        as_whom(client, sim, who, "approve")
+        told = client.get(f"/executions/{run}", headers=headers).text
+        assert ("is not among them" in told) is not is_asked
 
 
 def test_where_no_token_is_needed_one_can_sign_in(make: Callable[..., Flask], sim: Simulation) -> None:

@@ -18,7 +18,7 @@ from noetl.ui.charts import HEIGHT, WIDTH, say_span
 from noetl.ui.filters import Filters
 from noetl.ui.kept_parts import say_now
 from noetl.ui.listing import PAGE
-from noetl.usecases import catalog, inspect, pausing, tokens
+from noetl.usecases import catalog, control, inspect, pausing, tokens
 from noetl.usecases.start import StartRequest, start
 
 from .browsing import OWN, Page, sign_in, with_pages
@@ -350,6 +350,22 @@ def test_a_part_is_made_once_for_all_who_heard_of_the_same_change(
     assert f'id="x{later}"' in part(two, say_now()), "who has heard of another change sees it"
     assert f'id="x{later}"' in part(two, heard)
     assert f'id="x{later}"' not in part(two, heard, "status=failed")
+
+
+def test_so_is_the_page_of_an_execution(make: Callable[..., Flask], sim: Simulation) -> None:
+    app = with_pages(make())
+    run = sim.start()
+    headers, before = {"HX-Request": "true", "News-At": say_now()}, len(sim.events(run))
+
+    def look(query: str, **more: str) -> str:
+        one = app.test_client()
+        return str(one.get(f"/executions/{run}?{query}", headers={**headers, **more}).text)
+
+    assert f'id="v{before}"' in look("tab=events")
+    control.pause(sim.rt, run)
+    assert f'id="v{before + 1}"' not in look("tab=events")
+    assert f'id="v{before + 1}"' in look("tab=events&order=oldest"), "another look"
+    assert f'id="v{before + 1}"' in look("tab=events", **{"News-At": say_now()})
 
 
 def test_each_browser_has_the_marks_of_its_own_forms_in_it(
