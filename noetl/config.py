@@ -146,7 +146,7 @@ def _queue_limits(text: str) -> tuple[tuple[str, int], ...]:
 
 def _mask(text: str) -> str:
     """A value without the password that may stand in an address."""
-    return re.sub(r"//[^/]*@", "//***@", text)
+    return re.sub(r"//.*@", "//***@", text)
 
 
 def _write(entry: object) -> str:

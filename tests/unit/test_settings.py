@@ -66,6 +66,7 @@ def test_what_is_no_address_of_a_flower_is_refused_in_one_sentence(text: str, wh
     [
         ("NOETL_FLOWER_URL", "http://noetl:pass-word@flower:5555"),
         ("NOETL_FLOWER_URL", "http://noetl:pass@-word@flower"),
+        ("NOETL_FLOWER_URL", "http://noetl:pass/-word@flower"),
         ("NOETL_FLOWER_AUTH", "pass-word"),
     ],
 )
