@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -15,7 +16,8 @@ from noetl.errors import ConfigError
 from noetl.tools.kit.files import PROC, FilePolicy
 
 PREFIX = "NOETL_"
-#: Where Flower listens: it asks nobody who they are, so that the server does before it.
+#: Where a Flower of this machine listens: it asks nobody who they are, so that the server does
+#: before it.
 FLOWER_HOST = "127.0.0.1"
 
 _YEAR_S = 366 * 86_400
@@ -93,7 +95,16 @@ def _web_address(text: str) -> str:
         raise ValueError("it is no http or https address")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a password does not belong into it")
+    if not text.strip().isprintable() or " " in text.strip() or parts.port == 0:
+        raise ValueError("host or port cannot be")
     return text.strip().rstrip("/")
+
+
+def _server_address(text: str) -> str:
+    address = _web_address(text)
+    if urlsplit(address).path:
+        raise ValueError("nothing may stand behind host and port")
+    return address
 
 
 def _prefix(text: str) -> str:
@@ -131,6 +142,11 @@ def _queue_limits(text: str) -> tuple[tuple[str, int], ...]:
             raise ValueError(f"{entry!r} is not like http=20: a queue and a whole number from 1")
         found[queue.strip()] = int(number.strip()[:9])
     return tuple(found.items())
+
+
+def _mask(text: str) -> str:
+    """A value without the password that may stand in an address."""
+    return re.sub(r"//.*@", "//***@", text)
 
 
 def _write(entry: object) -> str:
@@ -177,7 +193,15 @@ class Settings:
         "address under which services outside reach the API, like https://noetl.example.com; callbacks "
         "go there; default: the API's own",
     )
-    flower_port: int = _env(5555, _whole(0, 65535), "port on loopback at which the server finds Flower")
+    flower_port: int = _env(
+        5555, _whole(0, 65535), "port on loopback at which Flower listens, and the server finds it"
+    )
+    flower_url: str = _env(
+        "",
+        _server_address,
+        "address at which the server finds a Flower of another machine, like http://flower:5555; its "
+        "password is NOETL_FLOWER_AUTH; default: that of NOETL_FLOWER_PORT",
+    )
     flower_auth: str = _env(
         "",
         _password,
@@ -271,8 +295,8 @@ class Settings:
             try:
                 given[one.name] = one.metadata["read"](environ[name])
             except ValueError as error:
-                about = one.metadata["about"]
-                raise ConfigError(f"{name}={environ[name]!r} cannot be used ({error}): {about}.") from error
+                about, said = one.metadata["about"], _mask(environ[name]) if one.repr else "***"
+                raise ConfigError(f"{name}={said!r} cannot be used ({error}): {about}.") from error
         return cls(**given)
 
     @classmethod
@@ -331,9 +355,17 @@ class Settings:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
-    def flower_url(self) -> str:
+    def flower(self) -> str:
         """Where the server finds Flower, without a slash at the end."""
-        return f"http://{FLOWER_HOST}:{self.flower_port}"
+        return self.flower_url or f"http://{FLOWER_HOST}:{self.flower_port}"
+
+    def check_flower(self) -> None:
+        """Raises ConfigError where everybody in a network may use the Flower of the settings."""
+        if self.flower_url and not self.flower_auth:
+            raise ConfigError(
+                f"NOETL_FLOWER_URL={self.flower_url} is reached over a network, where Flower has to ask "
+                "for a password: set NOETL_FLOWER_AUTH=name:password for the server and for Flower."
+            )
 
     @property
     def token_file(self) -> Path:

@@ -66,7 +66,7 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         status_of=status_of,
         open_artifact=lambda execution_id, key: open_artifact(settings.artifacts, execution_id, key),
         admit_start=lambda: rt.backlog.admit(rt.store, rt.clock(), settings.backlog),
-        flower=settings.flower_url,
+        flower=settings.flower,
         flower_auth=settings.flower_auth,
     )
 
@@ -133,6 +133,7 @@ def _check_settings() -> None:
         if settings.broker_url:
             bootstrap.check_celery(settings)
         open_issuer(settings)
+        settings.check_flower()
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(_STOP) from None

@@ -98,7 +98,8 @@ class Stack:
 
     def note(self) -> RunningStack:
         """What other programs need to find the stack."""
-        has_flower = any(service.name == "flower" for service in self.supervisor.services)
+        starts_flower = any(service.name == "flower" for service in self.supervisor.services)
+        has_flower = starts_flower or bool(self.settings.flower_url)
         return RunningStack(
             api=self.url,
             flower=f"{self.url}/flower/" if has_flower else None,
@@ -297,7 +298,7 @@ def _services(
         python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
         python("sweeper", "noetl", ["sweeper"]),
     ]
-    if flower:
+    if flower and not settings.flower_url:
         options = [
             f"--address={FLOWER_HOST}",
             f"--port={settings.flower_port}",

@@ -74,8 +74,9 @@ def _private_redis(server: Path, settings: Settings) -> Broker:
 
 def stack_settings(host: str | None, port: int | None, files: Collection[Path]) -> Settings:
     """The settings of a stack that listens there, and runs `files`. Raises ConfigError for a port
-    that is in use."""
+    that is in use, and for a Flower elsewhere without a password."""
     settings = Settings.from_env()
+    settings.check_flower()
     settings = replace(settings, home=settings.home_dir, host=host or settings.host)
     settings = with_files(settings, files)
     wanted = settings.port if port is None else port

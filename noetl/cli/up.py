@@ -74,7 +74,7 @@ _LINES: Final = 20
     help="On which port; 0 takes a free one.  [default: NOETL_PORT, else 8642]",
 )
 @click.option("--detach", "-d", is_flag=True, help="Return once it answers; `noetl down` stops it.")
-@click.option("--flower/--no-flower", default=True, help="Start the Flower dashboard.")
+@click.option("--flower/--no-flower", default=True, help="Start Flower, unless NOETL_FLOWER_URL names one.")
 @click.option(
     "--concurrency",
     "-c",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]
 from celery.exceptions import Ignore
 from celery.worker.request import Request
 
@@ -44,7 +45,7 @@ class WorkRequest(Request):
         super().send_event(type, **fields)
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
-        match exc_info.exception:
+        match _unwrap(exc_info.exception):
             case WorkFailed(args=(str(error), str(traceback))):
                 runtime = time.time() - self.time_start if self.time_start else 0.0
                 self.send_event("task-failed", exception=error, traceback=traceback, runtime=runtime)
@@ -53,3 +54,12 @@ class WorkRequest(Request):
             case _:
                 pass
         return super().on_failure(exc_info, send_failed_event, return_ok)
+
+
+def _unwrap(raised: BaseException) -> BaseException:
+    """What the task raised. Pools without children hand it over as Celery has wrapped it; from a
+    child it comes without."""
+    if isinstance(raised, ExceptionWithTraceback):
+        inner: BaseException = raised.exc
+        return inner
+    return raised

@@ -1,7 +1,8 @@
 """Flower, behind the login of the pages.
 
 Flower shows Celery's messages, and has no login that these pages could share. So it listens on
-loopback, and what is asked for below `/flower/` is asked of it by this server, for those who may.
+loopback, or asks all but this server for a password; and what is asked for below `/flower/` is
+asked of it by this server, for those who may.
 Its pages are of this origin then, and not ours: what they may do is bounded by a policy of their
 own (decision 89).
 """
@@ -9,9 +10,11 @@ own (decision 89).
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -19,6 +22,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from flask import Response, request
 
+from noetl.config import FLOWER_HOST
 from noetl.errors import BadRequest, Forbidden, NotFound, Unavailable
 from noetl.ui.site import FLOWER, here
 
@@ -104,16 +108,8 @@ def _ask(method: str, place: str) -> requests.Response:
     url = f"{here().flower}{FLOWER}/{quote(place, safe='/@:+,=~')}"
     if request.query_string:
         url += f"?{quote(request.query_string, safe='%&=+/?:@,;~!$()*-._')}"
-    session = requests.Session()
-    # Proxies and passwords of the environment are for elsewhere.
-    session.trust_env = False
-    session.headers.clear()
-    session.headers.update(_tell())
-    if here().flower_auth:
-        name, _, password = here().flower_auth.partition(":")
-        session.auth = (name, password)
-    try:
-        answer = session.request(
+    with _translate_errors():
+        answer = _open_session().request(
             method,
             url,
             data=request.get_data() if method == "POST" else None,
@@ -121,14 +117,43 @@ def _ask(method: str, place: str) -> requests.Response:
             allow_redirects=False,
             stream=True,
         )
-    except requests.Timeout as error:
-        raise Unavailable(f"Flower does not answer at {here().flower}. {_say_start()}") from error
-    except requests.RequestException as error:
-        raise Unavailable(f"No Flower answers at {here().flower}. {_say_start()}") from error
     if refused := _find_fault(answer, place):
         answer.close()
         raise Unavailable(refused)
     return answer
+
+
+def _open_session() -> requests.Session:
+    session = requests.Session()
+    # Proxies and passwords of the environment are for elsewhere; authorities are for all.
+    session.trust_env = False
+    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
+    session.headers.clear()
+    session.headers.update(_tell())
+    if here().flower_auth:
+        name, _, password = here().flower_auth.partition(":")
+        session.auth = (name, password)
+    return session
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    """Raises Unavailable, with what to do, where Flower cannot be asked."""
+    flower = here().flower
+    try:
+        yield
+    except requests.exceptions.SSLError as error:
+        raise Unavailable(
+            f"No secure connection to Flower at {flower}: it speaks no TLS, or no authority that this "
+            "server knows vouches for its certificate; name the file of your own in REQUESTS_CA_BUNDLE."
+        ) from error
+    except requests.Timeout as error:
+        raise Unavailable(f"Flower does not answer at {flower}. {_say_start()}") from error
+    except requests.RequestException as error:
+        raise Unavailable(f"No Flower answers at {flower}. {_say_start()}") from error
+    except OSError as error:
+        # The file of the authorities, before anything is asked.
+        raise Unavailable(f"Flower at {flower} cannot be asked: {error}.") from error
 
 
 def _tell() -> Mapping[str, str]:
@@ -146,16 +171,30 @@ def _find_fault(answer: requests.Response, place: str) -> str:
         )
     if answer.status_code == 404 and not place:
         return f"What answers at {here().flower} does not live below {FLOWER}/. {_say_start()}"
+    location = answer.headers.get("Location")
+    if location and _lead(location) == answer.url.removeprefix(here().flower):
+        # Browsers would be led in circles: they only know of places below ours.
+        return (
+            f"What answers at {here().flower} leads to {location[:200]}: set NOETL_FLOWER_URL to where "
+            "Flower itself answers."
+        )
     if int(answer.headers.get("Content-Length") or 0) > MOST:
         return f"Flower answers with more than {MOST // 1024 // 1024} MiB: ask for less."
     return ""
 
 
 def _say_start() -> str:
-    port = urlsplit(here().flower).port
+    """How the Flower that is missed would have been started."""
+    at = urlsplit(here().flower)
+    prefix = f"--url_prefix={FLOWER.strip('/')}"
+    if at.hostname == FLOWER_HOST:
+        return (
+            f"Start it, as `noetl up` does: celery -A noetl flower --address={FLOWER_HOST} --port={at.port} "
+            f"{prefix}"
+        )
     return (
-        f"Start it, as `noetl up` does: celery -A noetl flower --address=127.0.0.1 --port={port} "
-        f"--url_prefix={FLOWER.strip('/')}"
+        "NOETL_FLOWER_URL says that it is there. Start it there, with the NOETL_FLOWER_AUTH of this server: "
+        f"celery -A noetl flower {prefix}"
     )
 
 
@@ -163,10 +202,15 @@ def _say(answer: requests.Response) -> Mapping[str, str]:
     """The headers of the answer, and what its page may do."""
     said = {name: answer.headers[name] for name in _SAID if name in answer.headers}
     if location := answer.headers.get("Location"):
-        to = urlsplit(location)
-        path = to.path if to.path.startswith(f"{FLOWER}/") else f"{FLOWER}/"
-        said["Location"] = f"{path}?{to.query}" if to.query else path
+        said["Location"] = _lead(location)
     return {**said, "Content-Security-Policy": _make_policy(request.host)}
+
+
+def _lead(location: str) -> str:
+    """The place below ours that an answer leads to."""
+    to = urlsplit(location)
+    path = to.path if to.path.startswith(f"{FLOWER}/") else f"{FLOWER}/"
+    return f"{path}?{to.query}" if to.query else path
 
 
 def _make_policy(host: str) -> str:

@@ -62,7 +62,7 @@ class Site:
     `find_visitor` says who makes the current request. `recognize` is whose a token is, and raises
     Unauthenticated for one that is not good. `open_stream` answers with frames of server-sent
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
-    `flower` is where Flower listens, for this server alone (`http://127.0.0.1:5555`), and
+    `flower` is where this server finds Flower (`http://127.0.0.1:5555`), and
     `flower_auth` the `name:password` that it asks for, empty for none.
     `open_artifact` opens the artifact of an execution that has that key, and raises NotFound,
     BadRequest and Unavailable. `admit_start` lets one start pass, and raises TooManyRequests where

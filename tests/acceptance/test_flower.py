@@ -57,17 +57,17 @@ class Seen:
         return session
 
 
-def noetl(home: Path, *words: str) -> str:
+def noetl(home: Path, *words: str, expect: int = 0, **settings: object) -> str:
     run = subprocess.run(
         [sys.executable, "-m", "noetl", *words],
-        env=environment({"home": home, "open": "false"}),
+        env=environment({"home": home, "open": "false", **settings}),
         capture_output=True,
         text=True,
         timeout=90,
         check=False,
     )
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
+    assert run.returncode == expect, run.stdout + run.stderr
+    return run.stdout if not expect else run.stderr
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +162,26 @@ def test_only_who_may_operate_everything_steers_workers_and_nobody_sends_tasks(s
         for method in ("GET", "POST"):
             answer = ask(seen, operator, f"api/task/{task}/noetl.run", method)
             assert answer.status_code == 403, (task, method)
+
+
+def test_no_flower_is_started_beside_one_that_is_named(tmp_path: Path) -> None:
+    named: dict[str, object] = {"flower_url": "http://127.0.0.2:1"}
+    up = ("up", "--detach", "--port", "0", "-c", "1")
+    assert "set NOETL_FLOWER_AUTH=name:password" in noetl(tmp_path, *up, expect=1, **named)
+    named["flower_auth"] = "noetl:pass-word"
+    try:
+        noetl(tmp_path, *up, **named)
+        found = json.loads(noetl(tmp_path, "status", "--json", **named))
+        assert "flower" not in found["pids"]
+        assert found["flower"] == f"{found['api']}/flower/"
+        token = (tmp_path / "token").read_text().strip()
+        asked = Seen(found["api"], token, 1).sign_in("read").get(found["flower"], timeout=30)
+        assert (asked.status_code, "No Flower answers at http://127.0.0.2:1." in asked.text) == (503, True)
+    finally:
+        kill_all(left_behind(tmp_path))
+
+
+def test_a_server_does_not_start_for_a_flower_that_everybody_in_a_network_may_use(tmp_path: Path) -> None:
+    said = noetl(tmp_path, "server", "--port", "0", expect=4, flower_url="http://127.0.0.2:1")
+    (line,) = [one for one in said.splitlines() if one.startswith("error: ")]
+    assert "set NOETL_FLOWER_AUTH=name:password" in line

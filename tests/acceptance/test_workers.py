@@ -188,6 +188,36 @@ def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path)
     assert logs.last_lines(by_hand.rt, failed, LogFilter(step="fails"), 5) == ["gone wrong"]
 
 
+#: Steps of a queue that is named when it is registered.
+QUEUED = """
+workflow:
+  - step: works
+    tool: {kind: python, code: "result = 1"}
+    spec: {queue: QUEUE}
+    next: fails
+  - step: fails
+    tool: {kind: python, code: "raise ValueError('gone wrong')"}
+    spec: {queue: QUEUE}
+"""
+
+
+@pytest.mark.parametrize("pool", ["threads", "solo"])
+def test_flower_shows_how_work_ended_in_pools_without_children(by_hand: Stack, pool: str) -> None:
+    worker = ["celery", "-A", "noetl", "worker", "-Q", pool, "-P", pool, "-c", "1", "-n", f"{pool}@%h"]
+    by_hand.launch(pool, [*worker, "-l", "INFO"])
+    by_hand.await_ready(pool)
+    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    failed = by_hand.begin(head(pool) + QUEUED.replace("QUEUE", pool))
+    by_hand.wait([failed])
+    eventually(lambda: len(ends_shown(by_hand, failed)) == 2, "Flower to show both steps", 15)
+    shown = ends_shown(by_hand, failed)
+    states = {name: one["state"] for name, one in shown.items()}
+    assert states == {f"acceptance/{pool}:works": "SUCCESS", f"acceptance/{pool}:fails": "FAILURE"}
+    assert "gone wrong" in shown[f"acceptance/{pool}:fails"]["exception"]
+    by_hand.kill(pool)
+    by_hand.check_logs()
+
+
 #: One of two iterations fails; both processes are taken before their lanes come back for more.
 WAITED = (
     head("waited")
@@ -235,6 +265,10 @@ def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(
     by_hand.check_logs()
 
 
+#: States of Flower's that are an end.
+ENDS = ("SUCCESS", "FAILURE", "REVOKED")
+
+
 def ends_shown(stack: Stack, execution: str) -> dict[str, Any]:
     """What Flower shows of an execution, by name, once it shows the end of everything."""
 
@@ -245,7 +279,7 @@ def ends_shown(stack: Stack, execution: str) -> dict[str, Any]:
         found.update(
             (one["name"], one) for one in tasks if (one["args"] or "").startswith(f"execution {execution},")
         )
-        return all(one["state"] in ("SUCCESS", "FAILURE", "REVOKED") for one in found.values())
+        return bool(found) and all(one["state"] in ENDS for one in found.values())
 
     try:
         eventually(is_shown, f"Flower to show the end of all tasks of {execution}", 15)

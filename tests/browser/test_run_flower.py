@@ -20,7 +20,6 @@ from .conftest import Look, _broker
 from .pages import await_text
 from .visit import PATIENCE_MS
 
-#: A worker whose parent goes on while a task runs, as in a deployment: it tells Flower of it.
 PARTS = ("scheduler", "code", "sweeper", "api")
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
@@ -33,12 +32,13 @@ def flowered(
     postgres_server: services.Postgres,
     postgres_template: str,
 ) -> Iterator[Stack]:
-    """A stack with a Flower that has shown an execution of `untrusted.PLAYBOOK`."""
+    """A stack with a Flower of another address, as on another machine, that has shown an execution
+    of `untrusted.PLAYBOOK`."""
     home, port = tmp_path_factory.mktemp("flowered"), free_port()
     url = postgres_server.create(postgres_template)
-    settings = {"flower_port": port, "flower_auth": "noetl:pass-word"}
+    settings = {"flower_url": f"http://127.0.0.2:{port}", "flower_auth": "noetl:pass-word"}
     with running(_broker(home / "redis")) as broker, Stack(home, url, broker, PARTS, settings) as stack:
-        options = ["--address=127.0.0.1", f"--port={port}", "--url_prefix=flower"]
+        options = ["--address=127.0.0.2", f"--port={port}", "--url_prefix=flower"]
         stack.launch("flower", ["celery", "-A", "noetl", "flower", *options])
         place = f"{stack.api}/flower/api"
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import make_url
 
 from noetl import bootstrap
@@ -106,3 +112,26 @@ def warehouse(rt: Runtime, settings: Settings, empty_postgres_url: str) -> str:
     data = {key: value for key, value in data.items() if value is not None}
     credentials.save(rt, "warehouse", "postgres", data)
     return "warehouse"
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and the certificate that it signed for 127.0.0.1, in one file."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    file = tmp_path_factory.mktemp("tls") / "server.pem"
+    file.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + made.public_bytes(pem)
+    )
+    return file

@@ -35,6 +35,56 @@ def test_what_is_no_address_of_a_server_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "http://127.0.0.1:5555"),
+        ({"NOETL_FLOWER_PORT": "9"}, "http://127.0.0.1:9"),
+        ({"NOETL_FLOWER_URL": " http://flower:5555/ ", "NOETL_FLOWER_PORT": "9"}, "http://flower:5555"),
+        ({"NOETL_FLOWER_URL": "https://[fd00::7]"}, "https://[fd00::7]"),
+    ],
+)
+def test_the_server_knows_where_flower_is(given: dict[str, str], expected: str) -> None:
+    assert Settings.from_env(given).flower == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        *((one, "no http or https address") for one in ("flower:5555", "ftp://x", "http://", "http://x?a=1")),
+        *((f"http://x{more}", "nothing may stand behind host and port") for more in ("/flower", "/;a")),
+        *((f"http://x:{port}", "") for port in ("0", "65536", "a")),
+        ("http://x y", "host or port cannot be"),
+    ],
+)
+def test_what_is_no_address_of_a_flower_is_refused_in_one_sentence(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"NOETL_FLOWER_URL=.* cannot be used .*{why}.*NOETL_FLOWER_AUTH"):
+        Settings.from_env({"NOETL_FLOWER_URL": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("NOETL_FLOWER_URL", "http://noetl:pass-word@flower:5555"),
+        ("NOETL_FLOWER_URL", "http://noetl:pass@-word@flower"),
+        ("NOETL_FLOWER_URL", "http://noetl:pass/-word@flower"),
+        ("NOETL_FLOWER_AUTH", "pass-word"),
+    ],
+)
+def test_a_password_that_cannot_be_used_is_not_shown(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}='.*\*\*\*.*' cannot be used") as caught:
+        Settings.from_env({name: text})
+    assert "word" not in str(caught.value).replace("password", "")
+
+
+def test_a_flower_of_another_machine_has_to_have_a_password() -> None:
+    given = {"NOETL_FLOWER_URL": "http://flower:5555"}
+    with pytest.raises(ConfigError, match="NOETL_FLOWER_AUTH"):
+        Settings.from_env(given).check_flower()
+    Settings.from_env({**given, "NOETL_FLOWER_AUTH": "noetl:p"}).check_flower()
+    Settings.from_env({}).check_flower()
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("NOETL_QUEUE_LIMITS", "http=20,python=3"),

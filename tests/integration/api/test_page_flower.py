@@ -4,9 +4,12 @@ asked stands where Flower would; tests/acceptance/test_flower.py has a real one.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +39,8 @@ class Reader(FlaskClient):
 
 class Told(BaseHTTPRequestHandler):
     """Answers with what it was asked; `/flower/to?WHERE` leads elsewhere, `/flower/large` is, and
-    `/flower/slow` comes late, `/flower/closed` wants a password."""
+    `/flower/slow` comes late, `/flower/closed` wants a password, `/flower/tls` is at another
+    server."""
 
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
@@ -49,7 +53,7 @@ class Told(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if path == "/flower/slow":
             threading.Event().wait(1.0)
-        self.send_response({"/flower/to": 302, "/flower/closed": 401}.get(path, 200))
+        self.send_response({"/flower/to": 302, "/flower/tls": 301, "/flower/closed": 401}.get(path, 200))
         self.send_header("Content-Type", "application/json")
         self.send_header("Set-Cookie", "_xsrf=1; Path=/")
         self.send_header("Set-Cookie", "noetl_forms=tossed; Path=/")
@@ -59,6 +63,8 @@ class Told(BaseHTTPRequestHandler):
         self.send_header("ETag", '"7"')
         if path == "/flower/to":
             self.send_header("Location", query)
+        if path == "/flower/tls":
+            self.send_header("Location", f"https://flower.example{self.path}")
         body = b"x" * 1_000_000 if path == "/flower/large" else json.dumps(told).encode()
         if path != "/flower/large":
             self.send_header("Content-Length", str(len(body)))
@@ -76,12 +82,23 @@ def open_browser(app: Flask) -> FlaskClient:
     return app.test_client()
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+@contextmanager
+def serve(host: str, certificate: Path | None = None) -> Iterator[int]:
+    """The port on which something that tells what it was asked listens there."""
+    with ThreadingHTTPServer((host, 0), Told) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with serve("127.0.0.1") as port:
+        yield port
 
 
 @pytest.fixture
@@ -269,3 +286,45 @@ def test_a_flower_with_another_password_is_told_of(browser: FlaskClient) -> None
 def test_who_has_not_signed_in_does_so_first(closed: Flask) -> None:
     answer = closed.test_client().get("/flower/tasks")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=%2Fflower%2Ftasks")
+
+
+# --- on another machine ---
+
+
+def elsewhere(make: Callable[..., Flask], url: str) -> FlaskClient:
+    return open_browser(with_pages(make(flower_url=url, flower_auth="noetl:pw")))
+
+
+def test_a_flower_elsewhere_is_asked_there_with_its_password(make: Callable[..., Flask]) -> None:
+    with serve("127.0.0.2") as port:
+        told = elsewhere(make, f"http://127.0.0.2:{port}").get("/flower/tasks").json
+    assert (told["path"], told["headers"]["Host"]) == ("/flower/tasks", f"127.0.0.2:{port}")
+    assert told["headers"]["Authorization"] == "Basic bm9ldGw6cHc="
+
+
+def test_where_no_flower_answers_elsewhere_it_is_said_what_runs_there(make: Callable[..., Flask]) -> None:
+    url = f"http://127.0.0.2:{free_port()}"
+    answer = elsewhere(make, url).get("/flower/")
+    text = Page(answer.text).text
+    assert (answer.status_code, f"No Flower answers at {url}. NOETL_FLOWER_URL says" in text) == (503, True)
+    assert "celery -A noetl flower --url_prefix=flower" in text
+    assert "127.0.0.1" not in text
+
+
+def test_a_flower_with_tls_is_asked_where_an_authority_vouches_for_it(
+    make: Callable[..., Flask], certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve("127.0.0.1", certificate) as port:
+        browser = elsewhere(make, f"https://127.0.0.1:{port}")
+        refused = browser.get("/flower/tasks")
+        assert (refused.status_code, "REQUESTS_CA_BUNDLE" in refused.text) == (503, True)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        assert browser.get("/flower/tasks").json["path"] == "/flower/tasks"
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nothing/here")
+        missing = browser.get("/flower/tasks")
+        assert (missing.status_code, "/nothing/here" in missing.text) == (503, True)
+
+
+def test_nobody_is_led_in_circles_by_what_leads_to_another_server(browser: FlaskClient) -> None:
+    answer = browser.get("/flower/tls?a=b%20c")
+    assert (answer.status_code, "leads to https://flower.example/flower/tls" in answer.text) == (503, True)
