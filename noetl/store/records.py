@@ -148,6 +148,7 @@ class SqlDeadLetters(SqlTable):
 
 
 _see_worker = upserts(worker, ("role", "queues", "started_at", "seen_at", "skew_s"))
+_leave_worker = delete(worker).where(worker.c.name == bindparam("name"))
 _alive = (
     select(*columns_of(worker, WorkerRow))
     .where(worker.c.seen_at > bindparam("after"))
@@ -161,6 +162,9 @@ class SqlWorkers(SqlTable):
     def see(self, row: WorkerRow) -> None:
         values = asdict(row) | {"queues": codec.dumps(row.queues)}
         self._session.write(_see_worker[self._session.dialect], values)
+
+    def leave(self, name: str) -> None:
+        self._session.write(_leave_worker, {"name": name})
 
     def alive(self, seen_after: datetime) -> list[WorkerRow]:
         """Ordered by name."""

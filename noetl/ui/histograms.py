@@ -49,7 +49,15 @@ def is_counts(value: Json) -> bool:
         and all(len(label) <= LONGEST_LABEL for label in value)
         and all(_is_count(number) for number in value.values())
         and any(value.values())
+        and not _has_sum(value)
     )
+
+
+def _has_sum(counts: JsonMap) -> bool:
+    """Whether one of the numbers is said to be what the others come to, as in the statistics of a
+    loop."""
+    total = counts.get("total", 0)
+    return total > 0 and total == math.fsum(counts.values()) - total
 
 
 def make_histogram(counts: JsonMap) -> Histogram:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,26 @@ workflow:
   - step: end
 """
 )
+
+
+def test_who_stops_in_order_is_no_worker_that_fell_silent(by_hand: Stack) -> None:
+    command = ["celery", "-A", "noetl", "worker", "-P", "threads", "-c", "1", "-l", "INFO"]
+    for queue in ("leaves", "dies"):
+        by_hand.launch(queue, [*command, "-Q", queue, "-n", f"{queue}@%h"])
+        by_hand.await_ready(queue)
+
+    def seen() -> set[str]:
+        with by_hand.rt.store.read() as tx:
+            known = tx.workers.alive(by_hand.rt.clock() - timedelta(hours=1))
+        return {queue for one in known for queue in one.queues if queue in ("leaves", "dies")}
+
+    eventually(lambda: seen() == {"leaves", "dies"}, "signs of life of both")
+    by_hand.kill("dies")
+    leaves = by_hand.running["leaves"].process
+    assert leaves is not None
+    leaves.terminate()
+    leaves.wait(30)
+    assert seen() == {"dies"}
 
 
 def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(

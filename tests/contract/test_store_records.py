@@ -349,7 +349,7 @@ def test_dead_letters_are_listed_newest_first_whatever_they_hold(store: Store) -
     assert oldest["body"] == "\ufffd\ufffdgarbage"
 
 
-def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
+def test_workers_are_seen_until_they_fall_silent_or_leave(store: Store) -> None:
     old, young = (
         WorkerRow("w2", "worker", ("http", "python"), NOW, NOW),
         WorkerRow("w1", "worker", (), NOW, LATER),
@@ -362,6 +362,9 @@ def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
         again = replace(old, seen_at=LATER, queues=("http",), skew_s=-0.25)
         tx.workers.see(again)
         assert tx.workers.alive(NOW) == [young, again]
+        tx.workers.leave("w2")
+        tx.workers.leave("w3")
+        assert tx.workers.alive(NOW - SECOND) == [young]
 
 
 def test_a_database_server_has_a_clock_that_goes_on_within_a_transaction(

@@ -25,4 +25,7 @@ class Workers(Protocol):
 
     def see(self, row: WorkerRow) -> None: ...
 
+    def leave(self, name: str) -> None:
+        """It has stopped in order, and is none that fell silent."""
+
     def alive(self, seen_after: datetime) -> list[WorkerRow]: ...

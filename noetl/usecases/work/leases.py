@@ -48,6 +48,8 @@ PRESENCE_S = 15.0
 #: How often is looked whether work still counts, in seconds: what was cancelled runs on for so
 #: long.
 LOOK_S = 1.0
+#: Seconds that a process which stops waits for its last heartbeat.
+LEAVE_S = 2.0
 
 
 class Leases:
@@ -159,7 +161,17 @@ class Leases:
             one.lost(cancelled)
 
     def stop(self) -> None:
+        """Ends heartbeats and signs of life: the process has stopped in order."""
         self._wanted.set()
+        if self._thread is not None:
+            self._thread.join(LEAVE_S)
+        if self._presence is None or self._seen_at is None:
+            return
+        try:
+            with self._rt.store.begin_async_commit() as tx:
+                tx.workers.leave(self._presence.name)
+        except NoetlError as error:
+            log.warning("It is not known that this worker has stopped: %s", error)
 
 
 def _is_ours(command: CommandRow, standing: CommandStanding) -> bool:

@@ -48,6 +48,16 @@ def test_variables_and_results_are_named_values(browser: FlaskClient, sim: Simul
     assert "b" not in page.tags
 
 
+def test_numbers_and_their_sum_are_no_parts_of_a_whole(
+    browser: FlaskClient, sim: Simulation, waiting: str
+) -> None:
+    put(sim, waiting, stats={"total": 5000, "completed": 4992, "failed": 8})
+    assert "4992" in look(browser, waiting).text
+    assert "%" not in look(browser, waiting).text
+    put(sim, waiting, stats={"total": 2, "completed": 4992, "failed": 8})
+    assert "99.8%" in look(browser, waiting).text
+
+
 def test_a_long_list_is_shown_page_by_page(browser: FlaskClient, sim: Simulation, waiting: str) -> None:
     put(sim, waiting, rows=ROWS)
     (more,) = [one for one in look(browser, waiting).links if "open=" in one]
