@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -14,6 +15,7 @@ import click
 
 from noetl.cli.complaints import hush, warn, warn_of_playbook, word
 from noetl.cli.console import (
+    Assigned,
     assigned_of,
     directories_of,
     labels_of,
@@ -92,56 +94,94 @@ def run(
 
     Exit code 0: completed; 1: failed, partial or cancelled; 2: the input was wrong; 3: waiting.
     """
-    text = read_text(file)
-    given, assigned, labelled = payload_of(payload), assigned_of(overrides), labels_of(labels)
-    shown = ShownProgress(quiet=quiet or as_json, verbose=verbose)
-    began = _find_page(server) if opens else None
-    if server is not None:
-        from noetl.cli.remote import run_remote  # the HTTP client is needed only here
-
-        report = run_remote(
-            server,
-            text,
-            given,
-            assigned,
-            shown,
-            key=key,
-            on_conflict=on_conflict,
-            labels=labelled,
-            wait=wait,
-            strict=strict,
-            warn_as=None if as_json else str(file),
-            began=began,
-        )
-    else:
-        with _run_in_process(file, text, strict=strict) as (rt, row):
-            if not as_json:
-                warn_of_playbook(catalog.warnings_of(row), str(file))
-            over = overrides_of(assigned, catalog.inputs_of(rt, row) if assigned else ())
-            places = tuple(map(str, directories_of(file)))
-            started = start(
-                rt,
-                StartRequest(
-                    row.path,
-                    row.version,
-                    given,
-                    over,
-                    directories=places,
-                    key=key,
-                    on_conflict=on_conflict,
-                    labels=labelled,
-                ),
-            )
-            if began is not None:
-                began(started.execution_id)
-            execution = LocalExecution(rt, started.execution_id)
-            if started.existing:
-                _tell_of_existing(execution)
-            else:
-                execution = _follow_attempts(execution, shown, wait=wait)
-            report = execution.report()
+    wanted = _Wanted(
+        file=file,
+        text=read_text(file),
+        payload=payload_of(payload),
+        assigned=assigned_of(overrides),
+        labels=labels_of(labels),
+        shown=ShownProgress(quiet=quiet or as_json, verbose=verbose),
+        warn_as=None if as_json else str(file),
+        key=key,
+        on_conflict=on_conflict,
+        wait=wait,
+        strict=strict,
+        began=_find_page(server) if opens else None,
+    )
+    report = _run_in_process(wanted) if server is None else _run_on_server(server, wanted)
     show(report, as_json=as_json, file=str(file), is_here=server is None)
     ctx.exit(EXIT.get(str(report["status"]), 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is to be run, and how. `warn_as` is what warnings call the file (None: there are none);
+    `began` is told the id of the execution once it is there."""
+
+    file: Path
+    text: str
+    payload: JsonMap
+    assigned: Sequence[Assigned]
+    labels: JsonMap
+    shown: ShownProgress
+    warn_as: str | None
+    key: str | None
+    on_conflict: OnConflict | None
+    wait: bool
+    strict: bool
+    began: Callable[[str], None] | None
+
+
+def _run_on_server(server: str, wanted: _Wanted) -> JsonMap:
+    """Has it run there, and returns its report."""
+    from noetl.cli.remote import run_remote  # the HTTP client is needed only here
+
+    return run_remote(
+        server,
+        wanted.text,
+        wanted.payload,
+        wanted.assigned,
+        wanted.shown,
+        key=wanted.key,
+        on_conflict=wanted.on_conflict,
+        labels=wanted.labels,
+        wait=wanted.wait,
+        strict=wanted.strict,
+        warn_as=wanted.warn_as,
+        began=wanted.began,
+    )
+
+
+def _run_in_process(wanted: _Wanted) -> JsonMap:
+    """Runs it with this process as the whole of NoETL, and returns its report."""
+    places = directories_of(wanted.file)
+    with run_here(places[0]) as rt:
+        row = catalog.register(rt, wanted.text, str(wanted.file), strict=wanted.strict)
+        if wanted.warn_as is not None:
+            warn_of_playbook(catalog.warnings_of(row), wanted.warn_as)
+        started = start(rt, _make_request(rt, row, wanted))
+        if wanted.began is not None:
+            wanted.began(started.execution_id)
+        execution = LocalExecution(rt, started.execution_id)
+        if started.existing:
+            _tell_of_existing(execution)
+        else:
+            execution = _follow_attempts(execution, wanted.shown, wait=wanted.wait)
+        return execution.report()
+
+
+def _make_request(rt: Runtime, row: PlaybookRow, wanted: _Wanted) -> StartRequest:
+    inputs = catalog.inputs_of(rt, row) if wanted.assigned else ()
+    return StartRequest(
+        row.path,
+        row.version,
+        wanted.payload,
+        overrides_of(wanted.assigned, inputs),
+        directories=tuple(map(str, directories_of(wanted.file))),
+        key=wanted.key,
+        on_conflict=wanted.on_conflict,
+        labels=wanted.labels,
+    )
 
 
 def _find_page(server: str | None) -> Callable[[str], None]:
@@ -150,13 +190,6 @@ def _find_page(server: str | None) -> Callable[[str], None]:
     from noetl.cli.browse import find_site, show_page  # as `run_remote`
 
     return partial(show_page, find_site(server))
-
-
-@contextmanager
-def _run_in_process(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, PlaybookRow]]:
-    """This process as the whole of NoETL, and the version that `text` is."""
-    with run_here(directories_of(file)[0]) as rt:
-        yield rt, catalog.register(rt, text, str(file), strict=strict)
 
 
 def _tell_of_existing(execution: LocalExecution) -> None:

@@ -193,7 +193,7 @@ _is_newest = (
 )
 _newest = select(*PLAYBOOK).where(_is_newest).order_by(_p.path)
 _HEAD: Final = columns_of(playbook, PlaybookHead)
-_heads = select(*_HEAD).where(_is_newest).order_by(_p.path)
+_heads = select(*_HEAD).where(_is_newest)
 _heads_of = select(*_HEAD).where(_p.path == bindparam("path")).order_by(_p.version.desc())
 
 
@@ -234,7 +234,11 @@ class SqlPlaybooks(SqlTable):
         return [_playbook(found) for found in self._session.read(_versions, {"path": path})]
 
     def heads(self) -> list[PlaybookHead]:
-        return [PlaybookHead(*found) for found in self._session.read(_heads)]
+        # Databases order texts as their language does; who goes on behind a path compares them as
+        # Python does.
+        return sorted(
+            (PlaybookHead(*found) for found in self._session.read(_heads)), key=lambda head: head.path
+        )
 
     def heads_of(self, path: str) -> list[PlaybookHead]:
         return [PlaybookHead(*found) for found in self._session.read(_heads_of, {"path": path})]

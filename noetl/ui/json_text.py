@@ -21,8 +21,8 @@ _INDENT: Final = "  "
 _LONGEST_INTEGER: Final = 4_000
 #: Halves of characters, which are no text.
 _SURROGATES: Final = range(0xD800, 0xE000)
-#: Turn round the direction of what follows, or end that.
-_TURNS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+#: Turn round the direction of what is beside them, or end that; lines and paragraphs end as well.
+_TURNS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 
 
 def _name(code: int) -> str:
@@ -41,7 +41,9 @@ def make_visible(text: str) -> str:
     """The text with signs in the place of what cannot be seen: control characters, and characters
     that turn its direction round. Line breaks and tabs stay. What stands for a secret is told in
     words."""
-    return _name_secrets(text).translate(_VISIBLE)
+    named = _name_secrets(text)
+    # Nearly every text is as it should be, and pages show thousands.
+    return named if named.isprintable() else named.translate(_VISIBLE)
 
 
 def _name_secrets(text: str) -> str:

@@ -111,6 +111,5 @@ def _find(visitor: Visitor, filters: Filters, before: str | None) -> ShownListin
 
 def find_paths(visitor: Visitor) -> list[str]:
     """Playbooks that the visitor may see."""
-    found = catalog.playbooks(visitor.rt)
-    paths = dict.fromkeys(one.path for one in found if visitor.principal.may("read", one.path))
-    return sorted(paths)[:OFFERED]
+    heads = catalog.heads(visitor.rt)
+    return [one.path for one in heads if visitor.principal.may("read", one.path)][:OFFERED]

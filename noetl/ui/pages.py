@@ -17,11 +17,13 @@ from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
 from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error
+from noetl.ui.visible import VisibleText
 
 
 def register(app: Flask, site: Site) -> None:
     """Adds the pages to an application."""
     app.extensions[KEY] = site
+    app.jinja_env.add_extension(VisibleText)
     app.register_blueprint(_make_blueprint())
 
 

@@ -16,7 +16,7 @@ from noetl.facts.warnings import make_warning
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Input, Net
 from noetl.pipeline.templates import has_template
-from noetl.usecases.ports import PlaybookFile, PlaybookRow, Transaction
+from noetl.usecases.ports import PlaybookFile, PlaybookHead, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 #: Problems of a file that the error of a task tells.
@@ -134,6 +134,12 @@ def playbooks(rt: Runtime) -> list[PlaybookRow]:
         return tx.playbooks.newest()
 
 
+def heads(rt: Runtime) -> list[PlaybookHead]:
+    """The newest version of each without its text, by path."""
+    with rt.store.read() as tx:
+        return tx.playbooks.heads()
+
+
 def versions(rt: Runtime, path: str) -> list[PlaybookRow]:
     """All versions of one path, oldest first. Raises NotFound."""
     with rt.store.read() as tx:
@@ -149,7 +155,7 @@ def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
     known = [one.version for one in _versions(tx, path)]
     if known:
         raise NotFound(f"Playbook {path!r} has no version {version}; there are {known[0]} to {known[-1]}.")
-    hint = did_you_mean(path, (one.path for one in tx.playbooks.newest()))
+    hint = did_you_mean(path, (one.path for one in tx.playbooks.heads()))
     raise NotFound(f"There is no playbook {path!r} in the catalog.{hint}")
 
 
@@ -164,7 +170,7 @@ def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -
     if found is not None and (newest is None or newest.content_sha256 != sha256_of(found.content)):
         newest = _from_file(rt, tx, path, found, newest)
     if newest is None:
-        known = [*(one.path for one in tx.playbooks.newest()), *rt.library.paths()]
+        known = [*(one.path for one in tx.playbooks.heads()), *rt.library.paths()]
         raise NotFound(
             f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's "
             "directory."

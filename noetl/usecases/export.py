@@ -101,7 +101,7 @@ class _Export:
 
     def _playbooks(self) -> Iterator[ProjectionRow]:
         with self._rt.store.read() as tx:
-            paths = [row.path for row in tx.playbooks.newest()]
+            paths = [one.path for one in tx.playbooks.heads()]
         for path in paths:
             yield from self._versions(path)
 

@@ -110,7 +110,7 @@ def _look_for_playbook(called: CalledPlaybook, by: Provisions) -> CalledPlaybook
     if file is None:
         known = [
             *by.library.paths(),
-            *(one.path for one in (by.tx.playbooks.newest() if by.tx is not None else ())),
+            *(one.path for one in (by.tx.playbooks.heads() if by.tx is not None else ())),
         ]
         note = f"neither the catalog nor the files beside have it.{did_you_mean(called.path, known)}"
         return replace(called, found="", note=note.rstrip("."))

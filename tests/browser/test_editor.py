@@ -61,7 +61,7 @@ def test_a_problem_is_shown_at_its_line_while_somebody_types(look: Look, site: S
     expect(marked).to_have_count(1)
     expect(marked).to_contain_text(str(line))
     # The plan of what could be run stays in sight.
-    expect(page.locator(".plan")).to_contain_text("before these errors")
+    expect(page.locator(".edit-plan")).to_contain_text("before these errors")
     # The link leads there: what is typed next is typed in that place.
     page.keyboard.press("Control+Home")
     problems(page).get_by_role("link").click()
@@ -113,7 +113,7 @@ def test_keys_and_values_are_completed_in_a_text_that_is_no_yaml_yet(look: Look,
     page.keyboard.type('"http://shop.example"')
     assert shown(page)().endswith('    tool: \n      kind: http\n      url: "http://shop.example"')
     expect(page.get_by_role("heading", name="No problems")).to_be_visible()
-    expect(page.locator(".plan")).to_contain_text("http://shop.example")
+    expect(page.locator(".edit-plan")).to_contain_text("http://shop.example")
 
 
 def test_the_keyboard_registers_asks_about_warnings_and_gets_out(look: Look, site: Site) -> None:

@@ -1,5 +1,5 @@
-"""A playbook that says what no page may take for its own: in its name, its key, and what its tasks
-return, print and fail with."""
+"""A playbook that says what no page may take for its own: in its name, its key, a step's name, and
+what its tasks return, print and fail with."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ def _step(name: str, code: str, **more: object) -> dict[str, object]:
     return {"step": name, "tool": {"kind": "python", "input": given, "code": _TOLD + code}, **more}
 
 
+#: Names of steps hold no control characters.
+_TURNED: Final = "back\u202eturned"
+#: Texts that people read, or have read to them, in which something stands that nobody sees.
+_FIND_UNSEEN: Final = r"""() => {
+  const unseen = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+  const texts = [document.title];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  // A text that is written is as it is, also as the editor draws it.
+  while (walker.nextNode())
+    if (!walker.currentNode.parentElement.closest("textarea, script, style, .ace_editor")) texts.push(walker.currentNode.data);
+  for (const name of ["title", "aria-label", "alt", "placeholder"])
+    for (const one of document.querySelectorAll(`[${name}]`)) texts.push(one.getAttribute(name));
+  return texts.filter((one) => unseen.test(one));
+}"""
+
+
 #: YAML takes JSON.
 PLAYBOOK: Final = json.dumps(
     {
@@ -41,7 +57,8 @@ PLAYBOOK: Final = json.dumps(
         "metadata": {"name": _SAID, "path": f"browser/{_SAID}"},
         "workload": {"said": _SAID},
         "workflow": [
-            _step("says", "print(told)\nresult = {told: [told]}", next="fails"),
+            _step("says", "print(told)\nresult = {told: [told]}", next=_TURNED),
+            {"step": _TURNED, "tool": {"kind": "noop"}, "next": "fails"},
             _step("fails", "raise ValueError(told)"),
         ],
     }
@@ -49,6 +66,7 @@ PLAYBOOK: Final = json.dumps(
 
 
 def check_nothing_ran(page: Page) -> None:
-    """Fails where the page took something for markup."""
+    """Fails where the page took something for markup, or for the direction of its own text."""
     assert page.evaluate("typeof window.pwned") == "undefined"
     assert page.locator("[onerror], [onload], [href^='javascript:']").count() == 0
+    assert page.evaluate(_FIND_UNSEEN) == []

@@ -67,10 +67,10 @@ def test_the_versions_of_the_newest_executions_are_counted(store: Store) -> None
 
 
 def test_the_catalog_is_listed_without_texts(store: Store) -> None:
-    _register(store, ("b", 1), ("a", 1), ("a", 2), ("a", 10))
+    _register(store, ("b", 1), ("a", 1), ("a", 2), ("B", 3), ("a", 10))
     with store.read() as tx:
         heads = tx.playbooks.heads()
-        assert [(one.path, one.version) for one in heads] == [("a", 10), ("b", 1)]
-        assert heads[1] == PlaybookHead("b", 1, "b", "It does", "s1", "d1", NOW)
+        assert [(one.path, one.version) for one in heads] == [("B", 3), ("a", 10), ("b", 1)]
+        assert heads[2] == PlaybookHead("b", 1, "b", "It does", "s1", "d1", NOW)
         assert [one.version for one in tx.playbooks.heads_of("a")] == [10, 2, 1]
         assert tx.playbooks.heads_of("c") == []

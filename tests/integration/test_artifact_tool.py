@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,47 @@ def test_a_result_that_was_too_large_is_read_and_kept(registry: Registry, result
     assert result(registry, "get", key="big.json")["data"] == value
     assert result(registry, "put", key="pair.json", data=[reference, 1])["bytes"] > put["bytes"]
     assert error(registry, "get", ref="noetl://results/x").kind == "client_error"
+
+
+def test_bytes_travel_as_base64_however_long_they_are(registry: Registry, results: Results) -> None:
+    raw = bytes(range(256)) * 2_000
+    reference = results.put(base64.b64encode(raw).decode(), Retention("1"))
+    put = result(registry, "put", key="a.bin", data=reference, encoding="base64")
+    assert (put["bytes"], put["sha256"]) == (len(raw), hashlib.sha256(raw).hexdigest())
+    for wrong in ({"a": 1}, results.put({"a": 1}, Retention("1"))):
+        found = error(registry, "put", key="a", data=wrong, encoding="base64")
+        assert "`encoding` needs `data` to be a text" in found.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "a,b\n" * 200_000,
+        {"text": "x" * 600_000, "more": ["y" * 600_000, 1]},
+        [{"id": number, "name": "x" * 60} for number in range(20_000)],
+        [number if number % 2 else {"n": number} for number in range(100_000)],
+    ],
+    ids=["text", "tree", "table", "pages"],
+)
+def test_what_is_kept_by_reference_is_written_as_it_would_be_had_it_been_small(
+    registry: Registry, results: Results, book: Path, data: Any
+) -> None:
+    result(registry, "put", key="a.json", data=results.put(data, Retention("1")))
+    result(registry, "get", key="a.json", to="copy")
+    text = (book / "copy").read_text()
+    assert (text if isinstance(data, str) else json.loads(text)) == data
+
+
+def test_a_table_is_copied_as_one_where_its_name_does_not_say_json(
+    registry: Registry, results: Results, book: Path
+) -> None:
+    rows = [{"id": number, "name": "x" * 60} for number in range(20_000)]
+    put = result(registry, "put", key="a.parquet", data=results.put(rows, Retention("1")))
+    result(registry, "get", key="a.parquet", to="copy")
+    assert ((book / "copy").read_bytes()[:4], put["content_type"]) == (
+        b"PAR1",
+        "application/vnd.apache.parquet",
+    )
 
 
 def test_other_files_are_named_by_uri(registry: Registry, book: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -281,6 +282,20 @@ def test_tables_of_1200_rows_travel_from_step_to_step(result: Result) -> None:
     sevenths = range(0, 1200, 7)
     expected = {"s": sum(sevenths), "n": len(sevenths)}
     assert result(body) == {"row": expected, "sum": sum(range(1200)) / 4, "last": 1199}
+
+
+def test_a_long_text_of_a_step_is_put_as_the_bytes_that_it_is_base64_of(result: Result) -> None:
+    body = """
+    workflow:
+      - step: start
+        tool: {kind: python, code: "import base64; result = {'text': base64.b64encode(bytes(range(256)) * 2000).decode()}"}
+        next: {arcs: [{step: keep, when: "{{ start._store == 'disk' }}"}]}
+      - step: keep
+        tool: {kind: artifact, action: put, key: a.bin, data: "{{ start.text }}", encoding: base64}
+        next: end
+      - {step: end, tool: {kind: noop, input: {sha256: "{{ keep.sha256 }}"}}}
+    """
+    assert result(body) == {"sha256": hashlib.sha256(bytes(range(256)) * 2000).hexdigest()}
 
 
 def test_a_report_reads_no_more_of_a_long_table_than_tells_that_it_is_too_long(

@@ -219,6 +219,8 @@ def _why(error: Any) -> str:
 def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
     """Bytes and content type. Raises ToolError where `data` is not in that encoding."""
     if encoding is not None:
+        if not isinstance(data, str):
+            raise ToolError("client_error", "`encoding` needs `data` to be a text.")
         try:
             return base64.b64decode(data, validate=True), "application/octet-stream"
         except ValueError as error:
@@ -269,6 +271,14 @@ def measure(path: Path) -> dict[str, Json]:
     """`{bytes, sha256}` of a file."""
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def kept_type(data: Json) -> str | None:
+    """The content type of the one object that `data` refers to; None where it refers to none."""
+    if not is_reference(data) or data["kind"] != RESULT_REF:
+        return None
+    meta = data.get("meta")
+    return str(meta.get("content_type", JSON)) if isinstance(meta, Mapping) else JSON
 
 
 def reference_of(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:

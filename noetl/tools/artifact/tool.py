@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError, Unavailable
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.facts.reference import RESULT_REF, open_references
+from noetl.facts.reference import Lazy, holds_reference, is_reference, open_references
 from noetl.net.model import Effects, Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.places import (
@@ -26,6 +26,7 @@ from noetl.tools.artifact.places import (
     encode,
     folder_of,
     guess_type,
+    kept_type,
     key_parts,
     measure,
     part,
@@ -61,7 +62,8 @@ class ArtifactConfig(ToolConfig):
     )
     data: Json = Field(
         default=None,
-        description="For `put`: a text as it is, anything else as JSON; a large result is copied unopened.",
+        description="For `put`: a text as it is, anything else as JSON; a file or table that a step yielded "
+        "is copied.",
     )
     encoding: Literal["base64"] | None = Field(
         default=None, description="For `put`: `data` is base64 of the bytes."
@@ -95,7 +97,7 @@ class ArtifactConfig(ToolConfig):
             raise ValueError("`put` needs a `key` or `uri`, and one of `data` and `file`")
         if self.action != "put" and given:
             raise ValueError(f"`{given[0]}` is for `put`")
-        if self.encoding and not isinstance(self.data, str):
+        if self.encoding and not (isinstance(self.data, str) or is_reference(self.data)):
             raise ValueError("`encoding` needs `data` to be a text")
         return self
 
@@ -191,29 +193,44 @@ class Artifact(Tool):
 
     def _put(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
-        with self._content(call, config) as (source, found):
-            content_type = config.content_type or guess_type(place.uri) or found
-            about = {**measure(source), "content_type": content_type}
+        wanted = config.content_type or guess_type(place.uri)
+        with self._content(call, config, wanted) as (source, found):
+            about = {**measure(source), "content_type": wanted or found}
             place.write_from(source)
         return {**_describe(config, place), **about}
 
     @contextlib.contextmanager
-    def _content(self, call: Call, config: ArtifactConfig) -> Iterator[tuple[Path, str]]:
-        """A file with what is to be put, and its content type."""
+    def _content(self, call: Call, config: ArtifactConfig, wanted: str | None) -> Iterator[tuple[Path, str]]:
+        """A file with what is to be put, and its content type; `wanted` is the one that it will be
+        read as."""
         if config.file is not None:
             path = self.services.files_of(call).path(config.file, "`file`")
             if not path.is_file():
                 raise ToolError("client_error", f"There is no file '{config.file[:200]}'.", type="NotFound")
             yield path, guess_type(config.file) or "application/octet-stream"
-        elif isinstance(config.data, Mapping) and config.data.get("kind") == RESULT_REF:
+        elif config.encoding is None and self._is_copied(config.data, wanted):
             with self._results().file(config.data) as path:
-                yield path, str(config.data.get("meta", {}).get("content_type", JSON))
+                yield path, kept_type(config.data) or JSON
         else:
             content, content_type = encode(self._open_reference(config.data), config.encoding)
             with tempfile.NamedTemporaryFile(prefix="noetl-artifact-") as file:
                 file.write(content)
                 file.flush()
                 yield Path(file.name), content_type
+
+    def _is_copied(self, data: Json, wanted: str | None) -> bool:
+        """Whether the object that `data` refers to holds what the same value would be written as,
+        had it been small. A text is kept as JSON, a value in several objects, rows as a table."""
+        match kept_type(data):
+            case None:
+                return False
+            case "application/json":
+                value = self._results().load(data)
+                return not isinstance(value, str | Lazy) and not holds_reference(value)
+            case "application/vnd.apache.parquet":
+                return wanted != JSON
+            case _:
+                return True
 
     def _get(self, call: Call, config: ArtifactConfig) -> Json:
         if config.ref is not None:
@@ -294,7 +311,7 @@ class Artifact(Tool):
         return self.services.results
 
     def _open_reference(self, value: Json) -> Json:
-        return open_references(value, self._results().load) if self.services.results is not None else value
+        return open_references(value, lambda reference: self._results().load(reference))
 
 
 def _describe(config: ArtifactConfig, place: ArtifactObject) -> dict[str, Json]:

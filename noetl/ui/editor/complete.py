@@ -55,5 +55,5 @@ def _known(visitor: Visitor) -> InstalledNames:
         for row in rows
         if principal.may("admin") or (row.scope == "path" and principal.may_below("admin", row.place))
     ]
-    paths = [row.path for row in catalog.playbooks(visitor.rt) if principal.may("read", row.path)]
+    paths = [one.path for one in catalog.heads(visitor.rt) if principal.may("read", one.path)]
     return InstalledNames(tuple(dict.fromkeys(kept[:_MOST])), tuple(paths[:_MOST]))

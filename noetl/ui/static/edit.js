@@ -107,7 +107,7 @@
   }
 
   function keep_plan(old, found) {
-    const plan = old.querySelector(".plan");
+    const plan = old.querySelector(".edit-plan");
     if (plan === null) return;
     if (!plan.classList.contains("stale")) plan.querySelector("summary").append(", before these errors");
     plan.classList.add("stale");
@@ -116,7 +116,7 @@
 
   let isPlanOpen = true;
   form.addEventListener("toggle", ({ target }) => {
-    if (target.matches(".plan")) isPlanOpen = target.open;
+    if (target.matches(".edit-plan")) isPlanOpen = target.open;
   }, true);
 
   function place_of(problem) {

@@ -56,7 +56,7 @@ class Playbooks(Protocol):
     def versions(self, path: str) -> list[PlaybookRow]: ...
 
     def heads(self) -> list[PlaybookHead]:
-        """The same as `newest`, without texts."""
+        """The same as `newest`, without texts; paths in the order of their code points."""
 
     def heads_of(self, path: str) -> list[PlaybookHead]:
         """All versions of a path, newest first, without texts."""

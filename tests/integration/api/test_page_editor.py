@@ -3,7 +3,11 @@ scripts ask for."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
 
@@ -12,8 +16,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.api.context import KEY
+from noetl.dsl.completion import Completer
 from noetl.dsl.read.source import MAX_BYTES
+from noetl.net.model import KindInfo
 from noetl.testing import Simulation
+from noetl.ui.editor import complete
 from noetl.usecases import catalog, tokens
 from noetl.usecases.credentials import audience, save
 
@@ -270,6 +277,34 @@ def test_completion_answers_for_a_place(browser: FlaskClient) -> None:
     for line, column in (("x", "1"), ("1", "-1"), ("", ""), ("9" * 30, "1")):
         assert ask(browser, "/edit/complete", text="", line=line, column=column).status_code == 400
     assert ask(browser, "/edit/complete", text="kind", line=99, column=99).get_json()["offers"] == []
+
+
+def test_completion_is_made_by_one_thread_however_many_ask_at_once(
+    browser: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.11 cannot parse sources in two threads."""
+    made: list[bool] = []
+    meet = threading.Barrier(2)
+
+    class Met(Completer):
+        """One that waits, while it is made, for another thread that makes one."""
+
+        def __init__(self, kinds: Mapping[str, KindInfo]) -> None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                meet.wait(0.5)
+            made.append(meet.broken)
+            super().__init__(kinds)
+
+    monkeypatch.setattr(complete, "Completer", Met)
+
+    def offered() -> list[str]:
+        answer = ask(browser.application.test_client(), "/edit/complete", text="kind: Pl", line=0, column=8)
+        return [one["label"] for one in answer.get_json()["offers"]]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(offered) for _ in range(4)]
+        assert [one.result() for one in found] == [["Playbook"]] * 4
+    assert made == [True], "no other thread came while it was made"
 
 
 def test_completion_offers_names_that_one_may_know(closed: Flask, sim: Simulation) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import event
 
+from noetl.store.sql import SqlStore
 from noetl.testing import Simulation
 from noetl.ui.charts import HEIGHT, WIDTH, say_span
 from noetl.ui.filters import Filters
@@ -49,6 +51,23 @@ def listed(browser: FlaskClient, **query: Any) -> list[str]:
     answer = browser.get("/", query_string=query)
     assert answer.status_code == 200, Page(answer.text).text
     return re.findall(r'<tr id="x(\d+)"', answer.text)
+
+
+@pytest.mark.parametrize("address", ["/", "/failures", "/playbooks", "/playbooks?q=doubles"])
+def test_playbooks_are_named_without_their_texts_being_read(
+    browser: FlaskClient, sim: Simulation, runs: dict[str, str], address: str
+) -> None:
+    said: list[str] = []
+    store = sim.rt.store
+    assert isinstance(store, SqlStore)
+    event.listen(
+        store._connections.engine,
+        "before_cursor_execute",
+        lambda _, __, statement, *___: said.append(statement),
+    )
+    assert "examples/doubling" in browser.get(address).text
+    assert [one for one in said if "content_sha256" in one]
+    assert not [one for one in said if re.search(r"playbook\.content\b", one)]
 
 
 def test_executions_are_listed_newest_first(browser: FlaskClient, runs: dict[str, str]) -> None:
