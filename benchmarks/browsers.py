@@ -29,7 +29,7 @@ from noetl.store.watching import CHANNEL
 #: as the last answer took.
 MOST_OFTEN_S, SHARE = 0.3, 5
 #: Seconds for which somebody reads a page that does not change any more, before going on.
-READS_S = 5.0
+READS_S = 60.0
 #: Of the executions that a list shows first, how many somebody may choose from.
 CHOICE = 10
 
@@ -116,9 +116,9 @@ class Browser:
 
     async def _open(self, address: str, watched: str, execution_id: str) -> None:
         """Has a page open for as long as it is one that changes."""
-        if "data-live" not in await self._ask(address):
-            return
         page = _Page(address)
+        if not page.show(await self._ask(address)):
+            return
         async with asyncio.TaskGroup() as open_page:
             hearing = open_page.create_task(self._hear(page, watched, execution_id))
             await self._look_again(page)
@@ -150,11 +150,11 @@ class Browser:
     async def _look_again(self, page: _Page) -> None:
         while True:
             await page.changed.wait()
-            # What is heard of while it rests is looked at behind this look, as the page does it.
-            page.changed.clear()
             await asyncio.sleep(page.rests_until - time.monotonic())
+            # What is heard of while it rests is seen by this look.
+            page.changed.clear()
             began = time.monotonic()
-            is_live = "data-live" in await self._ask(page.address, page.headers())
+            is_live = page.show(await self._ask(page.address, page.headers()))
             took = time.monotonic() - began
             self.counted.looks.append(took)
             page.rests_until = began + took + find_rest(took)
@@ -192,6 +192,13 @@ class _Page:
         self.changed = asyncio.Event()
         self.rests_until = 0.0
         self._moment = ""
+        self._rows = ""
+
+    def show(self, body: str) -> bool:
+        """Whether it is a page that changes."""
+        if found := re.search(r'data-rows="(\d+)"', body):
+            self._rows = f"Rows-Known: {found[1]}\r\n"
+        return "data-live" in body
 
     def hear(self, kind: str, frame: dict[str, Any]) -> None:
         # The page that has just begun to listen looks by itself, not with others.
@@ -201,7 +208,7 @@ class _Page:
 
     def headers(self) -> str:
         moment = f"News-At: {self._moment}\r\n" if self._moment else ""
-        return f"HX-Request: true\r\n{moment}"
+        return f"HX-Request: true\r\n{moment}{self._rows}"
 
 
 def find_rest(took: float) -> float:

@@ -107,6 +107,11 @@ class Waiter:
 
     def __init__(self) -> None:
         self._changed = threading.Event()
+        self._woken_at = time.monotonic()
+
+    @property
+    def woken_at(self) -> float:
+        return self._woken_at
 
     def wait(self, seconds: float) -> bool:
         changed = self._changed.wait(max(seconds, 0.0))
@@ -114,13 +119,15 @@ class Waiter:
         self._changed.clear()
         return changed
 
-    def wake(self) -> None:
+    def wake(self, at: float) -> None:
+        self._woken_at = at
         self._changed.set()
 
 
 def _wake(waiters: Iterable[Waiter]) -> None:
+    now = time.monotonic()
     for one in waiters:
-        one.wake()
+        one.wake(now)
 
 
 class Watches:

@@ -57,7 +57,7 @@ def _has_sum(counts: JsonMap) -> bool:
     """Whether one of the numbers is said to be what the others come to, as in the statistics of a
     loop."""
     total = counts.get("total", 0)
-    return total > 0 and total == math.fsum(counts.values()) - total
+    return bool(total > 0 and total == math.fsum(counts.values()) - total)
 
 
 def make_histogram(counts: JsonMap) -> Histogram:

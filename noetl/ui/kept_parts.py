@@ -18,12 +18,17 @@ LONGEST_S: Final = 10.0
 _HOST: Final = socket.gethostname()
 
 
-def say_now() -> str:
-    """This moment, for who asks for a part that was made later: `host:seconds`.
+def say_moment(at: float) -> str:
+    """A moment of `time.monotonic`, for who asks for a part that was made later: `host:seconds`.
 
     The clock is the same for all processes of a machine, and means nothing on another one.
     """
-    return f"{_HOST}:{time.monotonic():.6f}"
+    return f"{_HOST}:{at:.6f}"
+
+
+def say_now() -> str:
+    """This moment."""
+    return say_moment(time.monotonic())
 
 
 def _read(moment: str) -> float | None:

@@ -11,7 +11,7 @@ from flask import Response, request
 
 from noetl.errors import BadRequest
 from noetl.ui.audience import NewsAudience
-from noetl.ui.kept_parts import say_now
+from noetl.ui.kept_parts import say_moment, say_now
 from noetl.ui.site import Visitor, here
 from noetl.usecases import moment
 from noetl.usecases.ports import Mark
@@ -21,14 +21,15 @@ from noetl.usecases.runtime import Runtime
 MOST: Final = 50
 #: A comment goes out after so many seconds of silence, so that a browser that left is noticed.
 HEARTBEAT_S: Final = 15.0
-#: Seconds between two frames about single executions: what changes meanwhile is told at once.
-PACE_S: Final = 0.05
-#: Seconds between two frames that say no more than that anything has changed; and how many more for
-#: each browser that hears it, because all look again.
-ALL_PACE_S: Final = 0.3
-SHARE_S: Final = 0.02
+#: Seconds between two frames to one browser, which looks no oftener either; and how many more for
+#: each browser that hears them, because all look again: about some executions, and about any.
+PACE_S: Final = 0.3
+SHARE_S: Final = 0.01
+ALL_SHARE_S: Final = 0.02
 #: Seconds, for each browser that hears it, over which they look again: not all at once.
 SPREAD_S: Final = 0.01
+#: Seconds until it is looked again where the executions have not changed.
+REST_S: Final = 0.05
 
 
 def show_news() -> Response:
@@ -62,25 +63,23 @@ def follow(rt: Runtime, audience: NewsAudience, ids: Sequence[str], *, wants_all
     with rt.store.watch(*(() if wants_all else ids)) as watch, audience.joined():
         known = _look(rt, ids)
         yield _frame("hello", {"ids": list(known), "at": say_now()})
-        owes, rests_until = False, 0.0
         while True:
-            left = rests_until - time.monotonic()
-            woken = watch.wait(left if owes else HEARTBEAT_S)
-            if not woken and not owes:
+            if not watch.wait(HEARTBEAT_S):
                 yield ": waiting\n\n"
                 continue
-            at, owes = say_now(), owes or (woken and wants_all)
-            found = _look(rt, ids)
+            # Those who were woken together are shown the same.
+            at, found = say_moment(watch.woken_at), _look(rt, ids)
             changed = [one for one, mark in found.items() if known.get(one) != mark]
             known = found
-            tells_all = owes and time.monotonic() >= rests_until
-            if tells_all:
-                owes, rests_until = False, time.monotonic() + ALL_PACE_S + SHARE_S * audience.count
-            if changed or tells_all:
-                spread = 0 if changed else round(1000 * SPREAD_S * (audience.count - 1))
-                yield _frame("changed", {"ids": changed, "any": tells_all, "at": at, "spread": spread})
-            # Whoever commits all the time wakes all the time.
-            time.sleep(PACE_S if ids else max(rests_until - time.monotonic(), 0.0))
+            if changed or wants_all:
+                spread = round(1000 * SPREAD_S * (audience.count - 1))
+                yield _frame("changed", {"ids": changed, "any": wants_all, "at": at, "spread": spread})
+            # What happens meanwhile is told of then: who commits all the time wakes all the time.
+            time.sleep(_find_rest(audience, wants_all) if changed or wants_all else REST_S)
+
+
+def _find_rest(audience: NewsAudience, wants_all: bool) -> float:
+    return PACE_S + audience.count * (ALL_SHARE_S if wants_all else SHARE_S)
 
 
 def _look(rt: Runtime, ids: Sequence[str]) -> Mapping[str, Mark]:

@@ -22,6 +22,8 @@ from noetl.usecases.runtime import Runtime
 
 #: Where the application keeps its site.
 KEY: Final = "noetl.site"
+#: The header by which a page says how many rows it has of a table that only grows.
+ROWS_KNOWN: Final = "Rows-Known"
 #: The cookie whose value every form repeats, so that no other page can send one.
 FORMS: Final = "noetl_forms"
 #: The field of a form that repeats it.
@@ -112,7 +114,8 @@ def share(make: Callable[[], str], *, personal: bool = False, within_s: float | 
     if not is_part():
         return make()
     principal = here().find_visitor().principal
-    key = (principal.grants, principal.name if personal else "", request.host, request.full_path)
+    whose = principal.name if personal else ""
+    key = (principal.grants, whose, request.host, request.full_path, request.headers.get(ROWS_KNOWN))
     return here().parts.get(key, request.headers.get("News-At", ""), make, within_s)
 
 

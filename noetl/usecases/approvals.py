@@ -77,7 +77,7 @@ def answer(
         if row is None:
             raise moment.no_execution(execution_id)
         moment.refuse_specimen(row)
-        found = list(find_open(tx, row, principal))
+        found = list(find_open(rt, tx, row, principal))
         meant = find_meant(found, request)
         if not meant:
             given = _find_earlier(tx, row, principal, request)

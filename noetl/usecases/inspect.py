@@ -316,16 +316,16 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     """The whole story in short. With `resolve`, references are replaced by what they stand for, as
     far as `Resolver` goes."""
     with rt.store.read() as tx:
-        here = moment.look(tx, moment.find(tx, execution_id))
+        here = kept_moments.look(rt, tx, moment.find(tx, execution_id))
+        row, state = here.row, here.state()
         called = tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)
         children = [_child(tx, row) for row in called]
         descended = tx.executions.find(source=execution_id, limit=SHOWN_CHILDREN)
         # Of a specimen the catalog knows nothing: what is there under its path is another playbook.
-        known = here.row.imported_at is None
-        playbook = catalog.find(tx, here.row.path, here.row.playbook_version) if known else None
-        waits = awaited.find_in(tx, here.state(), rt.clock())
+        known = row.imported_at is None
+        playbook = catalog.find(tx, row.path, row.playbook_version) if known else None
+        waits = awaited.find_in(tx, state, rt.clock())
     shown = Resolver(rt) if resolve else _as_it_is
-    row, state = here.row, here.state()
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}

@@ -23,13 +23,15 @@ _PAGE: Final = 500
 
 def look(rt: Runtime, tx: Transaction, row: ExecutionRow, version: int | None = None) -> moment.Moment:
     """As `moment.look`, to ask for the state and the status of that version alone."""
-    walk = None if version is None else rt.walks.get(row.execution_id)
-    start = None if walk is None or version is None else walk.find_state(row, version)
-    if start is None or version is None:
+    last = row.head_version if version is None else version
+    walk = rt.walks.get(row.execution_id)
+    start = None if walk is None else walk.find_state(row, last)
+    # Behind a walk that was left long ago there may be a snapshot.
+    if start is None or (version is None and last - start.version > STRIDE):
         return moment.look(tx, row, version)
     moment.check_version(row, version)
     # One event more says what to call the moment before it.
-    tail = tx.events.read(row.execution_id, after=start.version, limit=version - start.version + 1)
+    tail = tx.events.read(row.execution_id, after=start.version, limit=last - start.version + 1)
     return moment.Moment(row, start, tail)
 
 
@@ -59,5 +61,5 @@ def _go_on(rt: Runtime, tx: Transaction, walk: Walk, row: ExecutionRow) -> Timel
             fold.take(event)
             if event.version % STRIDE == 0:
                 kept.append(fold.state)
-    walk.keep(kept)
+    walk.keep(kept, fold.state)
     return fold.timeline()

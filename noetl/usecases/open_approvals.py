@@ -16,7 +16,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.waits import Awaited
 from noetl.net.forms import read_form
 from noetl.net.inputs import object_schema
-from noetl.usecases import moment
+from noetl.usecases import kept_moments, moment
 from noetl.usecases.access import ANONYMOUS, Principal
 from noetl.usecases.large_values import Resolver
 from noetl.usecases.ports import ExecutionRow, Transaction
@@ -107,7 +107,7 @@ def pending(
     with rt.store.read() as tx:
         rows = tx.executions.asking(principal.visible(), execution_id, MOST_EXECUTIONS)
         for row in rows:
-            for one in find_open(tx, row, principal):
+            for one in find_open(rt, tx, row, principal):
                 if row.execution_id == execution_id and _place_of(one) <= place:
                     continue
                 if mine and not one.is_mine:
@@ -124,7 +124,7 @@ def pending(
 def open_in(rt: Runtime, principal: Principal, execution_id: str) -> list[OpenApproval]:
     """Those of one execution. Raises NotFound."""
     with rt.store.read() as tx:
-        return list(find_open(tx, moment.find(tx, execution_id), principal))
+        return list(find_open(rt, tx, moment.find(tx, execution_id), principal))
 
 
 def show_open(rt: Runtime, found: list[OpenApproval]) -> list[JsonMap]:
@@ -134,11 +134,13 @@ def show_open(rt: Runtime, found: list[OpenApproval]) -> list[JsonMap]:
     return [{**made, "show": resolve(made["show"])} for made in (one.as_json() for one in found)]
 
 
-def find_open(tx: Transaction, row: ExecutionRow, principal: Principal) -> Iterator[OpenApproval]:
+def find_open(
+    rt: Runtime, tx: Transaction, row: ExecutionRow, principal: Principal
+) -> Iterator[OpenApproval]:
     """Those of the execution, in the order in which they were asked for."""
     if row.is_over:
         return
-    state = moment.look(tx, row).state()
+    state = kept_moments.look(rt, tx, row).state()
     if state.cancelling:
         return
     askers: frozenset[str] | None = None

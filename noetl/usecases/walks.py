@@ -21,7 +21,7 @@ from noetl.usecases.ports import ExecutionRow
 #: A walk keeps the state of every version that is a multiple of this.
 STRIDE: Final = 250
 #: How many walks are remembered, and how many events they have in all.
-MOST_WALKS: Final = 32
+MOST_WALKS: Final = 256
 MOST_EVENTS: Final = 200_000
 
 #: What tells executions apart that have the same id, one after another.
@@ -38,6 +38,8 @@ class _Seen:
 
     identity: _Identity
     states: tuple[State, ...] = ()
+    #: Where the walk has come to.
+    last: State | None = None
 
 
 class Walk:
@@ -62,10 +64,10 @@ class Walk:
         """Forgets what was, and begins with the first event."""
         self.fold, self._seen = fold, _Seen(_identify(row))
 
-    def keep(self, states: list[State]) -> None:
-        """Adds states of later versions than it has."""
-        if states and self._seen is not None:
-            self._seen = _Seen(self._seen.identity, (*self._seen.states, *states))
+    def keep(self, states: list[State], last: State) -> None:
+        """Adds states of later versions than it has, and says where it has come to."""
+        if self._seen is not None:
+            self._seen = _Seen(self._seen.identity, (*self._seen.states, *states), last)
 
     def forget(self) -> None:
         self.fold = self._seen = None
@@ -75,6 +77,8 @@ class Walk:
         seen = self._seen
         if seen is None or seen.identity != _identify(row):
             return None
+        if seen.last is not None and seen.last.version <= version:
+            return seen.last
         place = bisect_right(seen.states, version, key=lambda state: state.version)
         return seen.states[place - 1] if place else None
 

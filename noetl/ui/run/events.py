@@ -119,30 +119,36 @@ def _say_unknown(asked: str) -> str:
 
 
 def _find_page(look: RunLook) -> EventPage:
-    kind, newest_first = _find_type(look), _is_newest_first(look)
+    kind = _find_type(look)
     types = _FAILED if kind == FAILURES else (kind,) if kind else ()
     run = look.run if look.run and "#" in look.run else None
     where = EventFilter(types, look.step, run, look.iteration)
-    first = look.number("first")
     # What came behind the version that is looked at had not happened then.
     return inspect.slice_events(
-        look.visitor.rt,
-        look.execution_id,
-        where,
-        look.version,
-        lambda count: _find_block(count, first) if first else _find_end(count, newest_first=newest_first),
+        look.visitor.rt, look.execution_id, where, look.version, lambda count: _find_range(look, count)
     )
+
+
+def _find_range(look: RunLook, count: int) -> range:
+    """The block that was asked for, or those that are shown first; of the last one what a page does
+    not have yet that looks again."""
+    if first := look.number("first"):
+        return _find_block(count, first)
+    if look.known is not None:
+        last = _find_block(count, count)
+        return range(min(max(last.start, look.known), last.stop), last.stop)
+    return _find_end(count, newest_first=_is_newest_first(look))
 
 
 def _find_block(count: int, first: int) -> range:
     """The block that has the event of that number, from 1; the last one, where there are fewer."""
-    begin = (min(first, max(count, 1)) - 1) // BLOCK * BLOCK
+    begin = max(0, min(first, count) - 1) // BLOCK * BLOCK
     return range(begin, min(begin + BLOCK, count))
 
 
 def _find_end(count: int, *, newest_first: bool) -> range:
     """The two blocks that are shown first: the newest one may have begun just now."""
-    last = _find_block(count, count or 1).start
+    last = _find_block(count, count).start
     begin = max(0, last - BLOCK) if newest_first else 0
     return range(begin, min(begin + 2 * BLOCK, count))
 

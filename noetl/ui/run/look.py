@@ -11,7 +11,7 @@ from flask import request
 
 from noetl.facts.json import JsonMap
 from noetl.ui.asked import read_number
-from noetl.ui.site import Visitor, here
+from noetl.ui.site import ROWS_KNOWN, Visitor, here
 from noetl.usecases import inspect, moment
 from noetl.usecases.ports import ExecutionRow
 
@@ -33,6 +33,8 @@ class RunLook:
     step: str | None = None
     run: str | None = None
     iteration: int | None = None
+    #: How many rows of its log a page has that looks again.
+    known: int | None = None
     #: Everything that stands in the address, what only one tab understands included.
     asked: JsonMap = field(default_factory=dict)
 
@@ -46,7 +48,10 @@ class RunLook:
         moment.check_version(row, at)
         texts = {name: asked.get(name) or None for name in ("step", "run")}
         iteration = read_number(asked, "iteration")
-        return cls(visitor, row, asked.get("tab", ""), at, **texts, iteration=iteration, asked=asked)
+        known = read_number({ROWS_KNOWN: request.headers.get(ROWS_KNOWN)}, ROWS_KNOWN)
+        return cls(
+            visitor, row, asked.get("tab", ""), at, **texts, iteration=iteration, known=known, asked=asked
+        )
 
     @cached_property
     def report(self) -> inspect.Report:

@@ -166,6 +166,10 @@ function show_asked() {
   }
 }
 
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  const table = find_table();
+  if (table !== null && detail.elt.matches("[data-live]")) detail.headers["Rows-Known"] = table.dataset.rows;
+});
 document.addEventListener("htmx:afterSettle", arrange);
 arrange();
 show_asked();

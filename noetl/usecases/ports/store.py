@@ -65,6 +65,11 @@ class Transaction:
 class Watch(Protocol):
     """Somebody who waits for news of executions. For one thread at a time."""
 
+    @property
+    def woken_at(self) -> float:
+        """When it was woken last, at first when it began, in seconds of `time.monotonic`: the same
+        for all who were woken together, and behind the commit that they were woken for."""
+
     def wait(self, seconds: float) -> bool:
         """Blocks until something of the executions may have changed since this was called last (at
         first: since the watch began), or the time is over: False. Whoever was woken looks; there

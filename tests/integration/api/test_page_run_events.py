@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from noetl.facts.callers import Caller
 from noetl.facts.event_names import TYPES
 from noetl.testing import Simulation
+from noetl.ui.kept_parts import say_now
 from noetl.usecases import tokens
 from noetl.usecases.signals import SignalRequest, send_signal
 
@@ -68,6 +69,29 @@ def test_a_block_of_the_log_stays_what_it_is_as_more_happens(
     send_signal(sim.rt, run, SignalRequest("paid"))
     sim.settle()
     assert browser.get(f"/executions/{run}", query_string=block, headers=script).text == found
+
+
+@pytest.mark.usefixtures("blocks_of_ten")
+def test_a_page_that_looks_again_is_sent_the_rows_that_it_lacks(
+    browser: FlaskClient, sim: Simulation, run: str
+) -> None:
+    head = len(sim.events(run))
+    begin = (head - 1) // 10 * 10
+
+    def look_again(known: int, **more: Any) -> str:
+        headers = {"HX-Request": "true", "Rows-Known": str(known), "News-At": say_now()}
+        return str(
+            browser.get(f"/executions/{run}", query_string={"tab": "events", **more}, headers=headers).text
+        )
+
+    assert versions(look_again(head - 2)) == [head, head - 1]
+    assert versions(look_again(head - 2, order="oldest")) == [head - 1, head]
+    # What it lacks of others it asks for by block.
+    assert versions(look_again(1)) == list(range(head, begin, -1))
+    for known in (head, head + 5):
+        nothing_new = look_again(known)
+        assert versions(nothing_new) == []
+        assert f'data-rows="{head}"' in nothing_new
 
 
 def test_a_place_in_the_log_that_is_none_is_its_end_or_answered(browser: FlaskClient, run: str) -> None:

@@ -112,7 +112,7 @@ def test_states_of_old_versions_are_answered_from_what_was_kept(sim: Simulation)
     reads_of(sim)
     assert [inspect.state_view(sim.rt, run, version) for version in versions] == before
     reads = reads_of(sim)
-    assert [after for after, _ in reads[2:]] == [STRIDE, STRIDE, *[2 * STRIDE] * 3]
+    assert [after for after, _ in reads[2:]] == [STRIDE, STRIDE, *[2 * STRIDE] * 2, head]
     assert all(count <= STRIDE + 1 for _, count in reads[2:])
     with pytest.raises(BadRequest, match=f"has versions 0 to {head}, not {head + 1}"):
         inspect.state_view(sim.rt, run, head + 1)
