@@ -27,7 +27,7 @@ from noetl.store.watching import CHANNEL
 
 #: As the pages have them: the least rest between two looks in seconds, and how many times as long
 #: as the last answer took.
-MOST_OFTEN_S, SHARE = 0.3, 5
+MOST_OFTEN_S, SHARE = 0.1, 5
 #: Seconds for which somebody reads a page that does not change any more, before going on.
 READS_S = 60.0
 #: Of the executions that a list shows first, how many somebody may choose from.

@@ -23,7 +23,7 @@ MOST: Final = 50
 HEARTBEAT_S: Final = 15.0
 #: Seconds between two frames to one browser, which looks no oftener either; and how many more for
 #: each browser that hears them, because all look again: about some executions, and about any.
-PACE_S: Final = 0.3
+PACE_S: Final = 0.1
 SHARE_S: Final = 0.01
 ALL_SHARE_S: Final = 0.02
 #: Seconds, for each browser that hears it, over which they look again: not all at once.

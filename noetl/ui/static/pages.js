@@ -111,7 +111,7 @@ Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name ===
 
 // --- news --------------------------------------------------------------------------------------------
 
-const MOST_OFTEN_MS = 300;
+const MOST_OFTEN_MS = 100;
 // How much of the time may go by with looking again, however slow that is.
 const SHARE = 5;
 const live = document.getElementById("live");

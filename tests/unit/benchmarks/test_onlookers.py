@@ -96,7 +96,7 @@ def test_a_browser_that_is_refused_its_news_says_so(browsers: dict[str, Any], se
     assert "no news of /" in str(refused.value.exceptions[0])
 
 
-@pytest.mark.parametrize(("took", "rests"), [(0.01, 0.3), (0.06, 0.3), (0.1, 0.5), (2.0, 10.0)])
+@pytest.mark.parametrize(("took", "rests"), [(0.01, 0.1), (0.06, 0.3), (0.1, 0.5), (2.0, 10.0)])
 def test_a_browser_rests_the_longer_the_longer_it_waited(
     browsers: dict[str, Any], took: float, rests: float
 ) -> None:
