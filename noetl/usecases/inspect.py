@@ -173,7 +173,7 @@ def news(
 
 
 @dataclass(frozen=True, slots=True)
-class EventPage:
+class EventSlice:
     """Some events in order, how many there are before them, and in all."""
 
     events: list[Event]
@@ -183,14 +183,14 @@ class EventPage:
 
 def slice_events(
     rt: Runtime, execution_id: str, where: EventFilter, until: int, find_range: Callable[[int], range]
-) -> EventPage:
+) -> EventSlice:
     """Those of the events up to version `until` whose numbers, from 0, `find_range` makes of how
     many there are."""
     with rt.store.read() as tx:
         count = tx.events.count(execution_id, where, until)
         wanted = find_range(count)
         found = tx.events.slice(execution_id, where, until, wanted.start, len(wanted)) if wanted else []
-        return EventPage(found, wanted.start, count)
+        return EventSlice(found, wanted.start, count)
 
 
 def last_events(rt: Runtime, execution_id: str, where: EventFilter, until: int, limit: int) -> list[Event]:

@@ -148,6 +148,8 @@ def test_ten_thousand_rows_scroll_smoothly(site: Site, many: str, head_version: 
     assert _share(smoothest["gaps"], 0.5) < 20
     assert _share(smoothest["gaps"], 0.95) < 50
     assert smoothest["blank"] < 10
+    # What was scrolled past is not kept.
+    assert len(_versions(page)) < 1000
 
 
 def _share(gaps: list[float], part: float) -> float:

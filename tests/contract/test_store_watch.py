@@ -68,6 +68,22 @@ def test_a_watcher_is_woken_by_the_commit_and_by_nothing_else(store: Store, else
         assert not watch.wait(SHORT)
 
 
+def test_those_who_are_woken_together_say_the_same_moment_behind_the_commit(
+    store: Store, elsewhere: Store
+) -> None:
+    create(store)
+    with store.watch("100") as one, store.watch("100") as two:
+        quiet(one)
+        quiet(two)
+        append(elsewhere, [patched("x")])
+        committed = time.monotonic()
+        assert one.wait(LONG)
+        assert two.wait(LONG)
+        assert one.woken_at == two.woken_at
+        # The commit had come to its end a little before `append` did.
+        assert one.woken_at > committed - SHORT
+
+
 def test_who_watches_several_or_all_is_woken_by_each_of_them(store: Store, elsewhere: Store) -> None:
     create(store, execution("100"), execution("101"))
     with store.watch("100", "101") as both, store.watch() as every:

@@ -16,7 +16,7 @@ from noetl.ui.json_text import make_visible, write_json
 from noetl.ui.run.look import RunLook
 from noetl.usecases import inspect
 from noetl.usecases.access import ANONYMOUS
-from noetl.usecases.inspect import EventPage
+from noetl.usecases.inspect import EventSlice
 from noetl.usecases.ports import EventFilter
 from noetl.usecases.views import envelope
 
@@ -83,7 +83,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     """What `run/events.html` shows."""
     kind = _find_type(look)
     fault = "" if kind in ("", FAILURES, *TYPES) else _say_unknown(kind)
-    page = EventPage([], 0, 0) if fault else _find_page(look)
+    page = EventSlice([], 0, 0) if fault else _find_page(look)
     return {
         "blocks": _show_all(look, page),
         "count": page.count,
@@ -118,7 +118,7 @@ def _say_unknown(asked: str) -> str:
     return f"{asked[:80]!r} is not a type of event.{did_you_mean(asked[:80], TYPES)}"
 
 
-def _find_page(look: RunLook) -> EventPage:
+def _find_page(look: RunLook) -> EventSlice:
     kind = _find_type(look)
     types = _FAILED if kind == FAILURES else (kind,) if kind else ()
     run = look.run if look.run and "#" in look.run else None
@@ -153,7 +153,7 @@ def _find_end(count: int, *, newest_first: bool) -> range:
     return range(begin, min(begin + 2 * BLOCK, count))
 
 
-def _make_links(look: RunLook, page: EventPage) -> dict[str, str]:
+def _make_links(look: RunLook, page: EventSlice) -> dict[str, str]:
     """Words of links, and where they lead, for who has no scripts."""
     links: dict[str, str] = {}
     newest_first = _is_newest_first(look)
@@ -169,7 +169,7 @@ def _make_links(look: RunLook, page: EventPage) -> dict[str, str]:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _show_all(look: RunLook, page: EventPage) -> list[EventBlock]:
+def _show_all(look: RunLook, page: EventSlice) -> list[EventBlock]:
     opened, left = look.number("open"), _ALL_SMALL
     blocks: dict[int, list[ShownEvent]] = {}
     for number, event in enumerate(page.events, page.skipped):

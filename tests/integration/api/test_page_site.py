@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
+from noetl.ui import static_files
 from noetl.usecases import tokens
 
 from .browsing import OWN, Page, sign_in
@@ -30,6 +32,13 @@ def test_a_page_is_whole_in_itself(browser: FlaskClient, path: str) -> None:
         assert answer.status_code == 200, file
         assert "immutable" in answer.headers["Cache-Control"]
         assert answer.mimetype in ("text/css", "text/javascript", "image/svg+xml")
+
+
+def test_every_file_that_lies_beside_the_pages_is_one_that_they_load(browser: FlaskClient) -> None:
+    folder = Path(static_files.__file__).parent / "static"
+    base = re.findall(r'"(/static/[^/"]+/)style.css"', browser.get("/").text)[0]
+    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        assert browser.get(f"{base}{file.relative_to(folder).as_posix()}").status_code == 200, file
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -118,6 +118,17 @@ def test_states_of_old_versions_are_answered_from_what_was_kept(sim: Simulation)
         inspect.state_view(sim.rt, run, head + 1)
 
 
+def test_what_is_true_now_goes_on_from_where_the_walk_has_come_to(sim: Simulation) -> None:
+    run = sim.start()
+    sim.settle()
+    told = inspect.report(sim.rt, run)
+    timeline(sim.rt, run)
+    reads_of(sim)
+    assert inspect.report(sim.rt, run) == told
+    assert inspect.state_view(sim.rt, run)["version"] == told.events
+    assert all(after == told.events or count <= 1 for after, count in reads_of(sim))
+
+
 def test_another_execution_under_the_same_id_is_looked_at_anew(sim: Simulation) -> None:
     run = sim.start()
     sim.settle()
