@@ -117,13 +117,7 @@ def up(
             raise click.UsageError("--run waits for its playbooks; leave out --detach.", ctx)
         given = {"--host": host, "--port": port, "--queues": queues or None, "--concurrency": concurrency}
         options = [f"{name}={value}" for name, value in given.items() if value is not None]
-        options.append("--flower" if flower else "--no-flower")
-        settings = Settings.from_env()
-        running = _start_detached(settings.make_home(), options)
-        _announce(running)
-        at = urlsplit(running.api).port or settings.port
-        warn_if_open(replace(settings, host=host or settings.host, port=at))
-        click.echo("`noetl status` says how it is, `noetl down` stops it.")
+        _leave_running(host, [*options, "--flower" if flower else "--no-flower"])
         return
     handle_signals(_leave, signal.SIGTERM, signal.SIGHUP)
     texts = {file: read_text(file) for file in files}
@@ -153,6 +147,16 @@ def up(
             show(report, as_json=as_json, file=str(file), is_here=False)
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)
+
+
+def _leave_running(host: str | None, options: list[str]) -> None:
+    """Starts a stack with these options that goes on behind this command, and says where it is."""
+    settings = Settings.from_env()
+    running = _start_detached(settings.make_home(), options)
+    _announce(running)
+    at = urlsplit(running.api).port or settings.port
+    warn_if_open(replace(settings, host=host or settings.host, port=at))
+    click.echo("`noetl status` says how it is, `noetl down` stops it.")
 
 
 def _leave(number: int, _frame: object) -> None:
