@@ -174,7 +174,7 @@ def test_a_tally_is_what_a_count_of_each_row_comes_to(
     for number, span in enumerate(found.spans):
         ms = timedelta(milliseconds=1)
         first, last = edges[number], edges[number + 1]
-        surely = Counter(row.status for row in meant if first <= row.created_at < last - ms)
+        surely = Counter(row.status for row in meant if first + ms <= row.created_at < last - ms)
         perhaps = Counter(row.status for row in meant if first - ms < row.created_at < last + ms)
         assert surely <= Counter(span) <= perhaps
     assert sum((Counter(one) for one in found.spans), Counter()) == Counter(found.counts)
