@@ -171,10 +171,10 @@ def _find_earlier(state: State, inputs: Inputs, child: Child) -> RetryOf | None:
     run = state.runs[child.run_id]
     if inputs.source is None or run.reuse is None or not run.takes:
         return None
-    recorded = inputs.source.runs[run.reuse.run_id or ""]
-    calls = [one for one in recorded.calls() if (one.task, one.call.path) == (child.task, child.call.path)]
+    recorded = inputs.source.calls(inputs.source.runs[run.reuse.run_id or ""])
+    calls = [one for one in recorded if (one.task, one.call.path) == (child.task, child.call.path)]
     payload = fingerprint(child.call.payload, state.execution_id)
-    same = [one for one in calls if fingerprint(one.call.payload, inputs.source.execution_id) == payload]
+    same = [one for one in calls if fingerprint(one.call.payload, one.execution_id) == payload]
     found = same or ([] if run.loop is not None else calls)
     return RetryOf(found[-1].child_id) if found else None
 

@@ -125,14 +125,14 @@ def earliest_firing(state: State, inputs: Inputs, enabled: Iterable[Enabled]) ->
         next((run for run in source.by_step.get(one.step, ()) if run.id not in state.taken), None)
         for one in enabled
     )
-    return min((run.version for run in first if run is not None), default=0)
+    return min((run.order for run in first if run is not None), default=0)
 
 
 def append_copies(plan: Plan, state: State, inputs: Inputs, until: int | None = None) -> list[Draft]:
     """The next copies of one run, or of what was given from outside, up to the point where those
     of another come, and as many as the turn may make; only those that stand before `until`, where
     that is given."""
-    if inputs.source is None or state.cancelling or state.pause_requested or state.stopping:
+    if inputs.source is None:
         return []
     waiting = sorted((one for one in _all_left(plan, state, inputs) if one), key=lambda one: one.order)
     if not waiting:
@@ -150,8 +150,7 @@ def waits_for_copies(plan: Plan, state: State, inputs: Inputs, until: int | None
 def _all_left(plan: Plan, state: State, inputs: Inputs) -> Iterator[_Left]:
     yield from (_left(plan, state, inputs, run) for run in state.runs.values())
     if inputs.source is not None and state.started:
-        given = inputs.source.given
-        yield _Left(given, bisect_right(given, state.given, key=attrgetter("version")))
+        yield _Left(inputs.source.given, state.given)
 
 
 def has_copies(plan: Plan, state: State, inputs: Inputs, run: Run, *, until_done: bool = False) -> bool:
@@ -229,7 +228,7 @@ def _copies(
         return
     found = [make.copy(event, event.draft.iteration) for event in recorded.claims if _has_rows(event)]
     begun = max(recorded.iterations, default=-1) + run.loop.max_in_flight
-    for index, there in match_iterations(plan, state, inputs, source, recorded, run.loop, step):
+    for index, there in match_iterations(plan, state, inputs, recorded, run.loop, step):
         if there > begun:
             continue
         events = recorded.iterations.get(there, ())
@@ -287,7 +286,7 @@ class _Maker:
             origin=event.event_id,
         )
         routed = self.recorded.routed if isinstance(event.fact, e.StepDone | e.StepFailed) else None
-        return Copy(event.version, (routed or event).version, draft)
+        return Copy(event.version, self.recorded.place_of(routed or event), draft)
 
     def _key(self, event: Event, index: int | None) -> str:
         match event.fact:
@@ -355,19 +354,19 @@ class _Maker:
     def _keep_key(self, event: Event, events: Sequence[Event], index: int | None, there: int | None) -> Copy:
         fact = event.fact
         task, call, key = (fact.task, fact.call, fact.key) if isinstance(fact, e.TaskFailed) else ("", "", "")
-        own = e.TaskKeyKept(task, self.source.execution_id, self.recorded.id, there, call, key)
+        own = e.TaskKeyKept(task, self.recorded.execution_id, self.recorded.id, there, call, key)
         # A call that was itself made under the key of an earlier one, and of which nobody heard.
         kept = own if key else _find_pending_key(events) or own
         draft = replace(self.copy(event, index).draft, fact=kept, attempt=None, duration_ms=None)
         place = self.run.id if index is None else f"{self.run.id}/{index}"
-        return Copy(event.version, event.version, replace(draft, dedup_key=f"key:{place}"))
+        order = self.recorded.place_of(event)
+        return Copy(event.version, order, replace(draft, dedup_key=f"key:{place}"))
 
 
 def match_iterations(
     plan: Plan,
     state: State,
     inputs: Inputs,
-    source: SourceLog,
     recorded: SourceRun,
     loop: LoopState,
     step: Transition,
@@ -384,9 +383,8 @@ def match_iterations(
     by_index = any(reads.index for reads in plan.reads(step.name).values())
     recorded_items = [recorded.loop.items, *(one.items for one in recorded.grown)]
     for index, item in enumerate(_items(recorded_items, inputs)):
-        there.setdefault((index if by_index else None, fingerprint(item, source.execution_id)), []).append(
-            index
-        )
+        item_key = fingerprint(item, recorded.execution_id)
+        there.setdefault((index if by_index else None, item_key), []).append(index)
     for lists in there.values():
         lists.reverse()
     for index, item in enumerate(_items([loop.items, *(items for _, items in loop.added)], inputs)):

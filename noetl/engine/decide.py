@@ -156,11 +156,16 @@ def _after(inputs: Inputs, batch: Sequence[Draft]) -> Inputs:
 
 
 def cancel(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    """Withdraws what no worker holds; ends when nothing runs any more or the grace has passed."""
+    """Withdraws what no worker holds; ends when nothing runs any more or the grace has passed. What
+    stands is copied first: who runs this one again takes it from here."""
     if state.cancel_deadline is None or state.closing:
         return []
     late = inputs.now >= datetime.fromisoformat(state.cancel_deadline)
-    idle = [run for run in state.runs.values() if not run.ended and (late or not is_held(run, inputs))]
+    idle = [
+        run
+        for run in state.runs.values()
+        if not run.ended and (late or not is_held(run, inputs)) and not has_copies(plan, state, inputs, run)
+    ]
     if idle:
         return [withdraw(run, "the execution was cancelled") for run in idle]
     if any(not run.ended for run in state.runs.values()):
@@ -194,12 +199,14 @@ def _tend_waits(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     return [] if state.is_halted else tend_waits(plan, state, inputs)
 
 
-def stop(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+def stop(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """A branch failed for all: running work ends, what no worker holds is withdrawn."""
     if not state.stopping:
         return []
     idle = [
-        run for run in state.runs.values() if not run.final and not run.ended and not is_held(run, inputs)
+        run
+        for run in state.runs.values()
+        if not (run.final or run.ended or is_held(run, inputs) or has_copies(plan, state, inputs, run))
     ]
     return [withdraw(run, "another branch failed") for run in idle]
 

@@ -57,7 +57,7 @@ def _mark_copied(state: State, draft: e.Draft, origin: str) -> State:
     run = state.runs.get(draft.run_id or "")
     if run is None:
         is_given = isinstance(draft.fact, e.CtxPatched | e.SignalReceived | e.ApprovalAnswered)
-        return replace(state, given=version_of(origin)) if is_given else state
+        return replace(state, given=state.given + 1) if is_given else state
     return replace(state, runs={**state.runs, run.id: replace(run, copied=version_of(origin))})
 
 

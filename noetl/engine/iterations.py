@@ -65,11 +65,12 @@ def fold_iteration(
 
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
-    earlier = loop.cursor.error if loop.cursor else None
+    before = loop.cursor or CursorState()
     cursor = CursorState(
         drained=not fact.count and fact.error is None,
         wanted=max(fact.waiting, min(fact.count, 1)),
-        error=earlier or fact.error,
+        error=before.error or fact.error,
+        lost=before.lost,
     )
     return replace(_longer(loop, fact.count), cursor=cursor)
 
@@ -98,11 +99,18 @@ def with_lanes(loop: LoopState, generation: int) -> LoopState:
 
 
 def reset_drained(loop: LoopState) -> LoopState:
-    """There may be rows again: an iteration has ended, which may have added some, or a lane was
-    lost."""
+    """There may be rows again: an iteration has ended, which may have added some."""
     if loop.cursor is None or not loop.cursor.drained:
         return loop
     return replace(loop, cursor=replace(loop.cursor, drained=False))
+
+
+def lose_lane(loop: LoopState) -> LoopState:
+    """A lane was given up, perhaps with rows of which nobody has heard: the next generation asks
+    for them."""
+    if loop.cursor is None:
+        return loop
+    return replace(loop, cursor=replace(loop.cursor, lost=loop.generation))
 
 
 def _end_iteration(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:

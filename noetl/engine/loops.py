@@ -239,7 +239,7 @@ def _reissue(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopState
     """Every lane is gone and iterations are missing: a new generation, or their failure. An
     iteration that waits for a playbook keeps its slot."""
     lost, free = find_missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
-    asking = int(loop.cursor is not None and not loop.cursor.drained)
+    asking = int(loop.may_have_rows)
     if free < 1 or not (lost or asking):
         return []
     if loop.generation >= inputs.max_generations:

@@ -20,7 +20,7 @@ from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
-from noetl.facts.lineage import ASKED_FOR, Reuse
+from noetl.facts.lineage import ASKED_FOR, How, Reuse
 from noetl.facts.reference import references_in
 from noetl.net.model import Transition
 
@@ -61,10 +61,10 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
         return Reuse("none", reason="it did not run so often" if known else "the step is new")
     free = [run for run in left if run.id not in source.asked_for]
     if not free:
-        return Reuse("none", left[0].id, ASKED_FOR)
+        return _of(source, left[0], "none", ASKED_FOR)
     free = [run for run in free if run.id not in source.undone]
     if not free:
-        return Reuse("none", left[0].id, UNDONE)
+        return _of(source, left[0], "none", UNDONE)
     return _choose_equal(plan, source, inputs, step, free, now)
 
 
@@ -74,14 +74,21 @@ def _choose_equal(
     """What the firing takes of the runs that are `free`, of which there is one."""
     compared: list[tuple[SourceRun, Common]] = []
     for run in free:
-        common = _compare(plan, source, step, run, now, inputs)
+        common = _compare(plan, step, run, now, inputs)
         if common.whole:
             return _take(source, step, run, common, now)
         compared.append((run, common))
     run, common = next((one for one in compared if one[1].tasks), compared[0])
     if common.tasks or (step.loop is not None and source.retry.iterations == "failed"):
         return _take(source, step, run, common, now)
-    return Reuse("none", run.id, common.reason)
+    return _of(source, run, "none", common.reason)
+
+
+def _of(source: SourceLog, run: SourceRun, how: How, reason: str, tasks: tuple[str, ...] = ()) -> Reuse:
+    """What is taken of `run`, which may be one of an earlier execution."""
+    if run.execution_id == source.execution_id:
+        return Reuse(how, run.id, reason, tasks)
+    return Reuse(how, run.id, reason or f"execution {run.execution_id} recorded it", tasks, run.execution_id)
 
 
 def _is_collected(run: SourceRun, inputs: Inputs) -> bool:
@@ -95,12 +102,12 @@ def _take(source: SourceLog, step: Transition, run: SourceRun, common: Common, n
     tasks, which = common.tasks, source.retry.iterations
     if step.loop is not None and not run.stands:
         if which == "all":
-            return Reuse("none", run.id, ASKED_FOR)
+            return _of(source, run, "none", ASKED_FOR)
         # Those that went well stand, whatever has changed since.
         tasks = tuple(now.code) if which == "failed" else tasks
     whole = run.stands and common.whole
     reason = common.reason if run.stands else _ending(run)
-    return Reuse("whole" if whole else "part", run.id, reason, tasks)
+    return _of(source, run, "whole" if whole else "part", reason, tasks)
 
 
 def _ending(run: SourceRun) -> str:
@@ -129,16 +136,14 @@ class Common:
     reason: str = ""
 
 
-def _compare(
-    plan: Plan, source: SourceLog, step: Transition, run: SourceRun, now: Depends, inputs: Inputs
-) -> Common:
+def _compare(plan: Plan, step: Transition, run: SourceRun, now: Depends, inputs: Inputs) -> Common:
     if _is_collected(run, inputs):
         return Common((), False, COLLECTED)
     recorded = run.scheduled
-    before = _code(source, run)
+    before = _code(run)
     equal: list[str] = []
     for name, was in zip(now.code, before, strict=False):
-        reason = _find_difference(plan, source, step, run, name, was, now)
+        reason = _find_difference(plan, step, run, name, was, now)
         if reason:
             return Common(tuple(equal), False, reason)
         equal.append(name)
@@ -151,20 +156,18 @@ def _compare(
     return Common(tuple(equal), True, "" if known else "matched by name and order: no digests were recorded")
 
 
-def _code(source: SourceLog, run: SourceRun) -> Mapping[str, str]:
+def _code(run: SourceRun) -> Mapping[str, str]:
     """Digests of what its tasks did, by the net that it ran."""
-    return source.plan.code(run.step) if run.step in source.plan.net.steps else run.scheduled.code
+    return run.plan.code(run.step) if run.step in run.plan.net.steps else run.scheduled.code
 
 
-def _find_difference(
-    plan: Plan, source: SourceLog, step: Transition, run: SourceRun, name: str, was: str, now: Depends
-) -> str:
+def _find_difference(plan: Plan, step: Transition, run: SourceRun, name: str, was: str, now: Depends) -> str:
     """Why task `name` is another one than that of the recorded run at its place; empty where it is
     the same and read the same."""
     recorded = run.scheduled
     if name != was:
         return f"task '{name}' is new"
-    if now.code[name] not in (_code(source, run)[name], recorded.code.get(name)):
+    if now.code[name] not in (_code(run)[name], recorded.code.get(name)):
         return "its code changed" if len(now.code) == 1 else f"the code of task '{name}' changed"
     if not recorded.code:
         return ""

@@ -55,12 +55,14 @@ class CursorState:
     """How far the claims of a loop over a cursor have come.
 
     `drained`: the last one found no row, and no iteration has ended since. `wanted` is how many
-    more lanes would have something to do. `error` is the failure of a claim.
+    more lanes would have something to do. `error` is the failure of a claim. `lost` is the last
+    generation of which a lane was given up: nobody has heard of its last claim.
     """
 
     drained: bool = False
     wanted: int = 0
     error: ErrorInfo | None = None
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,13 @@ class LoopState:
 
     @property
     def complete(self) -> bool:
-        drained = self.cursor is None or self.cursor.drained
-        return drained and self.ended.bit_count() == self.count
+        return not self.may_have_rows and self.ended.bit_count() == self.count
+
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether its cursor, if it has one, may yield more."""
+        cursor = self.cursor
+        return cursor is not None and (not cursor.drained or cursor.lost == self.generation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from noetl.engine.children import drop_child, waits_for_child
 from noetl.engine.iterations import (
     cut_short,
     fold_iteration,
+    lose_lane,
     new_loop,
     note_begun,
-    reset_drained,
     with_lanes,
 )
 from noetl.engine.run_ends import (
@@ -46,7 +46,7 @@ def fold_command(state: State, fact: e.CommandFact, draft: e.Draft) -> State:
             run = state.runs.get(draft.run_id or "")
             if run is None or run.loop is None:
                 return state
-            return with_run(state, replace(run, loop=reset_drained(run.loop)))
+            return with_run(state, replace(run, loop=lose_lane(run.loop)))
         case e.ResultDiscarded():
             return state
         case _:

@@ -1,4 +1,8 @@
-"""The log of an execution that another one runs again, sorted by runs and iterations."""
+"""The log of an execution that another one runs again, sorted by runs and iterations.
+
+Where that one ran another one again itself, and ended before it had come to all of its runs, these
+are there as well: what was done stands, however often somebody begins anew.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,11 @@ _ENDS: Final[Mapping[type[e.Fact], RunStatus]] = {
 class SourceRun:
     """One firing, as its log tells it: `events` are those of its pipeline, `iterations` those of
     each iteration of its loop, by index; `claims` are the rows that a cursor yielded. `status` is
-    `running` where it never ended. It was scheduled at `version`."""
+    `running` where it never ended. It was scheduled at `version` of the log of its execution, which
+    ran by `plan`; `behind` counts the events of later executions, which stand before all of it."""
 
+    execution_id: str
+    plan: Plan
     id: str
     step: str
     scheduled: e.StepScheduled
@@ -52,6 +59,16 @@ class SourceRun:
     callbacks: Sequence[Event] = ()
     #: What iterations of its loop brought.
     grown: Sequence[e.LoopGrown] = ()
+    behind: int = 0
+
+    @property
+    def order(self) -> int:
+        """Where its beginning stands among all that is there."""
+        return self.behind + self.version
+
+    def place_of(self, event: Event) -> int:
+        """Where an event of it stands among all that is there."""
+        return self.behind + event.version
 
     @property
     def stands(self) -> bool:
@@ -72,7 +89,7 @@ class SourceRun:
                     case e.IterationSuspended(child=e.ChildCall() as call):
                         asked = call
                     case e.ChildRequested(detached=False, child_id=child, task=task) if asked is not None:
-                        yield SourceCall(task, asked, child)
+                        yield SourceCall(self.execution_id, task, asked, child)
                     case _:
                         pass
 
@@ -103,24 +120,51 @@ class RunCopies:
 
 @dataclass(frozen=True, slots=True)
 class SourceCall:
-    """A call of a playbook that was waited for, and the execution that it made."""
+    """A call of a playbook that `execution_id` waited for, and the execution that it made."""
 
+    execution_id: str
     task: str
     call: e.ChildCall
     child_id: str
 
 
+def come_to(events: Iterable[Event]) -> Iterator[str]:
+    """The ids of the runs that these events schedule, and of those that they are compared with."""
+    for event in events:
+        if isinstance(event.fact, e.StepScheduled):
+            yield event.draft.run_id or ""
+            if event.fact.reuse is not None and event.fact.reuse.run_id is not None:
+                yield event.fact.reuse.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLog:
+    """The log of an execution that the one before it ran again; `known` are the runs of it to which
+    later ones have come."""
+
+    log: SourceLog
+    known: frozenset[str]
+
+
 class SourceLog:
     """What an execution recorded, for `retry`, which runs it again; `plan` is that of its own
-    net. `is_undone`: another execution has undone what it had done."""
+    net. `is_undone`: another execution has undone what it had done. `earlier` are the logs of those
+    that it ran again itself, the nearest first, as far as something of them may still stand."""
 
     def __init__(
-        self, plan: Plan, retry: RetryOf, events: Iterable[Event], *, is_undone: bool = False
+        self,
+        plan: Plan,
+        retry: RetryOf,
+        events: Iterable[Event],
+        *,
+        is_undone: bool = False,
+        earlier: Sequence[EarlierLog] = (),
     ) -> None:
         self.plan = plan
         self.retry = retry
         self._events = list(events)
         self._is_undone = is_undone
+        self._earlier = earlier
 
     @property
     def execution_id(self) -> str:
@@ -129,19 +173,64 @@ class SourceLog:
     @cached_property
     def evaluated_at(self) -> datetime | None:
         """When its workload was rendered."""
-        found = (one.recorded_at for one in self._events if isinstance(one.fact, e.Evaluated))
-        return next(found, None)
+        events = (one for log in (self, *(one.log for one in self._earlier)) for one in log._events)
+        return next((one.recorded_at for one in events if isinstance(one.fact, e.Evaluated)), None)
 
     @cached_property
     def runs(self) -> Mapping[str, SourceRun]:
-        """All runs by their ids, in the order in which they were scheduled."""
+        """All runs by their ids, in the order in which they were scheduled; behind its own those of
+        earlier executions to which later ones have not come."""
+        found = dict(self._own_runs)
+        for one, behind in self._placed():
+            offered = one.log._offered()
+            found |= {run.id: replace(run, behind=behind) for run in offered if run.id not in one.known}
+        return found
+
+    def _placed(self) -> Iterator[tuple[EarlierLog, int]]:
+        """The earlier logs, and how many events stand before those of each."""
+        behind = len(self._events)
+        for one in self._earlier:
+            yield one, behind
+            behind += len(one.log._events)
+
+    def _offered(self) -> Iterator[SourceRun]:
+        """Its own runs that stand as well for who runs again what ran this one again. What was done
+        because a run had failed, or was undone, belongs to this execution alone."""
+        refused = self.asked_for | self.undone
+        for run in self._own_runs.values():
+            begins_anew = self.retry.iterations == "all" and run.loop is not None and not run.stands
+            if not (begins_anew or run.scheduled.handling or run.id in refused):
+                yield run
+
+    def calls(self, run: SourceRun) -> list[SourceCall]:
+        """The calls of playbooks of the run, behind those of the runs that stood in for it."""
+        taken = self._find_taken(run)
+        return [*(() if taken is None else self.calls(taken)), *run.calls()]
+
+    def _find_taken(self, run: SourceRun) -> SourceRun | None:
+        """The run of an earlier execution of which `run` took what stood."""
+        logs = {log.execution_id: log for log in (self, *(one.log for one in self._earlier))}
+        reuse = run.scheduled.reuse
+        if reuse is None or reuse.how == "none" or run.execution_id not in logs:
+            return None
+        source = logs.get(reuse.execution_id or logs[run.execution_id]._again_of)
+        return None if source is None else source._own_runs.get(reuse.run_id or "")
+
+    @cached_property
+    def _again_of(self) -> str:
+        """The execution that it ran again itself; empty where it did not."""
+        first = next((one.fact for one in self._events), None)
+        return first.retry.execution_id if isinstance(first, e.Requested) and first.retry is not None else ""
+
+    @cached_property
+    def _own_runs(self) -> Mapping[str, SourceRun]:
         collected: dict[str, _Collected] = {}
         for event in self._events:
             run_id = event.draft.run_id
             if run_id is None:
                 continue
             if isinstance(event.fact, e.StepScheduled):
-                collected[run_id] = _Collected(event, event.fact)
+                collected[run_id] = _Collected(self, event, event.fact)
             elif run_id in collected:
                 collected[run_id].add(event)
         return {name: one.finish() for name, one in collected.items()}
@@ -149,7 +238,7 @@ class SourceLog:
     @cached_property
     def undone(self) -> frozenset[str]:
         """The runs that were undone there, if only in part."""
-        return frozenset(self.runs if self._is_undone else self._find_undone())
+        return frozenset(self._own_runs if self._is_undone else self._find_undone())
 
     def _find_undone(self) -> Iterator[str]:
         for event in self._events:
@@ -173,15 +262,28 @@ class SourceLog:
     def given(self) -> Sequence[Copy]:
         """Copies of what it was given from outside, where that counts for the other one: signals
         that nothing took, answers to approvals that were not decided, and assignments where it goes
-        on."""
+        on. One that never began has not taken over what earlier ones were given."""
+        logs, behind = [(self, 0)], len(self._events)
+        for one in self._earlier:
+            if logs[-1][0]._has_begun:
+                break
+            logs.append((one.log, behind))
+            behind += len(one.log._events)
+        return [copy for log, place in reversed(logs) for copy in log._own_given(place)]
+
+    @property
+    def _has_begun(self) -> bool:
+        return any(isinstance(one.fact, e.WorkflowStarted) for one in self._events)
+
+    def _own_given(self, behind: int) -> Iterator[Copy]:
         taken = frozenset(self._taken_signals())
-        return [
-            Copy(one.version, one.version, _as_copy(one))
-            for one in self._events
-            if (isinstance(one.fact, e.SignalReceived) and one.version not in taken)
-            or (isinstance(one.fact, e.ApprovalAnswered) and self._is_open(one))
-            or (self.retry.migrates and _is_assigned(one))
-        ]
+        for one in self._events:
+            if (
+                (isinstance(one.fact, e.SignalReceived) and one.version not in taken)
+                or (isinstance(one.fact, e.ApprovalAnswered) and self._is_open(one))
+                or (self.retry.migrates and _is_assigned(one))
+            ):
+                yield Copy(one.version, behind + one.version, _as_copy(one))
 
     def _is_open(self, answer: Event) -> bool:
         """Whether the wait that was answered has not ended."""
@@ -220,6 +322,10 @@ class SourceLog:
         for event in self._events:
             if isinstance(event.fact, e.NextEvaluated) and event.draft.run_id:
                 put.setdefault(event.draft.run_id, []).extend(token.id for token in event.fact.tokens)
+        for run in self.runs.values():
+            if run.execution_id != self.execution_id and run.routed is not None:
+                assert isinstance(run.routed.fact, e.NextEvaluated)
+                put.setdefault(run.id, []).extend(token.id for token in run.routed.fact.tokens)
         takers = {token: run.id for run in self.runs.values() for token in run.scheduled.tokens}
         found: set[str] = set()
         pending = [self.retry.from_run]
@@ -242,10 +348,10 @@ def _as_copy(event: Event) -> Draft:
             return replace(event.draft, origin=event.event_id)
         case e.ApprovalAnswered():
             # Runs of another execution are others.
-            key = f"copy:answer/{event.version}"
+            key = f"copy:answer/{event.event_id}"
             return replace(event.draft, run_id=None, dedup_key=key, origin=event.event_id)
         case _:
-            return replace(event.draft, dedup_key=f"copy:patch/{event.version}", origin=event.event_id)
+            return replace(event.draft, dedup_key=f"copy:patch/{event.event_id}", origin=event.event_id)
 
 
 def _status_of(end: e.Fact) -> RunStatus:
@@ -257,8 +363,9 @@ def _status_of(end: e.Fact) -> RunStatus:
 class _Collected:
     """The events of one run, as they come."""
 
-    def __init__(self, event: Event, scheduled: e.StepScheduled) -> None:
-        self._run = SourceRun(event.draft.run_id or "", event.draft.step or "", scheduled, event.version)
+    def __init__(self, log: SourceLog, event: Event, scheduled: e.StepScheduled) -> None:
+        run_id, step = event.draft.run_id or "", event.draft.step or ""
+        self._run = SourceRun(log.execution_id, log.plan, run_id, step, scheduled, event.version)
         self._events: list[Event] = []
         self._iterations: dict[int, list[Event]] = {}
         self._claims: list[Event] = []
@@ -315,12 +422,9 @@ class _Collected:
                 assert_never(fact)
 
     def finish(self) -> SourceRun:
-        run, ended = self._run, self._ended
-        return SourceRun(
-            run.id,
-            run.step,
-            run.scheduled,
-            run.version,
+        ended = self._ended
+        return replace(
+            self._run,
             status="running" if ended is None else _status_of(ended.fact),
             error=None if ended is None else _error_of(ended.fact),
             ended=ended,

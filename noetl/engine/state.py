@@ -22,7 +22,7 @@ from noetl.facts.retries import NextAttempt
 from noetl.facts.scopes import EndStatus
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 13
+STATE_SCHEMA = 14
 
 Phase = Literal["pending", "running", "ended"]
 
@@ -139,7 +139,7 @@ class State:
     #: What it is a fork of.
     forked_from: str | None = None
     taken: tuple[str, ...] = ()
-    #: The version there of what was last given from outside that it has a copy of.
+    #: How much of what was given from outside there it has copies of.
     given: int = 0
     #: Whether it is retried by itself; None where it was not asked: it has not failed, or has no
     #: policy.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 #: Why runs are made again that `from_run` and `iterations` name.
 ASKED_FOR: Final = "asked for"
@@ -28,16 +28,22 @@ class RetryOf:
     migrates: bool = False
 
 
+#: How much of a run stands in for another one.
+How: TypeAlias = Literal["whole", "part", "none"]
+
+
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """What a firing takes of the execution that is run again: of its run `run_id` the end
     (`whole`), or what had ended of it (`part`), or nothing (`none`), for that `reason`. `tasks` are
-    those whose ends stand, where they ended."""
+    those whose ends stand, where they ended. With an `execution_id` it is a run of that one, which
+    the other one ran again itself, and to which it had not come."""
 
-    how: Literal["whole", "part", "none"]
+    how: How
     run_id: str | None = None
     reason: str = ""
     tasks: tuple[str, ...] = ()
+    execution_id: str = ""
 
     @property
     def is_refused(self) -> bool:

@@ -48,7 +48,8 @@ class LoopClaimed:
     The event's iteration is the index of the first. Recorded before any of them runs.
 
     `waiting` rows, of this claim and of others, are in no lane's hands yet. A claim without rows
-    found none; one with an `error` fails the loop."""
+    found none; one with an `error` fails the loop. The `last` one of a lane is that with which it
+    ended."""
 
     type: ClassVar[str] = "loop.claimed"
     lane: str
@@ -57,6 +58,7 @@ class LoopClaimed:
     waiting: int = 0
     error: ErrorInfo | None = None
     meta: JsonMap = field(default_factory=dict)
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class _Ahead:
         stand = sum(isinstance(one.fact, e.IterationDone | e.IterationFailed) for one in mine)
         if run is None or run.loop is None:
             return {"reuse": stand}
-        pairs = match_iterations(self.plan, self.after, self.inputs, self.source, recorded, run.loop, step)
+        pairs = match_iterations(self.plan, self.after, self.inputs, recorded, run.loop, step)
         begun = {there for _, there in pairs if recorded.iterations.get(there)}
         again, gone = len(begun) - stand, len(recorded.iterations.keys() - begun)
         counts = {"reuse": stand, "rerun": again, "new": run.loop.count - len(begun), "dropped": gone}

@@ -103,9 +103,9 @@ def _asked(here: Evidence, step: str, tokens: tuple[str, ...]) -> tuple[Asked, .
 
 def _reuse(here: Evidence, reuse: Reuse | None, events: Iterable[Event]) -> str:
     """What the run takes of the execution that is run again."""
-    source = here.state.source_id
-    if reuse is None or source is None:
+    if reuse is None or here.state.source_id is None:
         return ""
+    source = reuse.execution_id or here.state.source_id
     copies = sum(isinstance(one.fact, e.TaskDone) and one.draft.origin is not None for one in events)
     stand = "1 result of a task stands" if copies == 1 else f"{copies} results of tasks stand"
     if reuse.how == "whole":

@@ -109,25 +109,30 @@ def _check_open(tx: Transaction, place: TaskAddress) -> None:
 
 
 def _find_heir(rt: Runtime, tx: Transaction, row: ExecutionRow, place: TaskAddress) -> TaskAddress:
-    """Where the call belongs in the execution that runs this one again. Raises Conflict,
-    Unavailable."""
-    retry = _find_retry(tx, row)
+    """Where the call belongs in the execution that runs this one again, or that one, where it
+    ended before it had come to the step. Raises Conflict, Unavailable."""
+    handovers, retry = _find_handovers(rt, tx, row, place), _find_retry(tx, row)
     if retry is None:
         raise Conflict(
             f"Execution {row.execution_id} has ended ({row.status}); nothing in it waits for a call."
         )
-    log = _RetryLog(place, tx.events.read(retry.execution_id, types=_TAKEN))
-    found = next(log.places(_find_handovers(rt, tx, row, place)), None)
-    if found is not None:
-        return replace(place, execution_id=retry.execution_id, run_id=found[0], iteration=found[1])
+    for _ in range(_LONGEST):
+        log = _RetryLog(place, row.execution_id, tx.events.read(retry.execution_id, types=_TAKEN))
+        found = next(log.places(handovers), None)
+        if found is not None:
+            return replace(place, execution_id=retry.execution_id, run_id=found[0], iteration=found[1])
+        later = None if log.has_begun or retry.status not in ENDED else _find_retry(tx, retry)
+        if later is None:
+            break
+        row, retry = retry, later
     if retry.status not in ENDED and not log.has_begun:
         raise Unavailable(
-            f"Execution {row.execution_id} has ended and is run again by {retry.execution_id}, which has not "
-            f"come to step {_step_of(place)!r} yet; call again."
+            f"Execution {place.execution_id} has ended and is run again by {retry.execution_id}, which has "
+            f"not come to step {_step_of(place)!r} yet; call again."
         )
     raise Conflict(
-        f"Execution {row.execution_id} has ended ({row.status}), and {retry.execution_id}, which runs it "
-        "again, handed out another address."
+        f"Execution {place.execution_id} has ended, and {retry.execution_id}, which runs it again, handed "
+        "out another address."
     )
 
 
@@ -157,10 +162,11 @@ _Part: TypeAlias = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class _RetryLog:
-    """What the log of a retry tells of the run of `place`, which is one of the execution that it
-    runs again."""
+    """What the log of a retry of `source_id` tells of the run of `place`, which is one of that or
+    of an execution that that one ran again itself."""
 
     place: TaskAddress
+    source_id: str
     events: Sequence[Event]
 
     def places(self, handovers: Mapping[str, Event]) -> Iterator[_Part]:
@@ -182,5 +188,7 @@ class _RetryLog:
     @property
     def has_begun(self) -> bool:
         """Whether the run has begun there anew."""
+        there = (self.place.execution_id, self.place.run_id)
         runs = (one.fact.reuse for one in self.events if isinstance(one.fact, StepScheduled))
-        return any(reuse is not None and reuse.run_id == self.place.run_id for reuse in runs)
+        taken = (one for one in runs if one is not None)
+        return any((one.execution_id or self.source_id, one.run_id) == there for one in taken)

@@ -30,6 +30,7 @@ from noetl.forecast.again import UNDRAWN
 from noetl.net.model import Net
 from noetl.usecases import catalog, moment
 from noetl.usecases.decision_inputs import inputs_of
+from noetl.usecases.lineage import read_source
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.retry import (
     NEWEST,
@@ -130,7 +131,7 @@ def _plan(
             f"Execution {row.execution_id} is {row.status}: nothing of it is left to migrate; retry it."
         )
     own = RetryOf(row.execution_id, migrates=True)
-    source = SourceLog(rt.plan(tx, row.digest), own, tx.events.read(row.execution_id))
+    source = read_source(rt, tx, row, own)
     again = plan_taking(rt, tx, _as_retry(request), row, source, new_id)
     found = [*_at_work(tx, row, state), *_find_unheld(source, state, again.net, again)]
     return PlannedMigration(again, found)
@@ -162,7 +163,7 @@ def _find_unheld(source: SourceLog, state: State, net: Net, again: PlannedRetry)
         if waiting.token.step not in net.steps:
             yield f"it waits before step '{waiting.token.step}', which {version} does not have"
     for run in source.runs.values():
-        if run.status == "running":
+        if run.status == "running" and run.execution_id == source.execution_id:
             yield from _find_unheld_run(run, net, version, again.plan.taken.get(run.id))
 
 

@@ -21,8 +21,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import catalog, fork, inspect, retry
+from noetl.usecases import catalog, control, fork, inspect, retry
 from noetl.usecases.fork import ForkRequest
+from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 
 Place = tuple[str, int | None, str, str]
@@ -168,6 +169,45 @@ def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> Non
     for place, count in python.done.items():
         if not _runs_with_others(book, place):
             assert once[place] + count <= needed[place], place
+
+
+@settings(max_examples=max(10, settings().max_examples // 2))
+@given(
+    book=_books() | _books(calls=True),
+    salt=st.integers(0, 999),
+    cuts=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+)
+def test_nothing_is_done_twice_however_often_it_was_begun_anew_and_cut_short(
+    book: Book, salt: int, cuts: list[int]
+) -> None:
+    expected = undisturbed(book, dict(_TOOLS))
+    python = Flaky(salt, book)
+    sim = _simulate(book, python)
+    last = sim.run().row.execution_id
+    for cut in cuts:
+        row = retry.retry(sim.rt, RetryRequest(last, confirmed=True))
+        last = row.execution_id
+        _cut_short(sim, last, cut)
+    python.mended = True
+    last = _again(sim, last)
+    assert _seen(sim, last) == _without_effects(expected)
+    # What a failed one told its last step is no call of one that goes well.
+    for place, count in _counts(book).items():
+        if not _runs_with_others(book, place):
+            assert python.done[place] <= count, place
+
+
+def _cut_short(sim: Simulation, execution_id: str, delivered: int) -> None:
+    """Cancels it after so many messages, if it has not ended by then."""
+    for _ in range(delivered):
+        if sim.mailbox.messages:
+            sim.deliver()
+    if inspect.execution(sim.rt, execution_id).status in ENDED:
+        return
+    control.cancel(sim.rt, execution_id, grace_s=0)
+    sim.settle()
+    sim.pass_time(60)
+    _finish(sim, execution_id)
 
 
 def _counts(book: Book) -> Counter[Place]:

@@ -4,7 +4,7 @@ A claim is one call of the cursor's tool, made outside of any transaction of our
 recorded by the lane in the very next transaction, before a row of it runs. Between the two lies the
 only moment in which a crash makes us forget rows that the user's table has as claimed; a tool that
 repeats its answer to the same idempotency key (`exactly_once` of postgres) closes it: the lane's
-next delivery asks under the same key.
+next delivery asks under the same key, or the lane that comes after it (`claim_keys`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, assert_never, cast
 from noetl.engine.loop_ends import too_many
 from noetl.engine.plan import Plan
 from noetl.errors import NoetlError
-from noetl.facts.events import Draft, LoopClaimed
+from noetl.facts.events import Draft, LoopClaimed, TaskKeyKept
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Retention, load_value
@@ -27,7 +27,7 @@ from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, PipelineSpec, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.work.claim_keys import claim_key, claim_number, count_claims, find_kept_key
+from noetl.usecases.work.claim_keys import LaneOrder, find_unheard
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import Worker
 from noetl.usecases.work.pipelines import issuing_event, names, pipeline_ports
@@ -56,20 +56,34 @@ class Claimer:
     plan: Plan
     tools: LeasedTools
     cursor: Task
-    #: How many claims of this lane are in the log; None until somebody asks.
-    made: int | None = None
+    #: How many claims of this lane are in the log.
+    made: int
+    #: The keys of those that it makes first: of lanes that are gone, of which nobody has heard.
+    unheard: Sequence[str]
     #: Whether the claim that was recorded last ends the loop.
     failed: bool = False
+
+    @staticmethod
+    def of(
+        tx: Transaction, worker: Worker, command: CommandRow, plan: Plan, tools: LeasedTools
+    ) -> Claimer | None:
+        """That of a lane; None where its loop has no cursor."""
+        loop = plan.step(command.step).loop
+        if loop is None or loop.cursor is None:
+            return None
+        made, unheard = LaneOrder.of(command).count_claims(tx), find_unheard(tx, command, loop.cursor)
+        return Claimer(worker, command, plan, tools, loop.cursor, made, unheard)
+
+    @property
+    def owes(self) -> bool:
+        """Whether there are claims to ask for of which nobody has heard."""
+        return self.made < len(self.unheard)
 
     def claim(self, ctx: JsonMap) -> Claim:
         """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not
         ours any more."""
         rt, command = self.worker.rt, self.command
-        kept = None
-        if self.made is None:
-            with rt.store.read() as tx:
-                self.made = count_claims(tx, command)
-                kept = find_kept_key(tx, command, self.cursor) if self.made == 0 else None
+        kept = TaskKeyKept(self.cursor.name, "", "", key=self.unheard[self.made]) if self.owes else None
         program = PipelineSpec((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
@@ -92,9 +106,9 @@ class Claimer:
             return Claim(error=error, meta=outcome.meta if outcome else {})
         return self._rows(outcome)
 
-    def record(self, tx: Transaction, claim: Claim, share: int) -> tuple[LoopRow, Draft]:
-        """The loop's row with the rows of the claim among those that lanes take, and the draft that
-        says so. The lane itself is about to take `share` of them."""
+    def record(self, tx: Transaction, claim: Claim, share: int) -> tuple[LoopRow, LoopClaimed]:
+        """The loop's row with the rows of the claim among those that lanes take, and what says so.
+        The lane itself is about to take `share` of them."""
         command, limits = self.command, self.worker.rt.limits
         row = self._extend(tx, claim)
         error = claim.error
@@ -102,16 +116,20 @@ class Claimer:
             error = too_many(self.plan.step(command.step), row.count, limits.max_items)
         self.failed = error is not None
         waiting = max(0, row.size - row.next_index - share)
-        draft = Draft(
-            LoopClaimed(command.part, claim.count, claim.items, waiting, error, claim.meta),
+        return row, LoopClaimed(command.part, claim.count, claim.items, waiting, error, claim.meta)
+
+    def draft(self, fact: LoopClaimed, row: LoopRow) -> Draft:
+        """What was recorded, for the log; `row` is the loop's with its rows."""
+        command = self.command
+        return Draft(
+            fact,
             source="worker",
             step=command.step,
             run_id=command.run_id,
-            iteration=row.count - claim.count if claim.count else None,
-            duration_ms=claim.meta.get("duration_ms"),
-            dedup_key=claim_key(command, self.made or 0),
+            iteration=row.count - fact.count if fact.count else None,
+            duration_ms=fact.meta.get("duration_ms"),
+            dedup_key=LaneOrder.of(command).record_key(self.made),
         )
-        return row, draft
 
     def _extend(self, tx: Transaction, claim: Claim) -> LoopRow:
         command = self.command
@@ -123,11 +141,11 @@ class Claimer:
 
     def recorded(self) -> None:
         """The last claim is in the log."""
-        self.made = (self.made or 0) + 1
+        self.made += 1
 
     def _where(self) -> Where:
         command = self.command
-        number = claim_number(command, self.made or 0)
+        number = LaneOrder.of(command).number(self.made)
         digest, event = command.context["digest"], issuing_event(command)
         return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
 

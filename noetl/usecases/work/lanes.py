@@ -9,19 +9,23 @@ slot, and the command that resumes it goes on as a lane.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from noetl.facts.events import Draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
 from noetl.usecases.work import shares
 from noetl.usecases.work.cached import cache_of
-from noetl.usecases.work.claims import Claim, Claimer
+from noetl.usecases.work.claims import Claimer
 from noetl.usecases.work.iterations import Iterations
 from noetl.usecases.work.leased_tools import LeasedTools, LeaseLost
 from noetl.usecases.work.leases import Delivery, End, HeldCommand, Worker, claim, refusal
 from noetl.usecases.work.reports import ReportBatch, give_up, pass_slot
 from noetl.usecases.work.shares import LanePolicy, LoopItems
+
+T = TypeVar("T")
 
 
 def run_lane(worker: Worker, command_id: str) -> Delivery:
@@ -37,8 +41,9 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = shares.first(tx, command, plan, row)
         patches = shares.own_patches(tx, command, plan)
-    tools = LeasedTools(rt, command)
-    lane = _lane(worker, command, LoopItems(worker, command, plan, row, patches), tools)
+        tools = LeasedTools(rt, command)
+        claimer = Claimer.of(tx, worker, command, plan, tools)
+    lane = _lane(worker, command, LoopItems(worker, command, plan, row, patches), tools, claimer)
     iterations = lane.iterations
     iterations.recorded = recorded
     held = HeldCommand(command, tools.end, iterations.show_alive, tools.iteration, tools.drop_iteration)
@@ -56,9 +61,10 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
     return Delivery(end, iterations.error, iterations.failures)
 
 
-def _lane(worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTools) -> _Lane:
+def _lane(
+    worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTools, claimer: Claimer | None
+) -> _Lane:
     batch = ReportBatch(worker.rt, command, tools, cache_of(worker.rt, items.plan, command))
-    cursor = items.loop.cursor
     return _Lane(
         worker,
         command,
@@ -66,7 +72,7 @@ def _lane(worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTo
         items,
         batch,
         Iterations(worker, command, items, tools, batch),
-        None if cursor is None else Claimer(worker, command, items.plan, tools, cursor),
+        claimer,
     )
 
 
@@ -84,11 +90,14 @@ class _Lane:
     claimer: Claimer | None
     #: Seconds that an iteration took lately; decides how many are taken at once.
     pace: float = 1.0
+    #: Whether it has ended, or will have with the transaction that is under way.
+    closed: bool = False
 
     def run_slice(self, taken: tuple[int, ...]) -> End:
         """Runs iterations until none are left, one suspends, or the slice is over."""
         ends = time.monotonic() + self.worker.rt.limits.slice_s
-        while True:
+        self._ask_for_unheard()
+        while not self._has_failed():
             if not taken and not self.policy.paced:
                 taken, end = self._take()
                 if end is not None:
@@ -99,6 +108,7 @@ class _Lane:
             if time.monotonic() >= ends:
                 return self.batch.commit_with(self._yield)
             taken = ()
+        return self.batch.commit_with(lambda tx, _: self._close(tx))
 
     def _run(self, taken: tuple[int, ...]) -> None:
         """The last one's end is committed by the caller, together with what follows it."""
@@ -136,23 +146,36 @@ class _Lane:
         lanes = self.command.chord_size or 1
         return self.policy.share(self.worker.rt.limits, self.items.row.size, lanes, self.pace)
 
+    def _ask_for_unheard(self) -> None:
+        """Asks for rows of which nobody has heard, before any that others may claim, and before an
+        iteration begins."""
+        claimer, halted = self.claimer, False
+        while claimer is not None and claimer.owes and not (halted or claimer.failed):
+            halted = self._make_claim(claimer, 0, lambda _, execution: bool(execution.halt))
+
     def _claim(self) -> tuple[tuple[int, ...], End | None]:
         if self.claimer is None:
             raise ValueError(f"step {self.command.step} has no cursor")
-        share, claimed = self._share(), self.claimer.claim(self.items.ctx())
-        found = self.batch.commit_with(
-            lambda tx, execution: self._next(tx, execution, share, may_claim=False),
-            lambda tx: self._record(tx, claimed, share),
+        share = self._share()
+        return self._make_claim(
+            self.claimer, share, lambda tx, execution: self._next(tx, execution, share, may_claim=False)
         )
-        self.claimer.recorded()
-        return found
 
-    def _record(self, tx: Transaction, claimed: Claim, share: int) -> Draft:
-        assert self.claimer is not None, "it has just made the claim"
-        self.items.row, draft = self.claimer.record(tx, claimed, share)
-        # Rows bring lanes, and an error ends the loop.
-        self.batch.wakes = self.batch.wakes or claimed.count > 0 or self.claimer.failed
-        return draft
+    def _make_claim(self, claimer: Claimer, share: int, then: Callable[[Transaction, ExecutionRow], T]) -> T:
+        """Asks for rows, and reports them with what comes `then` in the same transaction: what is
+        recorded of the claim says whether the lane ended with it."""
+        claim, found = claimer.claim(self.items.ctx()), list[T]()
+
+        def record(tx: Transaction, execution: ExecutionRow) -> Draft:
+            self.items.row, fact = claimer.record(tx, claim, share)
+            # Rows bring lanes, and an error ends the loop.
+            self.batch.wakes = self.batch.wakes or claim.count > 0 or claimer.failed
+            found.append(then(tx, execution))
+            return claimer.draft(replace(fact, last=self.closed), self.items.row)
+
+        self.batch.commit_with(lambda *_: None, record)
+        claimer.recorded()
+        return found[0]
 
     def _next(
         self, tx: Transaction, execution: ExecutionRow, share: int, *, may_claim: bool
@@ -192,6 +215,7 @@ class _Lane:
         return End.REFUSED if execution.halt == "pause" else End.CANCELLED
 
     def _close(self, tx: Transaction) -> End:
+        self.closed = True
         self._close_failed_loop(tx)
         tx.commands.close([self.command.command_id])
         is_limited = pass_slot(tx, self.command, self.iterations.suspended)

@@ -149,7 +149,7 @@ class ReportBatch:
     def commit_with(
         self,
         then: Callable[[Transaction, ExecutionRow], T],
-        claim: Callable[[Transaction], Draft] | None = None,
+        claim: Callable[[Transaction, ExecutionRow], Draft] | None = None,
     ) -> T:
         """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the
         same transaction, with the execution as it was locked, and returns what that yields.
@@ -167,7 +167,7 @@ class ReportBatch:
                 printed.into(tx, command.execution_id)
                 self._drop_cancelled(tx, execution)
                 if claim is not None:
-                    self.drafts.append(claim(tx))
+                    self.drafts.append(claim(tx, execution))
                 if self.drafts:
                     # The lock makes the expected version match.
                     tx.events.append(command.execution_id, execution.head_version, self.drafts, rt.clock())
