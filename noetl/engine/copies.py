@@ -302,13 +302,13 @@ class _Maker:
     def _standing(self, events: Sequence[Event]) -> Iterator[Event]:
         """The events that stand: all of those that went well, else those up to the end of the last
         task that did, and what the next one had kept by then."""
-        if self.whole and events and self._went_well(events[-1]):
+        if self.whole and any(map(self._ends_well, events)):
             yield from (event for event in events if self._counts(event))
             return
         own = []
         for event in events:
             task = getattr(event.fact, "task", None)
-            if (task is not None and task not in self.tasks) or _is_fatal(event):
+            if (task and task not in self.tasks) or _is_fatal(event):
                 break
             own.append(event)
         end = _find_last_end(own)
@@ -317,8 +317,10 @@ class _Maker:
         if self.source.retry.migrates:
             yield from filter(None, map(_keep_since, own[end:]))
 
-    def _went_well(self, last: Event) -> bool:
-        match last.fact:
+    def _ends_well(self, event: Event) -> bool:
+        """Whether the run or the iteration ended so that its end stands. A worker that was lost
+        behind that is told of later."""
+        match event.fact:
             case e.StepDone(forced_by=forced_by):
                 # Who ended it may not do so here.
                 return forced_by is None

@@ -9,7 +9,7 @@ of the execution that runs the other one again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,19 +92,18 @@ def _has_lanes(tx: Transaction, command: CommandRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LoopLog:
-    """What a log tells of the lanes of one run. `is_over`: its execution has ended."""
+    """What a log tells of the lanes of one run."""
 
     tx: Transaction
     execution_id: str
     run_id: str
-    is_over: bool
     scheduled: StepScheduled
     issued: Sequence[CommandIssued]
     #: The claims that yielded no rows, by the keys of their events.
     _without_rows: Mapping[str | None, LoopClaimed]
 
     @staticmethod
-    def of(tx: Transaction, execution_id: str, run_id: str, *, is_over: bool = False) -> _LoopLog:
+    def of(tx: Transaction, execution_id: str, run_id: str) -> _LoopLog:
         row = moment.find(tx, execution_id)
         where = EventFilter((CommandIssued.type,), run_id=run_id)
         issued = tx.events.slice(execution_id, where, row.head_version, 0, row.head_version)
@@ -113,7 +112,6 @@ class _LoopLog:
             tx,
             execution_id,
             run_id,
-            is_over,
             next(one.fact for one in own if isinstance(one.fact, StepScheduled)),
             [one.fact for one in issued if isinstance(one.fact, CommandIssued)],
             {one.draft.dedup_key: one.fact for one in own if isinstance(one.fact, LoopClaimed)},
@@ -128,25 +126,29 @@ class _LoopLog:
         """What nobody had heard of when the lanes of that generation began."""
         before = max((fact.generation for fact in self.issued if fact.generation < generation), default=None)
         if before is not None:
-            return self._left_by(cursor, before)
+            return self._left_by(cursor, before, LaneOrder.is_lost)
         source = self._source(cursor)
         return [] if source is None else source._left(cursor)
 
     def _left(self, cursor: Task) -> list[str]:
-        """What nobody has heard of at the end of the execution."""
+        """What nobody has heard of at the end of the execution, which asked no lane whether it had
+        ended."""
         newest = max((fact.generation for fact in self.issued), default=None)
-        return self.inherited(cursor, 0) if newest is None else self._left_by(cursor, newest)
+        return (
+            self.inherited(cursor, 0) if newest is None else self._left_by(cursor, newest, self._may_be_lost)
+        )
 
-    def _left_by(self, cursor: Task, generation: int) -> list[str]:
-        """What that generation had inherited and nobody heard of, and the claims of its lanes that
-        may have been under way when these were gone."""
+    def _left_by(
+        self, cursor: Task, generation: int, is_lost: Callable[[LaneOrder, Transaction], bool]
+    ) -> list[str]:
+        """What that generation had inherited and nobody heard of, and the claims that those of its
+        lanes may have made last that are lost."""
         inherited, first = self.inherited(cursor, generation), self.first(generation)
-        lanes = {order: order.count_claims(self.tx) for order in self._orders(generation)}
-        heard = {order: made - self._is_unknown(order, made) for order, made in lanes.items()}
+        heard = {order: self._count_heard(order) for order in self._orders(generation)}
         own = [
             order.call_key(cursor, number)
             for order, number in heard.items()
-            if (order != first or number >= len(inherited)) and self._may_have_asked(order, lanes[order])
+            if (order != first or number >= len(inherited)) and is_lost(order, self.tx)
         ]
         return inherited[heard[first] :] + own
 
@@ -158,17 +160,19 @@ class _LoopLog:
             if fact.generation == generation
         ]
 
+    def _count_heard(self, order: LaneOrder) -> int:
+        """How many claims of the lane are known: of one that failed at last nobody may know whether
+        it took rows."""
+        made = order.count_claims(self.tx)
+        return made - self._is_unknown(order, made)
+
+    def _may_be_lost(self, order: LaneOrder, tx: Transaction) -> bool:
+        made = order.count_claims(tx)
+        return not self._find_record(order, made).last or self._is_unknown(order, made)
+
     def _is_unknown(self, order: LaneOrder, made: int) -> bool:
-        """Whether the last claim that the lane made failed so that nobody knows whether rows were
-        taken."""
         error = self._find_record(order, made).error
         return error is not None and error.kind in UNKNOWN
-
-    def _may_have_asked(self, order: LaneOrder, made: int) -> bool:
-        """Whether a claim may have been under way behind those that the lane made."""
-        if self.is_over:
-            return not self._find_record(order, made).last or self._is_unknown(order, made)
-        return order.is_lost(self.tx)
 
     def _find_record(self, order: LaneOrder, made: int) -> LoopClaimed:
         """What is recorded of the last claim, of those that yielded no rows."""
@@ -183,4 +187,4 @@ class _LoopLog:
         reuse = self.scheduled.reuse
         if reuse is None or reuse.run_id is None or cursor.name not in reuse.tasks:
             return None
-        return _LoopLog.of(self.tx, reuse.execution_id or again.execution_id, reuse.run_id, is_over=True)
+        return _LoopLog.of(self.tx, reuse.execution_id or again.execution_id, reuse.run_id)

@@ -15,6 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.pipeline.model import Call
 from noetl.usecases import catalog, control, history, retry
+from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.signals import SignalRequest, send_signal
@@ -199,6 +200,35 @@ def test_what_a_called_playbook_did_stands_though_it_was_not_called_in_between()
     assert again.calls == {"y": 1}
 
 
+@pytest.mark.parametrize("loop", ["", "  loop: {in: [1], iterator: item, mode: parallel}\n"])
+def test_what_was_done_under_a_key_that_was_kept_stands_in_the_next_one(loop: str) -> None:
+    """The event that keeps the key stands before all that was done with it."""
+    tasks = "  tool: [{one: {kind: http, url: a, effects: external}}, {two: {kind: http, url: b}}]\n"
+    again = Again(f"- step: start\n{loop}{tasks}")
+    alive, dies = again.sim.tools._functions["http"], True
+
+    def call(call: Call) -> Json:
+        result = alive(call)
+        if dies:
+            raise Died
+        return result
+
+    again.sim.tools._functions["http"] = call  # type: ignore[index]
+    first = again.sim.start()
+    with pytest.raises(Died):
+        again.sim.settle()
+    again.sim.mailbox.messages.clear()
+    cancelled(again, first)
+    dies, again.broken = False, {"b": "server_error"}
+    second = again.retry(first, confirmed=True)
+    assert again.calls == {"a": 1, "b": 1}
+    again.broken = {}
+    third = again.retry(second)
+    assert again.report(third).row.status == "completed"
+    assert again.calls == {"b": 1}
+    assert len({key for url, key in again.keys if url == "a"}) == 1
+
+
 WAITS = """
 - step: start
   tool: {kind: http, url: a}
@@ -271,24 +301,39 @@ class Mortal:
         self.dies = dies
 
 
-@pytest.mark.parametrize("earliest", [0, 1])
-@pytest.mark.parametrize("seed", range(30))
+#: Each row leaves its worker once, and goes on as a lane of its own.
+WAITING = CURSOR.replace(
+    'tool: {kind: http, url: "u{{ row.id }}"}',
+    'tool: [{rest: {kind: wait, timer: 5}}, {work: {kind: http, url: "u{{ row.id }}"}}]',
+)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "deliveries"), [(CURSOR, 1), (CURSOR, 2), (CURSOR, 20), (WAITING, 1), (WAITING, 20)]
+)
+@pytest.mark.parametrize("seed", [*range(20), 110, 124, 169, 219, 317, 338, 349])
 def test_no_row_is_forgotten_however_often_lanes_die_and_retries_are_cancelled(
-    seed: int, earliest: int
+    seed: int, workflow: str, deliveries: int
 ) -> None:
-    """Also where a retry has fewer lanes, or is cancelled before it has any."""
-    again, ledger = Again(CURSOR), Ledger(8)
+    """Also where a lane is given up, where a retry has fewer lanes, and where one is cancelled
+    before it has any."""
+    limits = RuntimeLimits(max_deliveries=deliveries, slice_s=3600.0)
+    again, ledger = Again(workflow, limits=limits), Ledger(8)
     mortal = Mortal(again, ledger, random.Random(seed))
     last = again.sim.start()
     for _ in range(3):
-        for _ in range(mortal.chance.randrange(earliest, 4)):
+        for _ in range(mortal.chance.randrange(4)):
             mortal.settle()
-        if again.report(last).row.status == "completed":
+            if mortal.chance.random() < 0.5:
+                again.sim.pass_time(600)
+        if again.report(last).row.status in ENDED:
             break
         mortal.cancel(last)
         last = begin(again, last)
     mortal.dies = 0.0
-    again.sim.settle()
+    while again.report(last).row.status not in ENDED:
+        again.sim.settle()
+        again.sim.pass_time(60)
     assert again.report(last).row.status == "completed"
     assert again.calls == {f"u{n}": 1 for n in range(8)}
 
@@ -317,6 +362,40 @@ def test_what_lanes_left_that_were_given_up_is_asked_for_by_the_next_generation(
     assert any(isinstance(one.fact, CommandLost) for one in again.sim.events(run))
     assert again.report(run).row.status == "completed"
     assert again.calls == {f"u{n}": 1 for n in range(4)}
+
+
+def test_what_a_generation_has_asked_for_is_not_asked_for_again_by_a_retry() -> None:
+    """Of the lanes of the first generation some left with an iteration that waited, and one was
+    given up: the second one has heard of its row."""
+    limits = RuntimeLimits(max_deliveries=1, slice_s=3600.0)
+    again, ledger, deaths = Again(WAITING, limits=limits), Ledger(3), 0
+
+    def claim(call: Call) -> Json:
+        nonlocal deaths
+        answer = ledger(call)
+        if answer["rows"] == [{"id": 1}] and not deaths:
+            deaths = 1
+            raise Died
+        return answer
+
+    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    first = again.sim.start()
+    with pytest.raises(Died):
+        again.sim.settle()
+    while not any(items == [{"id": 1}] for items in claimed(again, first)):
+        again.sim.settle()
+        again.sim.pass_time(600)
+    second = again.retry(cancelled(again, first))
+    while again.report(second).row.status not in ENDED:
+        again.sim.pass_time(60)
+        again.sim.settle()
+    assert again.report(second).result == {"n": 3}
+    assert [items for items in claimed(again, second) if items] == [[{"id": 0}], [{"id": 2}], [{"id": 1}]]
+
+
+def claimed(again: Again, execution_id: str) -> list[Json]:
+    """What its claims yielded, in the order of the log."""
+    return [one.fact.items for one in again.sim.events(execution_id) if isinstance(one.fact, LoopClaimed)]
 
 
 def test_a_claim_that_failed_with_rows_in_hand_is_asked_for_again() -> None:
