@@ -292,3 +292,17 @@ def test_what_is_called_inputs_itself_is_meant_by_that_name(said: str) -> None:
     found = compiled(f"inputs: {{n: integer}}\n{said}")
     assert found.respelled == 0
     assert "{{ inputs.n }}" in str(found.net)
+
+
+@pytest.mark.parametrize("name", ["a", "{% for a in x %}", "{old} {0} {"])
+def test_a_warning_of_a_name_says_the_step_as_it_is_called(name: str) -> None:
+    rules = "{else: {do: continue, set: {iter.n: 1}}}"
+    text = f'workflow: [{{step: "{name}", tool: {{kind: noop, spec: {{policy: {{rules: [{rules}]}}}}}}}}]'
+    messages = {one.code: one.message for one in compiled(text).problems}
+    assert messages[Code.OUTSIDE_OF_LOOP] == f"step '{name}' has no loop: iter.n is step.n here"
+
+
+def test_a_result_that_is_named_after_its_step_is_said_to_be_the_one_that_is_judged() -> None:
+    found = compiled("workflow: [{step: b, tool: {kind: noop, set: {x: '{{ b.rows }}'}}}]").problems
+    said = [one.message for one in found if one.code is Code.UNNAMED_RESULT]
+    assert said == ["step 'b' has not ended here: b.rows is output.rows, the result that is judged"]

@@ -61,10 +61,16 @@ def rewrite(
 
 @dataclass(frozen=True, slots=True)
 class _Warning:
-    """The warning of a name that was renamed; `{old}` and `{new}` stand for the two."""
+    """The warning of a name that was renamed: what it is about, and what is said behind the two
+    names."""
 
     code: Code
-    message: str
+    about: str
+    rest: str
+
+    def say(self, old: str, new: str) -> str:
+        """The whole sentence."""
+        return f"{self.about}: {old} is {new}{self.rest}"
 
 
 class _Renaming(TextRewriting):
@@ -120,8 +126,8 @@ class _Renaming(TextRewriting):
 
     def _rename_iteration(self, step: dict[str, Any], path: Path) -> None:
         """`iter.x`, which a task assigns, is `step.x`."""
-        about = f"step {quote_value(step.get('step'))} has no loop: {{old}} is {{new}} here"
-        warning = _Warning(Code.OUTSIDE_OF_LOOP, about)
+        about = f"step {quote_value(step.get('step'))} has no loop"
+        warning = _Warning(Code.OUTSIDE_OF_LOOP, about, " here")
         tools = [
             place
             for place in self.tasks.of_step(step, path)
@@ -148,7 +154,7 @@ class _Renaming(TextRewriting):
         }
         for old, new in found.items():
             self.report.respell((*path, old))
-            message = warning.message.format(old=old, new=new)
+            message = warning.say(old, new)
             self.report.add(warning.code, (*path, old), message, f"write {new}", at_key=True)
         if found:
             self._targets[path] = found
@@ -167,8 +173,8 @@ class _Renaming(TextRewriting):
         }
         if name in defined or any(part.get("loop") is not None for part in said):
             return
-        about = f"step {quote_value(name)} has not ended here: {{old}} is {{new}}, the result that is judged"
-        warning = _Warning(Code.UNNAMED_RESULT, about)
+        about = f"step {quote_value(name)} has not ended here"
+        warning = _Warning(Code.UNNAMED_RESULT, about, ", the result that is judged")
         # Those of the tasks are results of an earlier run.
         earlier: Renames = {(name, "results"): ""}
         rules = list(rules_in(step.get("spec"), (*path, "spec")))
@@ -197,7 +203,7 @@ class _Renaming(TextRewriting):
     def _report(self, place: Path, old: Chain, new: str, warning: _Warning | None) -> None:
         self.report.respell(place)
         if warning is not None:
-            message = warning.message.format(old=".".join(old), new=new)
+            message = warning.say(".".join(old), new)
             self.warn(warning.code, place, message, old, new, guard=place[-1] == "when")
 
 
