@@ -328,6 +328,19 @@ def test_a_call_of_an_address_of_an_execution_that_has_ended_is_handed_to_the_re
     assert called(sim, service.places[0], "later").at == found.at
 
 
+def test_the_call_goes_on_through_a_retry_that_ended_before_it_had_begun() -> None:
+    sim, service, run = begun()
+    control.cancel(sim.rt, run)
+    sim.settle()
+    second = retry(sim.rt, RetryRequest(run)).execution_id
+    control.cancel(sim.rt, second)
+    sim.settle()
+    third = again(sim, second)
+    assert called(sim, service.places[0], "late").execution_id == third
+    assert result(sim, third)["payload"] == "late"
+    assert len(service.places) == 1
+
+
 def test_also_of_an_iteration_that_has_another_number_there() -> None:
     text = "loop: {in: '{{ workload.items }}', iterator: x, spec: {mode: parallel}}" + POSTS
     service = Service()
