@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,10 +34,16 @@ class Again:
         self.keys: list[tuple[str, str]] = []
         self.broken: dict[str, str] = {}
         self.answers: dict[str, Json] = {}
-        self.sim = Simulation(self.text(workflow, root), {"http": self._call}, **more)
+        #: What answers the calls of each kind; a test may put something else there.
+        self.answering: dict[str, Callable[[Call], Any]] = {"http": self._call}
+        tools = {kind: partial(self._answer, kind) for kind in ("http", "postgres")}
+        self.sim = Simulation(self.text(workflow, root), tools, **more)
 
     def text(self, workflow: str, root: str = "") -> str:
         return f"{ROOT}{root}\nworkflow:\n{workflow}"
+
+    def _answer(self, kind: str, call: Call) -> Any:
+        return self.answering[kind](call)
 
     def _call(self, call: Call) -> Any:
         url = str(call.config["url"])
@@ -592,7 +600,7 @@ def test_rows_of_a_cursor_are_those_that_were_claimed_then() -> None:
         rows = [left.pop(0) for _ in range(min(3, len(left)))]
         return {"rows": rows, "row_count": len(rows), "columns": ["id"]}
 
-    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    again.answering["postgres"] = claim
     again.broken = {"u2": "server_error", "u7": "timeout"}
     first = again.run()
     assert again.report(first).row.status == "failed"
@@ -630,7 +638,7 @@ class Died(BaseException):
 def test_rows_of_a_claim_that_nobody_heard_of_are_heard_of_by_the_retry(lost: int) -> None:
     """Also by a retry of the retry, where the first of them died in the same way."""
     again, ledger = Again(CURSOR.replace("max_in_flight: 3", "max_in_flight: 1")), Ledger(4)
-    again.sim.tools._functions["postgres"] = ledger  # type: ignore[index]
+    again.answering["postgres"] = ledger
     ledger.lost = lost
     executions = [again.sim.start()]
     for _ in range(2):
@@ -666,7 +674,7 @@ def test_a_late_result_goes_to_the_source_alone_and_both_calls_have_one_key() ->
         again.sim.settle()
         return "late"
 
-    again.sim.tools._functions["http"] = overtaken  # type: ignore[index]
+    again.answering["http"] = overtaken
     again.sim.settle()
     assert again.report(first).row.status == "cancelled"
     assert again.sim.types(first)[-1] == "result.discarded"
@@ -677,13 +685,13 @@ def test_a_late_result_goes_to_the_source_alone_and_both_calls_have_one_key() ->
 @pytest.mark.parametrize("loop", ["", "  loop: {in: [1], iterator: item, mode: parallel}\n"])
 def test_a_key_is_kept_from_retry_to_retry_as_long_as_nobody_hears_of_the_call(loop: str) -> None:
     again = Again(f"- step: start\n{loop}  tool: {{kind: http, url: pay, effects: external}}\n")
-    alive = again.sim.tools._functions["http"]
+    alive = again.answering["http"]
 
     def die(call: Call) -> Json:
         alive(call)
         raise Died
 
-    again.sim.tools._functions["http"] = die  # type: ignore[index]
+    again.answering["http"] = die
     last = again.sim.start()
     for _ in range(3):
         with pytest.raises(Died):
@@ -693,7 +701,7 @@ def test_a_key_is_kept_from_retry_to_retry_as_long_as_nobody_hears_of_the_call(l
         again.sim.pass_time(60)
         again.sim.settle()
         last = retry.retry(again.sim.rt, RetryRequest(last, confirmed=True)).execution_id
-    again.sim.tools._functions["http"] = alive  # type: ignore[index]
+    again.answering["http"] = alive
     again.sim.settle()
     assert again.report(last).row.status == "completed"
     assert len(again.keys) == 4

@@ -205,7 +205,7 @@ def test_what_was_done_under_a_key_that_was_kept_stands_in_the_next_one(loop: st
     """The event that keeps the key stands before all that was done with it."""
     tasks = "  tool: [{one: {kind: http, url: a, effects: external}}, {two: {kind: http, url: b}}]\n"
     again = Again(f"- step: start\n{loop}{tasks}")
-    alive, dies = again.sim.tools._functions["http"], True
+    alive, dies = again.answering["http"], True
 
     def call(call: Call) -> Json:
         result = alive(call)
@@ -213,7 +213,7 @@ def test_what_was_done_under_a_key_that_was_kept_stands_in_the_next_one(loop: st
             raise Died
         return result
 
-    again.sim.tools._functions["http"] = call  # type: ignore[index]
+    again.answering["http"] = call
     first = again.sim.start()
     with pytest.raises(Died):
         again.sim.settle()
@@ -281,7 +281,7 @@ class Mortal:
     def __init__(self, again: Again, ledger: Ledger, chance: random.Random) -> None:
         self.again, self.ledger, self.chance = again, ledger, chance
         self.dies = 0.4
-        again.sim.tools._functions["postgres"] = self._claim  # type: ignore[index]
+        again.answering["postgres"] = self._claim
 
     def _claim(self, call: Call) -> Json:
         answer = self.ledger(call)
@@ -350,7 +350,7 @@ def test_what_lanes_left_that_were_given_up_is_asked_for_by_the_next_generation(
             raise Died
         return answer
 
-    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    again.answering["postgres"] = claim
     run = again.sim.start()
     for _ in range(6):
         try:
@@ -378,7 +378,7 @@ def test_what_a_generation_has_asked_for_is_not_asked_for_again_by_a_retry() -> 
             raise Died
         return answer
 
-    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    again.answering["postgres"] = claim
     first = again.sim.start()
     with pytest.raises(Died):
         again.sim.settle()
@@ -409,7 +409,7 @@ def test_a_claim_that_failed_with_rows_in_hand_is_asked_for_again() -> None:
             return failed(ErrorInfo("connection", "the answer was lost", retryable=True))
         return answer
 
-    again.sim.tools._functions["postgres"] = claim  # type: ignore[index]
+    again.answering["postgres"] = claim
     first = again.run()
     assert again.report(first).row.status == "failed"
     lost = False
@@ -425,7 +425,7 @@ def test_a_claim_that_failed_with_rows_in_hand_is_asked_for_again() -> None:
 def test_lanes_that_ended_by_themselves_are_not_asked_for() -> None:
     """Each costs a claim: of those that left in order there is nothing to hear."""
     again, ledger = Again(CURSOR), Ledger(6)
-    again.sim.tools._functions["postgres"] = ledger  # type: ignore[index]
+    again.answering["postgres"] = ledger
     again.broken = {"u5": "server_error"}
     first = again.run()
     claims = [one.fact for one in again.sim.events(first) if isinstance(one.fact, LoopClaimed)]
