@@ -61,10 +61,10 @@ def choose(plan: Plan, state: State, inputs: Inputs, step: Transition, now: Depe
         return Reuse("none", reason="it did not run so often" if known else "the step is new")
     free = [run for run in left if run.id not in source.asked_for]
     if not free:
-        return _of(source, left[0], "none", ASKED_FOR)
+        return _make_reuse(source, left[0], "none", ASKED_FOR)
     free = [run for run in free if run.id not in source.undone]
     if not free:
-        return _of(source, left[0], "none", UNDONE)
+        return _make_reuse(source, left[0], "none", UNDONE)
     return _choose_equal(plan, source, inputs, step, free, now)
 
 
@@ -81,10 +81,12 @@ def _choose_equal(
     run, common = next((one for one in compared if one[1].tasks), compared[0])
     if common.tasks or (step.loop is not None and source.retry.iterations == "failed"):
         return _take(source, step, run, common, now)
-    return _of(source, run, "none", common.reason)
+    return _make_reuse(source, run, "none", common.reason)
 
 
-def _of(source: SourceLog, run: SourceRun, how: How, reason: str, tasks: tuple[str, ...] = ()) -> Reuse:
+def _make_reuse(
+    source: SourceLog, run: SourceRun, how: How, reason: str, tasks: tuple[str, ...] = ()
+) -> Reuse:
     """What is taken of `run`, which may be one of an earlier execution."""
     if run.execution_id == source.execution_id:
         return Reuse(how, run.id, reason, tasks)
@@ -102,12 +104,12 @@ def _take(source: SourceLog, step: Transition, run: SourceRun, common: Common, n
     tasks, which = common.tasks, source.retry.iterations
     if step.loop is not None and not run.stands:
         if which == "all":
-            return _of(source, run, "none", ASKED_FOR)
+            return _make_reuse(source, run, "none", ASKED_FOR)
         # Those that went well stand, whatever has changed since.
         tasks = tuple(now.code) if which == "failed" else tasks
     whole = run.stands and common.whole
     reason = common.reason if run.stands else _ending(run)
-    return _of(source, run, "whole" if whole else "part", reason, tasks)
+    return _make_reuse(source, run, "whole" if whole else "part", reason, tasks)
 
 
 def _ending(run: SourceRun) -> str:

@@ -181,19 +181,19 @@ class SourceLog:
         """All runs by their ids, in the order in which they were scheduled; behind its own those of
         earlier executions to which later ones have not come."""
         found = dict(self._own_runs)
-        for one, behind in self._placed():
-            offered = one.log._offered()
+        for one, behind in self._place_earlier():
+            offered = one.log._find_offered()
             found |= {run.id: replace(run, behind=behind) for run in offered if run.id not in one.known}
         return found
 
-    def _placed(self) -> Iterator[tuple[EarlierLog, int]]:
+    def _place_earlier(self) -> Iterator[tuple[EarlierLog, int]]:
         """The earlier logs, and how many events stand before those of each."""
         behind = len(self._events)
         for one in self._earlier:
             yield one, behind
             behind += len(one.log._events)
 
-    def _offered(self) -> Iterator[SourceRun]:
+    def _find_offered(self) -> Iterator[SourceRun]:
         """Its own runs that stand as well for who runs again what ran this one again. What was done
         because a run had failed, or was undone, belongs to this execution alone."""
         refused = self.asked_for | self.undone
@@ -269,13 +269,13 @@ class SourceLog:
                 break
             logs.append((one.log, behind))
             behind += len(one.log._events)
-        return [copy for log, place in reversed(logs) for copy in log._own_given(place)]
+        return [copy for log, place in reversed(logs) for copy in log._copy_given(place)]
 
     @property
     def _has_begun(self) -> bool:
         return any(isinstance(one.fact, e.WorkflowStarted) for one in self._events)
 
-    def _own_given(self, behind: int) -> Iterator[Copy]:
+    def _copy_given(self, behind: int) -> Iterator[Copy]:
         taken = frozenset(self._taken_signals())
         for one in self._events:
             if (

@@ -19,6 +19,7 @@ from noetl.facts.json import Json
 from noetl.facts.reference import Retention
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
+from noetl.usecases.lineage import LONGEST
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import wake
@@ -27,8 +28,6 @@ from noetl.usecases.wakes import wake
 NOTHING: Final = "Nothing has this address; it has to be called as it was handed over."
 #: What tells how far a retry has come with a run, and what it has taken of it.
 _TAKEN: Final = (StepScheduled.type, TaskDone.type, TaskKeyKept.type)
-#: Executions that run one another again, of which the last one is looked for.
-_LONGEST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def receive_call(rt: Runtime, place: TaskAddress, payload: Json) -> AcceptedCall
     cannot be kept.
     """
     rt.check_payload(payload, "payload")
-    for _ in range(_LONGEST):
+    for _ in range(LONGEST):
         with rt.store.begin() as tx:
             found = _receive(rt, tx, place, payload)
         if isinstance(found, AcceptedCall):
@@ -116,7 +115,7 @@ def _find_heir(rt: Runtime, tx: Transaction, row: ExecutionRow, place: TaskAddre
         raise Conflict(
             f"Execution {row.execution_id} has ended ({row.status}); nothing in it waits for a call."
         )
-    for _ in range(_LONGEST):
+    for _ in range(LONGEST):
         log = _RetryLog(place, row.execution_id, tx.events.read(retry.execution_id, types=_TAKEN))
         found = next(log.places(handovers), None)
         if found is not None:
@@ -141,7 +140,7 @@ def _find_retry(tx: Transaction, row: ExecutionRow) -> ExecutionRow | None:
     Unavailable where there will be one."""
     if row.waits_for_retry:
         raise Unavailable(f"Execution {row.execution_id} has failed, and is about to be retried; call again.")
-    found = tx.executions.find(source=row.execution_id, limit=_LONGEST)
+    found = tx.executions.find(source=row.execution_id, limit=LONGEST)
     again = [one for one in found if one.descent in ("retry", "migration")]
     return next((one for one in again if one.status not in ENDED), next(iter(again), None))
 

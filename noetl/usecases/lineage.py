@@ -51,7 +51,7 @@ def _make_log(
 
 
 #: Executions that run one another again, of which as many are looked at.
-_LONGEST: Final = 1000
+LONGEST: Final = 1000
 #: What tells how far an execution has come. Of most earlier ones nothing else is read.
 _BEGINNINGS: Final = (Requested.type, WorkflowStarted.type, StepScheduled.type)
 
@@ -60,7 +60,7 @@ def _find_earlier(rt: Runtime, tx: Transaction, events: Sequence[Event]) -> Iter
     """The logs of those that the execution with these events ran again, the nearest first, as far
     as something of them may still stand."""
     known, partly, has_begun = set[str](), set[str](), False
-    for _ in range(_LONGEST):
+    for _ in range(LONGEST):
         known.update(come_to(events))
         partly.update(_taken_in_part(events))
         has_begun = has_begun or any(isinstance(one.fact, WorkflowStarted) for one in events)

@@ -61,11 +61,6 @@ class LaneOrder:
                 high = middle
         return low
 
-    def is_lost(self, tx: Transaction) -> bool:
-        """Whether it was given up."""
-        command = command_id(self.execution_id, self.run_id, self.part, self.issue)
-        return tx.events.recorded(self.execution_id, f"lost:{command}")
-
     def _is_recorded(self, tx: Transaction, number: int) -> bool:
         return tx.events.recorded(self.execution_id, self.record_key(number))
 
@@ -77,7 +72,7 @@ def find_unheard(tx: Transaction, command: CommandRow, cursor: Task) -> list[str
     if own.part != _FIRST and _has_lanes(tx, command):
         return []
     log = _LoopLog.of(tx, command.execution_id, command.run_id)
-    return log.inherited(cursor, command.generation) if log.first(command.generation) == own else []
+    return log.find_inherited(cursor, command.generation) if log.first(command.generation) == own else []
 
 
 #: The lane that every generation begins with. An iteration that goes on without one, in an
@@ -122,33 +117,34 @@ class _LoopLog:
         orders = self._orders(generation)
         return next((order for order in orders if order.part == _FIRST), orders[0])
 
-    def inherited(self, cursor: Task, generation: int) -> list[str]:
+    def find_inherited(self, cursor: Task, generation: int) -> list[str]:
         """What nobody had heard of when the lanes of that generation began."""
         before = max((fact.generation for fact in self.issued if fact.generation < generation), default=None)
         if before is not None:
-            return self._left_by(cursor, before, LaneOrder.is_lost)
-        source = self._source(cursor)
-        return [] if source is None else source._left(cursor)
+            return self._find_left_by(cursor, before, self._was_given_up)
+        source = self._find_source(cursor)
+        return [] if source is None else source._find_left(cursor)
 
-    def _left(self, cursor: Task) -> list[str]:
+    def _find_left(self, cursor: Task) -> list[str]:
         """What nobody has heard of at the end of the execution, which asked no lane whether it had
         ended."""
         newest = max((fact.generation for fact in self.issued), default=None)
-        return (
-            self.inherited(cursor, 0) if newest is None else self._left_by(cursor, newest, self._may_be_lost)
-        )
+        if newest is None:
+            return self.find_inherited(cursor, 0)
+        return self._find_left_by(cursor, newest, self._may_be_lost)
 
-    def _left_by(
-        self, cursor: Task, generation: int, is_lost: Callable[[LaneOrder, Transaction], bool]
+    def _find_left_by(
+        self, cursor: Task, generation: int, is_lost: Callable[[LaneOrder, int], bool]
     ) -> list[str]:
         """What that generation had inherited and nobody heard of, and the claims that those of its
         lanes may have made last that are lost."""
-        inherited, first = self.inherited(cursor, generation), self.first(generation)
-        heard = {order: self._count_heard(order) for order in self._orders(generation)}
+        inherited, first = self.find_inherited(cursor, generation), self.first(generation)
+        made = {order: order.count_claims(self.tx) for order in self._orders(generation)}
+        heard = {order: number - self._is_unknown(order, number) for order, number in made.items()}
         own = [
             order.call_key(cursor, number)
             for order, number in heard.items()
-            if (order != first or number >= len(inherited)) and is_lost(order, self.tx)
+            if (order != first or number >= len(inherited)) and is_lost(order, made[order])
         ]
         return inherited[heard[first] :] + own
 
@@ -160,17 +156,16 @@ class _LoopLog:
             if fact.generation == generation
         ]
 
-    def _count_heard(self, order: LaneOrder) -> int:
-        """How many claims of the lane are known: of one that failed at last nobody may know whether
-        it took rows."""
-        made = order.count_claims(self.tx)
-        return made - self._is_unknown(order, made)
+    def _was_given_up(self, order: LaneOrder, _: int) -> bool:
+        command = command_id(order.execution_id, order.run_id, order.part, order.issue)
+        return self.tx.events.recorded(order.execution_id, f"lost:{command}")
 
-    def _may_be_lost(self, order: LaneOrder, tx: Transaction) -> bool:
-        made = order.count_claims(tx)
+    def _may_be_lost(self, order: LaneOrder, made: int) -> bool:
+        """Whether the lane may have left something behind the `made` claims that are recorded."""
         return not self._find_record(order, made).last or self._is_unknown(order, made)
 
     def _is_unknown(self, order: LaneOrder, made: int) -> bool:
+        """Whether the last claim failed so that nobody knows whether it took rows."""
         error = self._find_record(order, made).error
         return error is not None and error.kind in UNKNOWN
 
@@ -178,7 +173,7 @@ class _LoopLog:
         """What is recorded of the last claim, of those that yielded no rows."""
         return self._without_rows.get(order.record_key(made - 1), LoopClaimed(order.part))
 
-    def _source(self, cursor: Task) -> _LoopLog | None:
+    def _find_source(self, cursor: Task) -> _LoopLog | None:
         """The run that this one is compared with, in the execution that is run again; None where
         there is none, or its cursor is another one."""
         again = moment.requested(self.tx, self.execution_id).retry
