@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.servers import process, until
-from tests.services import free_port
+from tests.ports import free_port
 
 LIMIT_MB = 350.0
 #: Seconds after the start: everything has been imported and the children stand by.

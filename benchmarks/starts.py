@@ -29,7 +29,7 @@ from benchmarks.servers import Servers, process, servers, until
 from noetl.cli.services import server_argv, worker_argv
 from noetl.config import Settings
 from noetl.store.migrate import upgrade
-from tests.services import free_port
+from tests.ports import free_port
 
 PATH = "benchmarks/starts"
 #: Executions that one sample starts.

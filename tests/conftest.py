@@ -9,6 +9,7 @@ import gc
 import os
 import random
 import signal
+import subprocess
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -20,12 +21,11 @@ from hypothesis import settings
 from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
-from . import remains, scratch, services
+from . import remains, scratch, services, zygote
 from .budget import PROFILES, examples, profile
 from .needed import running
 
-# How long one example takes says how fast this machine is. Promises about time are kept by
-# `tests.pace`.
+# How long one example takes says how fast this machine is.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
 
@@ -36,6 +36,7 @@ _redis_numbers = count(0)
 STACKS = ("tests/acceptance/", "tests/browser/")
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
+ZYGOTE = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if profile() == "quick":
             scratch.use_memory()
         remains.mark()
+        config.stash[ZYGOTE] = zygote.prepare()
     if _runs_tests(config):
         _stop_ignoring_signals()
 
@@ -99,6 +101,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that leaves processes behind has failed, whatever its tests say."""
     if _is_worker(session.config):
         return
+    zygote.end(session.config.stash[ZYGOTE])
     session.config.stash[LEFT_BEHIND] = left = remains.end()
     if left and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

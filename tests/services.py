@@ -16,10 +16,8 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -36,8 +34,8 @@ from sqlalchemy import URL, make_url
 from noetl.processes import die_with_parent
 from noetl.store.schema.database import metadata
 
-#: Seconds that a server may take to answer for the first time.
-PATIENCE = 60.0
+from .ports import free_port
+from .waiting import GUARD_S, until
 
 
 class Missing(Exception):
@@ -154,7 +152,7 @@ class MortalPostgres:
         """Ends it with all connections: SIGINT in good order, SIGQUIT as a crash does."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(PATIENCE)
+            self._process.wait(GUARD_S)
             self._process = None
 
 
@@ -371,16 +369,10 @@ def started(
     finally:
         process.send_signal(ends_at)
         try:
-            process.wait(10)
+            process.wait(GUARD_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await(
@@ -389,16 +381,19 @@ def _await(
     probe: Callable[[], object],
     unready: tuple[type[Exception], ...],
 ) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    def said() -> str:
+        return f"{process.args!r}: {(home / 'log').read_text(errors='replace')[-500:]}"
+
+    def answers() -> bool:
         try:
             probe()
-            return
         except unready as error:
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = (home / "log").read_text(errors="replace")[-500:]
-                raise Missing(f"{process.args!r} did not come up: {said}") from error
-        time.sleep(0.02)
+            if process.poll() is not None:
+                raise Missing(f"it did not come up: {said()}") from error
+            return False
+        return True
+
+    until(answers, said)
 
 
 @contextlib.contextmanager
@@ -428,7 +423,7 @@ def s3() -> Iterator[str]:
 def make_bucket(server: str) -> str:
     """A new bucket of the S3 server, as `s3://...`."""
     name = f"bucket-{next(_buckets)}"
-    requests.put(f"{server}/{name}", timeout=PATIENCE).raise_for_status()
+    requests.put(f"{server}/{name}", timeout=GUARD_S).raise_for_status()
     return f"s3://{name}"
 
 

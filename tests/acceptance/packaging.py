@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.services import free_port, spawn
+from tests.ports import free_port
+from tests.services import spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -42,7 +42,8 @@ from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 from tests import pace
-from tests.services import free_port, redis_binary, spawn
+from tests.ports import free_port
+from tests.services import redis_binary, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 

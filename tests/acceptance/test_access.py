@@ -17,7 +17,7 @@ import requests
 
 from noetl.client import Client
 from noetl.errors import TooManyRequests, Unauthenticated
-from tests.services import free_port
+from tests.ports import free_port
 
 from .stack import ROOT, environment, eventually
 

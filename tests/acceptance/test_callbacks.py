@@ -15,6 +15,7 @@ import redis
 import requests
 
 from tests import httpd, services
+from tests.ports import free_port
 
 from .playbooks import head
 from .stack import RedisServer, Stack, eventually
@@ -89,7 +90,7 @@ def shop() -> Iterator[Shop]:
 def stack(
     tmp_path: Path, broker: RedisServer, postgres_server: services.Postgres, postgres_template: str
 ) -> Iterator[Stack]:
-    url, port = postgres_server.create(postgres_template), services.free_port()
+    url, port = postgres_server.create(postgres_template), free_port()
     with Stack(tmp_path / "stack", url, broker.url, PARTS, {**FAST, "port": port}, _port=port) as running:
         yield running
     postgres_server.drop(url)

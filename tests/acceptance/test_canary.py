@@ -17,6 +17,7 @@ from sqlalchemy import make_url
 
 from noetl.usecases import catalog, credentials
 from tests import httpd, services
+from tests.ports import free_port
 
 from .stack import Stack, eventually
 
@@ -286,7 +287,7 @@ def canary_stack(
     url, broker = postgres_server.create(postgres_template), f"{redis_server}/12"
     with redis.Redis.from_url(broker) as client:
         client.flushdb()
-    port = services.free_port()
+    port = free_port()
     parts = ("scheduler", "code", "io", "sweeper", "api")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CANARY_VARIABLE", CANARIES["variable"])

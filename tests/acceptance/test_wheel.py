@@ -16,7 +16,7 @@ import pytest
 import requests
 from packaging.version import Version
 
-from tests.services import free_port
+from tests.ports import free_port
 
 from .packaging import (
     ROOT,

@@ -21,6 +21,7 @@ import requests
 from noetl.facts.logs import LogFilter
 from noetl.usecases import control, logs
 from tests import services
+from tests.ports import free_port
 
 from .playbooks import LOOP, TWO_STEPS, counted, head, squares
 from .stack import ROOT, Stack, eventually
@@ -50,7 +51,7 @@ def by_hand(
     broker = f"{redis_server}/13"
     with redis.Redis.from_url(broker) as client:
         client.flushdb()
-    port = services.free_port()
+    port = free_port()
     with Stack(tmp_path_factory.mktemp("hand"), url, broker, ()) as running:
         # `-l` is honoured whatever the settings say: without it nobody would see the line that says
         # `ready`.

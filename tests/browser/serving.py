@@ -23,7 +23,8 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 from tests.acceptance.stack import ROOT, environment, eventually, is_healthy, tracebacks
-from tests.services import free_port, started
+from tests.ports import free_port
+from tests.services import started
 
 
 class Site:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from tests import services
 from tests.acceptance.stack import Stack, eventually
 from tests.needed import running
-from tests.services import free_port
+from tests.ports import free_port
 
 from . import untrusted
 from .conftest import Look, _broker

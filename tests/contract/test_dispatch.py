@@ -15,7 +15,7 @@ from noetl.errors import Unavailable
 from noetl.tasks.commands import register
 from noetl.testing import Simulation
 from noetl.usecases.ports import CommandRow
-from tests import services
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_messages_that_wait_are_counted_and_a_queue_that_nobody_used_is_empty(
 
 
 def test_a_wake_that_no_broker_takes_says_so() -> None:
-    url = f"redis://127.0.0.1:{services.free_port()}/0"
+    url = f"redis://127.0.0.1:{free_port()}/0"
     with pytest.raises(Unavailable, match="does not answer"):
         CeleryDispatcher(make_app(url, None)).wake()
 

@@ -30,7 +30,7 @@ from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.cli.main import main
 from noetl.config import Settings
-from tests.services import free_port
+from tests.ports import free_port
 
 GUIDES = sorted(file.name for file in (ROOT / "docs/how-to").glob("*.md"))
 #: Code of the page about tools runs in test_pages.py, and installed in tests/acceptance.

@@ -15,7 +15,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.registry import Registry
-from tests.services import free_port
+from tests.ports import free_port
 
 BROKERS = [
     pytest.param("redis_url", id="redis", marks=pytest.mark.redis),

@@ -40,6 +40,7 @@ from noetl.tasks.commands import register
 from tests import services
 from tests.garbage import args, envelope, forged_messages, no_messages
 from tests.pace import within
+from tests.ports import free_port
 
 QUEUE = "python"
 TASKS = ("noetl.step", "noetl.lane", "noetl.iteration", "noetl.turn", "celery.map")
@@ -187,7 +188,7 @@ ODD = st.one_of(
 
 
 def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_path: Path) -> None:
-    port = services.free_port()
+    port = free_port()
     server = [services.redis_binary(), "--port", str(port), "--save", "", "--dir", str(tmp_path)]
     connection = Connection(f"redis://127.0.0.1:{port}/0")
     with services.started(server, tmp_path / "log", signal.SIGKILL):

@@ -19,7 +19,7 @@ from flask.testing import FlaskClient
 from noetl.testing import Simulation
 from noetl.ui import flower
 from noetl.usecases import tokens
-from tests.services import free_port
+from tests.ports import free_port
 
 from .browsing import OWN, Page, sign_in, with_pages
 

@@ -14,7 +14,8 @@ import pytest
 import requests
 
 from tests.acceptance.stack import eventually, is_healthy
-from tests.services import free_port, started
+from tests.ports import free_port
+from tests.services import started
 
 Noetl: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -23,6 +23,7 @@ from noetl.config import Settings
 from noetl.usecases.start import StartRequest, start
 from tests import services
 from tests.pace import within
+from tests.ports import free_port
 
 Program = Callable[..., "subprocess.Popen[str]"]
 Cli = Callable[..., Any]
@@ -519,7 +520,7 @@ def test_a_service_is_not_the_module_of_the_folder_that_is_called_like_its_progr
 ) -> None:
     (tmp_path / theirs).write_text("raise SystemExit('this is not yours')")
     outside = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-    settings = {"HOME": tmp_path, "BROKER_URL": redis_url, "PORT": services.free_port(), "LOG_LEVEL": "INFO"}
+    settings = {"HOME": tmp_path, "BROKER_URL": redis_url, "PORT": free_port(), "LOG_LEVEL": "INFO"}
     environment = {**outside, **{f"NOETL_{name}": str(value) for name, value in settings.items()}}
     log, address = tmp_path / "log", ("127.0.0.1", settings["PORT"])
     argv = [str(Path(sys.executable).with_name("noetl")), *argv]
