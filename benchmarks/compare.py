@@ -66,7 +66,7 @@ def samplers(trees: list[Path]) -> Iterator[list[Sampled]]:
     """A running stack for each checkout. Raises services.Missing, NotDurable."""
     with contextlib.ExitStack() as running:
         home = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="noetl-compare-")))
-        postgres = running.enter_context(services.postgres(durable=True))
+        postgres = running.enter_context(services.durable_postgres())
         started = []
         for number, tree in enumerate(trees):
             url, redis_url = postgres.create(), running.enter_context(services.broker())

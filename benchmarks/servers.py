@@ -35,7 +35,7 @@ class Servers:
 @contextlib.contextmanager
 def servers() -> Iterator[Servers]:
     """Raises services.Missing where a server cannot be had, and NotDurable."""
-    with services.postgres(durable=True) as postgres, services.broker() as redis_url:
+    with services.durable_postgres() as postgres, services.broker() as redis_url:
         url = postgres.create()
         try:
             yield Servers(url, redis_url, durability(url))

@@ -117,18 +117,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[services.Postgres]:
-    """A real PostgreSQL server: `server.url` has host, port and user."""
+    """A real PostgreSQL server, the same for the whole run: `server.url` has host, port and
+    user."""
     with running(services.postgres()) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: services.Postgres) -> Iterator[str]:
+def postgres_template(postgres_server: services.Postgres) -> str:
     """The URL of a migrated database to copy others from."""
-    url = postgres_server.create()
-    migrate.upgrade(url)
-    yield url
-    postgres_server.drop(url)
+    return services.postgres_template(postgres_server)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ killed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import logging
 import os
@@ -32,8 +33,10 @@ from kombu import Connection
 from sqlalchemy import URL, make_url
 
 from noetl.processes import die_with_parent
+from noetl.store import migrate
 from noetl.store.schema.database import metadata
 
+from . import zygote
 from .ports import free_port
 from .waiting import GUARD_S, until
 
@@ -106,28 +109,72 @@ def _dsn(url: URL) -> str:
 
 
 @contextlib.contextmanager
-def postgres(*, durable: bool = False) -> Iterator[Postgres]:
-    """A PostgreSQL server, which forgets in a crash of the machine unless it is `durable`. Raises
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL server of this run, which forgets in a crash of the machine. Raises
     Missing."""
+    url = os.environ.get("NOETL_TEST_DATABASE_URL")
+    if not url:
+        with _first("postgres") as address:
+            if not address.exists():
+                address.write_text(_start_postgres())
+            url = address.read_text()
+    yield Postgres(make_url(url))
+
+
+def postgres_template(server: Postgres) -> str:
+    """The URL of a migrated database to copy others from: one for all processes of this run."""
+    with _first("template") as address:
+        if not address.exists():
+            url = server.create()
+            migrate.upgrade(url)
+            address.write_text(url)
+        return address.read_text()
+
+
+@contextlib.contextmanager
+def _first(name: str) -> Iterator[Path]:
+    """A file of this run by that name, which no other of its processes looks at meanwhile."""
+    with (zygote.folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield zygote.folder() / name
+
+
+def _start_postgres() -> str:
+    """Starts a server that lives as long as the run, and returns the URL of its maintenance
+    database. Raises Missing."""
+    home = Path(tempfile.mkdtemp(prefix="pg-", dir=zygote.folder()))
+    zygote.folder().chmod(0o711)
+    _give(home)
+    command = _postgres_command(_postgres_binaries(), home, FORGETFUL)
+    owner = home.stat()
+    words = ["tests.becoming", str(owner.st_uid), str(owner.st_gid), *command]
+    with (home / "log").open("ab") as log:
+        process = zygote.Popen(words, is_kept=True, cwd=home, stdout=log, stderr=log, start_new_session=True)
+    server = _postgres_at(home)
+    _await(process, home, lambda: server.connect().close(), (psycopg2.OperationalError,))
+    process.let_go()
+    return server.url.render_as_string(hide_password=False)
+
+
+def _postgres_at(home: Path) -> Postgres:
+    port = int((home / "port").read_text())
+    return Postgres(URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres"))
+
+
+@contextlib.contextmanager
+def durable_postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server as it comes, for benchmarks. Raises Missing."""
     given = os.environ.get("NOETL_TEST_DATABASE_URL")
     if given:
         yield Postgres(make_url(given))
         return
-    binaries = _postgres_binaries()
-    with (
-        _directory("pg") as home,
-        started(
-            _postgres_command(binaries, home, {} if durable else FORGETFUL),
-            home / "log",
-            signal.SIGINT,  # at SIGTERM it waits for its clients
-            cwd=home,
-            **_account_of_servers(),
-        ) as process,
-    ):
-        port = int((home / "port").read_text())
-        server = Postgres(URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres"))
-        _await(process, home, lambda: server.connect().close(), (psycopg2.OperationalError,))
-        yield server
+    with _directory("pg") as home:
+        command = _postgres_command(_postgres_binaries(), home, {})
+        ends_at = signal.SIGINT  # at SIGTERM it waits for its clients
+        with started(command, home / "log", ends_at, cwd=home, **_account_of_servers()) as process:
+            server = _postgres_at(home)
+            _await(process, home, lambda: server.connect().close(), (psycopg2.OperationalError,))
+            yield server
 
 
 class MortalPostgres:
@@ -137,10 +184,7 @@ class MortalPostgres:
         self._home = home
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        port = int((home / "port").read_text())
-        self.server = Postgres(
-            URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres")
-        )
+        self.server = _postgres_at(home)
 
     def start(self) -> None:
         """Returns once it answers."""
@@ -217,7 +261,7 @@ def _postgres_command(binaries: Path, home: Path, options: Mapping[str, str]) ->
         "port": port,
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": home,
-        "max_connections": 200,
+        "max_connections": 600,
         **options,
     }
     given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -335,12 +379,17 @@ def _account() -> pwd.struct_passwd:
 @contextlib.contextmanager
 def _directory(name: str) -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix=f"noetl-{name}-", dir="/tmp"))
-    if os.geteuid() == 0:
-        os.chown(home, _account().pw_uid, _account().pw_gid)
+    _give(home)
     try:
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _give(home: Path) -> None:
+    """To whom servers run as."""
+    if os.geteuid() == 0:
+        os.chown(home, _account().pw_uid, _account().pw_gid)
 
 
 def spawn(command: Sequence[str], log: Path, **options: Any) -> subprocess.Popen[bytes]:

@@ -24,6 +24,7 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -98,8 +99,10 @@ class Popen(subprocess.Popen[Any]):
     """A process that the zygote forks: `python -m WORDS`, with the options of `subprocess.Popen`
     but `preexec_fn`, `shell`, `pass_fds` and accounts."""
 
-    def __init__(self, words: Sequence[str], **options: Any) -> None:
+    def __init__(self, words: Sequence[str], *, is_kept: bool = False, **options: Any) -> None:
+        """`is_kept`: it lives as long as the run, whoever asked for it."""
         self._ends: socket.socket | None = None
+        self._is_kept = is_kept
         super().__init__([str(word) for word in words], **options)
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, startupinfo: Any, creationflags: Any, shell: Any, p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int, restore_signals: Any, gid: Any, gids: Any, uid: Any, umask: Any, start_new_session: bool, *others: Any) -> None:  # fmt: skip
@@ -109,6 +112,7 @@ class Popen(subprocess.Popen[Any]):
             "cwd": os.fspath(cwd or os.getcwd()),
             "env": {os.fspath(name): os.fspath(value) for name, value in (env or os.environ).items()},
             "session": bool(start_new_session),
+            "is_kept": self._is_kept,
         }
         streams = [given if given != -1 else mine for given, mine in zip((p2cread, c2pwrite, errwrite), range(3), strict=True)]  # fmt: skip
         try:
@@ -130,6 +134,12 @@ class Popen(subprocess.Popen[Any]):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
             self._take_end()
         return self.returncode
+
+    def let_go(self) -> None:
+        """Stops looking at a process that is kept."""
+        assert self._ends is not None
+        self._ends.close()
+        self._ends, self.returncode = None, 0
 
     def _take_end(self) -> None:
         """Learns how the process ended. Where the zygote died, so did all that it forked."""
@@ -191,9 +201,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """Ends the zygote, and whatever it still has."""
     process.terminate()
     process.wait()
-    address = Path(os.environ.pop(ADDRESS))
-    address.unlink(missing_ok=True)
-    address.parent.rmdir()
+    shutil.rmtree(folder())
+    os.environ.pop(ADDRESS)
+
+
+def folder() -> Path:
+    """A folder of this run, for what its processes share."""
+    return Path(os.environ[ADDRESS]).parent
 
 
 # --- between the two -----------------------------------------------------------------------------
@@ -234,6 +248,8 @@ class Zygote:
         self._selector = selectors.DefaultSelector()
         #: By process: who asked for it.
         self._asking: dict[int, socket.socket] = {}
+        #: What lives as long as the run.
+        self._kept: set[int] = set()
         self._has_imported = False
 
     def serve(self) -> None:
@@ -252,8 +268,13 @@ class Zygote:
                 key.data(key.fileobj)
 
     def _stop(self, *_: object) -> NoReturn:
-        for pid in self._asking:
-            _kill(pid)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for pid in self._asking.keys() - self._kept:
+            _send(pid, signal.SIGKILL)
+        for pid in self._kept:
+            _send(pid, signal.SIGINT)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
         os._exit(0)
 
     def _reap(self, ended: socket.socket) -> None:
@@ -264,6 +285,7 @@ class Zygote:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
+                self._kept.discard(pid)
                 asking = self._asking.pop(pid, None)
                 if asking is not None:
                     self._forget(asking, f"{status}\n")
@@ -287,12 +309,15 @@ class Zygote:
         for stream in streams:
             os.close(stream)
         self._asking[pid] = asking
+        if order["is_kept"]:
+            self._kept.add(pid)
         self._selector.register(asking, selectors.EVENT_READ, lambda _: self._leave(pid))
         asking.sendall(f"{pid}\n".encode())
 
     def _leave(self, pid: int) -> None:
-        """Who asked for a process is gone: so is the process."""
-        _kill(pid)
+        """Who asked for a process is gone: so is the process, unless it is kept."""
+        if pid not in self._kept:
+            _send(pid, signal.SIGKILL)
         asking = self._asking.pop(pid, None)
         if asking is not None:
             self._forget(asking)
@@ -322,9 +347,9 @@ def _read(stream: socket.socket, size: int) -> bytes:
     return bytes(message)
 
 
-def _kill(pid: int) -> None:
+def _send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 def _import() -> None:
