@@ -2,7 +2,7 @@
 #
 #   make VENV=... CONSTRAINTS=... PYTHON=...   other places and versions
 #   make test ARGS="-k loops -x"               ARGS go to the program behind a target
-#   make test PROFILE=full                     how much is tried: quick, full or long (see CONTRIBUTING.md)
+#   make test PROFILE=full                     what is tried: quick, rest, full or long (see CONTRIBUTING.md)
 
 VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
@@ -35,28 +35,27 @@ venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL i
 run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
 	@NOETL_HOME="$${NOETL_HOME:-$(HOME_OF_RUNS)}" $(BIN)/python examples/run.py $(ARGS)
 
-# Tests wait half of their time, for servers and for what must not happen: four at a time keep two cores busy.
-# Those that start whole stacks come last, and those of a file share theirs; in the order of their names, files that take
-# long are not the last ones.
-# pytest exits with 1 where a test failed, and with 5 where ARGS choose none of a sort.
+# Tests wait half of their time, for servers and for what must not happen: more at a time than there are processors keep
+# these busy. Those of a file share what they start.
+# pytest exits with 5 where ARGS choose none.
 ABREAST ?= 4
-WITHOUT_STACKS := compat contract docs histories integration migrations playbooks properties quantum unit
-PYTEST = NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20
 .PHONY: test
 test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
-	@$(PYTEST) -m "not acceptance" -n $(ABREAST) --dist worksteal $(ARGS); \
-	first=$$?; case $$first in 0|1|5) ;; *) exit $$first ;; esac; \
-	$(PYTEST) -m acceptance -n $(ABREAST) --dist loadfile --no-loadscope-reorder \
-		$(WITHOUT_STACKS:%=--ignore=tests/%) $(ARGS); \
-	case $$first,$$? in 0,0|0,5|5,0) ;; *) exit 1 ;; esac
+	@NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20 -n $(ABREAST) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: check
-check: $(BIN)/.ready-check ## Lint, types, import contracts, documentation
+check: check-code check-house ## Lint, types, import contracts, rules of the tests, the site of the documentation
+
+# Two parts of the same length: `make -j2 check`.
+.PHONY: check-code check-house
+check-code: $(BIN)/.ready-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check-house: $(BIN)/.ready-check
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/docs
+	$(BIN)/pytest -q tests/house
 	$(BIN)/properdocs build
 
 .PHONY: format

@@ -1,36 +1,68 @@
-"""How much the tests try, by the profile that `NOETL_TEST_PROFILE` names.
+"""Which tests run, by the profile that `NOETL_TEST_PROFILE` names, and how much each of them tries.
 
-`quick` is what `make test` runs: each promise once, in minutes. `full` is everything, and what
-plain `pytest` runs. `long` searches for hours. A variable of a budget's own, such as
-`NOETL_TEST_KILLS`, overrides its profile.
+`quick` is what `make test` runs, `rest` what `full` has besides; both together are `full`: every
+test, and what plain `pytest` runs. `long` searches for hours. `.ci/run` runs `quick` and then
+`rest`, and has the tests of both try as much as in `full` (`NOETL_TEST_BUDGET`). A variable of a
+budget's own, such as `NOETL_TEST_KILLS`, overrides both.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 
-Profile: TypeAlias = Literal["quick", "full", "long"]
-#: From the cheapest to the most thorough.
-PROFILES: tuple[Profile, ...] = get_args(Profile)
+Profile: TypeAlias = Literal["quick", "rest", "full", "long"]
+#: How much a test tries, from the cheapest to the most thorough.
+Level: TypeAlias = Literal["quick", "full", "long"]
+
+Name = TypeVar("Name", bound=str)
 
 
 def profile() -> Profile:
     """The profile of this run. Raises ValueError where the environment names one that does not
     exist."""
-    name = os.environ.get("NOETL_TEST_PROFILE") or "full"
-    for known in PROFILES:
-        if known == name:
-            return known
-    raise ValueError(f"NOETL_TEST_PROFILE is {name!r}; it must be one of {', '.join(PROFILES)}.")
+    return _chosen("NOETL_TEST_PROFILE", get_args(Profile), "full")
+
+
+def level() -> Level:
+    """How much the tests of this run try. Raises ValueError like `profile`."""
+    usual: dict[Profile, Level] = {"quick": "quick", "rest": "full", "full": "full", "long": "long"}
+    return _chosen("NOETL_TEST_BUDGET", get_args(Level), usual[profile()])
+
+
+def _chosen(variable: str, known: tuple[Name, ...], usual: Name) -> Name:
+    name = os.environ.get(variable) or usual
+    for one in known:
+        if one == name:
+            return one
+    raise ValueError(f"{variable} is {name!r}; it must be one of {', '.join(known)}.")
+
+
+def is_chosen(marks: set[str]) -> bool:
+    """Whether this run has a test with these marks.
+
+    `full` and `long` tests are left out of what is quicker. So are those of whole stacks and
+    browsers, and those that ask again of PostgreSQL or Redis what was asked of SQLite or of memory,
+    unless they are marked `quick`."""
+    needs_more = marks & {"full", "acceptance", "browser", "postgres", "redis", "rabbitmq"}
+    is_quick = not needs_more or "quick" in marks
+    match profile():
+        case "quick":
+            return is_quick and "long" not in marks
+        case "rest":
+            return not is_quick and "long" not in marks
+        case "full":
+            return "long" not in marks
+        case "long":
+            return True
 
 
 def budget(variable: str, *, quick: int, full: int, long: int) -> int:
-    """The number that the environment's `variable` states, or else the profile's."""
+    """The number that the environment's `variable` states, or else that of this run's level."""
     stated = os.environ.get(variable)
-    return int(stated) if stated else {"quick": quick, "full": full, "long": long}[profile()]
+    return int(stated) if stated else {"quick": quick, "full": full, "long": long}[level()]
 
 
 def examples(number: int) -> int:
-    """How many examples Hypothesis tries where the full profile tries `number`."""
-    return max(5, {"quick": number // 5, "full": number, "long": 30 * number}[profile()])
+    """How many examples Hypothesis tries where a full run tries `number`."""
+    return max(5, {"quick": number // 5, "full": number, "long": 30 * number}[level()])

@@ -22,7 +22,7 @@ from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
 from . import remains, scratch, services, zygote
-from .budget import PROFILES, examples, profile
+from .budget import examples, is_chosen, profile
 from .needed import running
 
 # How long one example takes says how fast this machine is.
@@ -32,8 +32,10 @@ settings.load_profile("untimed")
 _redis_numbers = count(0)
 
 
-#: Where `make test` looks for tests that are marked `acceptance`.
+#: Where tests are marked `acceptance`.
 STACKS = ("tests/acceptance/", "tests/browser/")
+#: Folders whose files take long; what is in none of them comes behind.
+LONGEST_FIRST = (*STACKS, "tests/properties/", "tests/playbooks/", "tests/docs/", "tests/integration/")
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
 ZYGOTE = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -85,15 +87,23 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what only a more thorough profile runs."""
+    """Leaves out what the profile does not run, and begins with what takes longest, so that no
+    process is left alone with it at the end."""
     for item in items:
         if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
             raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
-    beyond = PROFILES[PROFILES.index(profile()) + 1 :]
-    left_out = [item for item in items if any(map(item.get_closest_marker, beyond))]
+    left_out = [item for item in items if not is_chosen({mark.name for mark in item.iter_markers()})]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> int:
+    """Tests of one folder stay in their order."""
+    return next(
+        (at for at, folder in enumerate(LONGEST_FIRST) if item.nodeid.startswith(folder)), len(LONGEST_FIRST)
+    )
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,10 +1,20 @@
-"""The profiles of the tests: how much each tries, and what it leaves out."""
+"""The profiles of the tests: what each leaves out, and how much its tests try."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from tests.budget import PROFILES, budget, examples, profile
+from tests.budget import Level, Profile, budget, examples, is_chosen, level, profile
+
+PROFILES = get_args(Profile)
+
+
+@pytest.fixture(autouse=True)
+def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NOETL_TEST_PROFILE", "NOETL_TEST_BUDGET", "NOETL_TEST_KILLS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(("name", "expected"), [*zip(PROFILES, PROFILES, strict=True), ("", "full")])
@@ -17,21 +27,50 @@ def test_the_environment_names_the_profile_and_without_a_name_everything_runs(
 
 def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_TEST_PROFILE", "fast")
-    with pytest.raises(ValueError, match="is 'fast'; it must be one of quick, full, long"):
+    with pytest.raises(ValueError, match="is 'fast'; it must be one of quick, rest, full, long"):
         profile()
+
+
+@pytest.mark.parametrize(
+    ("marks", "runs"),
+    [
+        (set(), "quick full long"),
+        ({"full"}, "rest full long"),
+        ({"long"}, "long"),
+        ({"full", "long"}, "long"),
+        ({"postgres"}, "rest full long"),
+        ({"acceptance", "postgres", "redis"}, "rest full long"),
+        ({"acceptance", "postgres", "redis", "quick"}, "quick full long"),
+    ],
+    ids=str,
+)
+def test_every_test_is_of_quick_or_of_the_rest(
+    marks: set[str], runs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = []
+    for name in PROFILES:
+        monkeypatch.setenv("NOETL_TEST_PROFILE", name)
+        chosen += [name] if is_chosen(marks) else []
+    assert chosen == runs.split()
 
 
 def test_a_variable_of_its_own_overrides_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_TEST_PROFILE", "quick")
-    monkeypatch.delenv("NOETL_TEST_KILLS", raising=False)
     assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 5
+    monkeypatch.setenv("NOETL_TEST_BUDGET", "full")
+    assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 12
     monkeypatch.setenv("NOETL_TEST_KILLS", "7")
     assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 7
 
 
-def test_more_thorough_profiles_try_more_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_thorough_levels_try_more_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    for name in PROFILES:
-        monkeypatch.setenv("NOETL_TEST_PROFILE", name)
+    for name in get_args(Level):
+        monkeypatch.setenv("NOETL_TEST_BUDGET", name)
         tried.append(examples(60))
     assert tried == [12, 60, 1800]
+
+
+def test_the_rest_tries_as_much_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_TEST_PROFILE", "rest")
+    assert level() == "full"
