@@ -25,6 +25,8 @@ from . import remains, scratch, services, zygote
 from .budget import examples, is_chosen, profile
 from .needed import running
 
+pytest_plugins = ["tests.changed"]
+
 # How long one example takes says how fast this machine is.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
