@@ -99,8 +99,8 @@ def _product(modules: Mapping[str, str]) -> dict[str, set[str]]:
     graph = grimp.build_graph(PRODUCT, cache_dir=None, exclude_type_checking_imports=True)
     found = {}
     for module, file in modules.items():
-        package = {module.rpartition(".")[0]} - {""}
-        found[file] = {modules[one] for one in graph.find_modules_directly_imported_by(module) | package}
+        imported = graph.find_modules_directly_imported_by(module) if module in graph.modules else set()
+        found[file] = {modules[one] for one in imported | {module.rpartition(".")[0]} if one in modules}
     return found
 
 

@@ -107,6 +107,13 @@ def test_a_tool_that_entry_points_name_is_reached_by_who_runs_playbooks(ours: Im
     assert "noetl/cli/plan.py" in ours.reached_from("tests/integration/cli/test_cli_plan.py")
 
 
+@pytest.mark.parametrize("test", ["tests/unit/test_zygote.py", "tests/acceptance/test_up.py"])
+def test_what_starts_processes_reaches_all_of_noetl(test: str, ours: Imports) -> None:
+    product = {file for file in ours.of if file.startswith("noetl/")}
+    assert product <= ours.reached_from(test)
+    assert not product <= ours.reached_from("tests/conftest.py")
+
+
 def test_everything_that_tests_import_beside_them_is_found(ours: Imports) -> None:
     assert "tests/properties/books.py" in ours.of["tests/properties/promises.py"]
     assert "tests/conftest.py" in ours.of["tests/contract/test_store.py"], "it takes a store of the conftest"
