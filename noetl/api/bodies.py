@@ -286,6 +286,8 @@ class ForkBody(Body):
 class PatchBody(RootModel[JsonObject]):
     """Dotted names in ctx and the values they get."""
 
+    model_config = ConfigDict(defer_build=True)
+
 
 class ValueBody(Body):
     value: Any = Field(description="any JSON value")

@@ -71,7 +71,8 @@ def _create_index(creation: CreateIndex, compiler: DDLCompiler, **options: Any) 
     index = creation.element
     if _WHERE in index.info:
         index.dialect_options[compiler.dialect.name]["where"] = text(index.info[_WHERE])
-    return compiler.visit_create_index(creation, **options)
+    created: str = compiler.visit_create_index(creation, **options)  # type: ignore[no-untyped-call]
+    return created
 
 
 def owner() -> Column[int]:
