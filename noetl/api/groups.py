@@ -58,7 +58,7 @@ class RouteGroup(APIBlueprint):
 
     def build_models(self) -> None:
         """Builds the models of what its routes take. Two requests must not do that at once, which
-        versions of pydantic before 2.14 do not see to."""
+        older versions of pydantic do not see to."""
         for model in self._taken:
             model.model_rebuild()
 
