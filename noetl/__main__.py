@@ -11,7 +11,10 @@ def main() -> None:
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from noetl.cli.main import main as command
+    from noetl.collector import pause_collector
+
+    with pause_collector():
+        from noetl.cli.main import main as command
 
     signal.signal(signal.SIGINT, usual)
     command()

@@ -12,33 +12,36 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import click
-from celery import Celery
-from celery.signals import (
-    celeryd_init,
-    setup_logging,
-    task_rejected,
-    worker_init,
-    worker_process_init,
-    worker_process_shutdown,
-    worker_ready,
-    worker_shutdown,
-)
-from click.core import ParameterSource
+from noetl.collector import pause_collector
 
-from noetl import bootstrap
-from noetl.config import Settings
-from noetl.dispatch.celery import CeleryDispatcher, make_app
-from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
-from noetl.dispatch.debounce import Debouncer
-from noetl.dispatch.naming import SCHEDULER_QUEUE
-from noetl.dispatch.refused import refuse, refused
-from noetl.dispatch.titles import name_process
-from noetl.errors import ConfigError, Unavailable
-from noetl.store import open_store
-from noetl.store.running import find
-from noetl.tasks.commands import register
-from noetl.usecases.work.leases import Leases, Worker, WorkerIdentity
+with pause_collector():
+    import click
+    from celery import Celery
+    from celery.signals import (
+        celeryd_init,
+        setup_logging,
+        task_rejected,
+        worker_init,
+        worker_process_init,
+        worker_process_shutdown,
+        worker_ready,
+        worker_shutdown,
+    )
+    from click.core import ParameterSource
+
+    from noetl import bootstrap
+    from noetl.config import Settings
+    from noetl.dispatch.celery import CeleryDispatcher, make_app
+    from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
+    from noetl.dispatch.debounce import Debouncer
+    from noetl.dispatch.naming import SCHEDULER_QUEUE
+    from noetl.dispatch.refused import refuse, refused
+    from noetl.dispatch.titles import name_process
+    from noetl.errors import ConfigError, Unavailable
+    from noetl.store import open_store
+    from noetl.store.running import find
+    from noetl.tasks.commands import register
+    from noetl.usecases.work.leases import Leases, Worker, WorkerIdentity
 
 #: The broker where none is set and no stack runs on this home.
 _BROKER = "redis://127.0.0.1:6379/0"

@@ -14,24 +14,27 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from flask import Flask, request
+from noetl.collector import pause_collector
 
-from noetl import bootstrap
-from noetl.api.app import create_app
-from noetl.api.context import application, services
-from noetl.api.guards import HEADER, id_of
-from noetl.api.identity import needs_token, recognize
-from noetl.api.issuers import open_issuer
-from noetl.api.limits import BodyDeadline, RequestLimit
-from noetl.api.problems import MEDIA_TYPE, status_of
-from noetl.api.streams import open_stream
-from noetl.config import Settings
-from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, ToolError, Unavailable
-from noetl.local_access import keep_first_token, open_warning
-from noetl.tools.artifact.places import execution_artifact, guess_type
-from noetl.ui import pages
-from noetl.ui.site import OpenArtifact, Site, Visitor
-from noetl.usecases.runtime import Runtime
+with pause_collector():
+    from flask import Flask, request
+
+    from noetl import bootstrap
+    from noetl.api.app import create_app
+    from noetl.api.context import application, services
+    from noetl.api.guards import HEADER, id_of
+    from noetl.api.identity import needs_token, recognize
+    from noetl.api.issuers import open_issuer
+    from noetl.api.limits import BodyDeadline, RequestLimit
+    from noetl.api.problems import MEDIA_TYPE, status_of
+    from noetl.api.streams import open_stream
+    from noetl.config import Settings
+    from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, ToolError, Unavailable
+    from noetl.local_access import keep_first_token, open_warning
+    from noetl.tools.artifact.places import execution_artifact, guess_type
+    from noetl.ui import pages
+    from noetl.ui.site import OpenArtifact, Site, Visitor
+    from noetl.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

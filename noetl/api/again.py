@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from noetl.api.answers import Descendant, MigrationAnswer, RetryAnswer
 from noetl.api.bodies import ForkBody, MigrateBody, RetryBody
-from noetl.api.context import group, services
+from noetl.api.context import services
 from noetl.api.executions import links
+from noetl.api.groups import group
 from noetl.api.permissions import check_text
 from noetl.api.requests import ExecutionPath, RetryQuery
 from noetl.api.starts import directories_of

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from noetl.api.models import ApiModel
 from noetl.engine.awaited import AwaitedKind
 from noetl.facts.json import Json
 from noetl.usecases.ports import Descent, ExecutionStatus
@@ -18,7 +19,7 @@ from noetl.usecases.ports import Descent, ExecutionStatus
 JsonObject = dict[str, Any]
 
 
-class WireModel(BaseModel):
+class WireModel(ApiModel):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -28,7 +29,7 @@ def fields_of(row: object, names: Iterable[str]) -> dict[str, Json]:
     return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in values.items()}
 
 
-class Problem(BaseModel):
+class Problem(ApiModel):
     """An error (RFC 9457)."""
 
     type: str = Field(description="`urn:noetl:problem:<word>`: what went wrong, for programs")

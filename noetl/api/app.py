@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import functools
+import threading
+from typing import Any, Final
 
 from flask import Flask, jsonify, request
 from flask_openapi3.models.info import Info
@@ -46,6 +48,8 @@ from noetl.usecases.runtime import Runtime
 #: Bytes of a request's body.
 MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
+#: Models are built, and the document is made, by one thread at a time.
+_lock: Final = threading.Lock()
 
 _GROUPS: Final = (
     *(
@@ -68,16 +72,7 @@ _GROUPS: Final = (
 def create_app(rt: Runtime, settings: Settings) -> Flask:
     """The API under `/api`, over one runtime. Raises ConfigError where the settings of an issuer of
     tokens cannot be used."""
-    app = OpenAPI(
-        "noetl.api",
-        info=Info(title="NoETL", version=__version__, description="Run playbooks, durably."),
-        security_schemes=document.SCHEMES,
-        validation_error_status=400,
-        validation_error_model=Problem,
-        validation_error_callback=problems.invalid,
-        doc_ui=False,
-        static_folder=None,
-    )
+    app = _open_app()
     app.request_class = StrictRequest
     app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
@@ -88,11 +83,42 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.extensions[KEY] = ApiContext(rt, settings, places, TokenRates(), open_issuer(settings))
     problems.register(app)
     guards.register(app)
+    with _lock:
+        for one in _GROUPS:
+            one.build_models()
     for one in _GROUPS:
-        app.register_api(one)
+        app.register_blueprint(one)
     app.register_blueprint(document.blueprint())
-    app.add_url_rule(DOCUMENT, "document", lambda: jsonify(document.document(app)))
+    app.add_url_rule(DOCUMENT, "document", lambda: jsonify(_find_document()))
     return app
+
+
+def _open_app() -> OpenAPI:
+    return OpenAPI(
+        "noetl.api",
+        info=Info(title="NoETL", version=__version__, description="Run playbooks, durably."),
+        security_schemes=document.SCHEMES,
+        validation_error_status=400,
+        validation_error_model=Problem,
+        validation_error_callback=problems.invalid,
+        doc_ui=False,
+        static_folder=None,
+    )
+
+
+def _find_document() -> dict[str, Any]:
+    """The OpenAPI document, which is the same for all applications of this process."""
+    with _lock:
+        return _make_document()
+
+
+@functools.cache
+def _make_document() -> dict[str, Any]:
+    described = _open_app()
+    for one in _GROUPS:
+        one.describe()
+        described.register_api(one)
+    return document.document(described)
 
 
 def _allow_large_bodies() -> None:

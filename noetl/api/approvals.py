@@ -9,7 +9,8 @@ from pydantic import Field
 
 from noetl.api.answers import JsonObject, WireModel
 from noetl.api.bodies import Body
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import MAX_VERSION, ExecutionPath, Parameters, Reason
 from noetl.facts.json import Json
 from noetl.usecases import approvals, open_approvals

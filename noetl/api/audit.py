@@ -11,7 +11,8 @@ from flask import Response, jsonify, request
 from pydantic import Field
 
 from noetl.api.answers import JsonObject, WireModel
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.guards import LINES
 from noetl.api.requests import GivenAddress, GivenInstant, Parameters
 from noetl.errors import BadRequest

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from noetl.api.answers import JsonObject
+from noetl.api.models import ApiModel
 from noetl.api.requests import (
     MAX_VERSION,
     WHERE,
@@ -37,7 +38,7 @@ from noetl.usecases.where import LONGEST
 MAX_BATCH: Final = 1000
 
 
-class Body(BaseModel):
+class Body(ApiModel):
     """Base of JSON bodies."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -284,6 +285,8 @@ class ForkBody(Body):
 
 class PatchBody(RootModel[JsonObject]):
     """Dotted names in ctx and the values they get."""
+
+    model_config = ConfigDict(defer_build=True)
 
 
 class ValueBody(Body):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
+from noetl.api.models import ApiModel
 from noetl.api.permissions import may_read
 from noetl.api.requests import Parameters
 from noetl.facts.json import Json
@@ -13,7 +15,7 @@ from noetl.usecases import cache
 api = group("cache", "/api/cache", "Results that stand in for equal calls")
 
 
-class CachedResult(BaseModel):
+class CachedResult(ApiModel):
     """What a call came to."""
 
     key: str = Field(description="tells the call from others")
@@ -29,13 +31,13 @@ class CachedResult(BaseModel):
     expires_at: str
 
 
-class CachedResultList(BaseModel):
+class CachedResultList(ApiModel):
     """The newest first."""
 
     cached: list[CachedResult]
 
 
-class Cleared(BaseModel):
+class Cleared(ApiModel):
     removed: int = Field(description="how many results there were")
 
 

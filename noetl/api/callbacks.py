@@ -11,7 +11,8 @@ from pydantic import Field
 
 from noetl.api.answers import WireModel
 from noetl.api.called import FORM
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import Parameters
 from noetl.api.wire import body_of, check_text, decode, parse
 from noetl.errors import BadRequest, NotFound

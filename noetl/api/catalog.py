@@ -8,7 +8,8 @@ from flask_openapi3.models import RawModel
 
 from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookSummary, PlaybookView, fields_of
 from noetl.api.bodies import CatalogBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.guards import YAML_TYPES
 from noetl.api.permissions import check_text, may_read
 from noetl.api.playbook_document import playbook_document
@@ -19,6 +20,8 @@ from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
 
 api = group("catalog", "/api/catalog", "Playbooks and their versions")
+# `register` reads it by itself.
+api.take(CatalogBody)
 
 _DOCUMENT: Final[dict[str, Any]] = {
     "description": "The document",

@@ -1,21 +1,14 @@
-"""What the routes of one application share, what serves one request, and how groups of routes are
-made."""
+"""What the routes of one application share, and what serves one request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from flask import current_app, g
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-from pydantic import BaseModel
 
-from noetl.api.answers import Problem
 from noetl.api.limits import WaitingPlaces
 from noetl.api.oidc import Issuer
-from noetl.api.problems import MEDIA_TYPE
 from noetl.api.rates import TokenRates
 from noetl.config import Settings
 from noetl.facts.callers import Caller
@@ -59,33 +52,3 @@ def services() -> ApiContext:
 def serve(principal: Principal) -> None:
     """From now on the current request is that principal's."""
     setattr(g, KEY, application().serving(principal, g.request_id))
-
-
-def _problem(description: str) -> dict[Any, Any]:
-    return {
-        "description": description,
-        "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
-    }
-
-
-#: Errors that any route may answer with.
-_ERRORS: Final[dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None]] = {
-    "400": _problem("The request cannot be used."),
-    "401": _problem("A token is needed, or the one that was sent is not good."),
-    "403": _problem("Who asks may not do that."),
-    "429": _problem("Too many requests, or too much waits already; `Retry-After` says when to come again."),
-    "4XX": _problem("What was named does not exist, or is in another state."),
-    "503": _problem("The database does not answer."),
-}
-
-
-def group(name: str, url_prefix: str, about: str) -> APIBlueprint:
-    """Routes below `url_prefix`, under one heading of the OpenAPI document; any may answer with a
-    problem."""
-    return APIBlueprint(
-        name,
-        __name__,
-        url_prefix=url_prefix,
-        abp_tags=[Tag(name=name, description=about)],
-        abp_responses=_ERRORS,
-    )

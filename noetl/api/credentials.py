@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noetl.api.answers import CredentialList, CredentialSummary, fields_of
 from noetl.api.bodies import CredentialBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import CredentialPath, CredentialQuery
 from noetl.facts.json import Json
 from noetl.usecases import credentials

@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from noetl.api.answers import Chunk, Event, EventPage, LogPage
 from noetl.api.audit import AuditEntryView, AuditPage
 from noetl.api.bodies import CatalogBody
-from noetl.api.examples.routes import EXAMPLES
+from noetl.api.examples.example import Example
+from noetl.api.examples.routes import examples
 from noetl.api.permissions import RULES, Rule
 from noetl.errors import NotFound
 from noetl.facts.json import Json
@@ -47,15 +48,13 @@ _MODELS: Final[tuple[type[BaseModel], ...]] = (
 
 
 def document(app: OpenAPI) -> dict[str, Any]:
-    """The document of the routes of `app`, which is made once."""
-    if app.spec_json:
-        return app.api_doc
+    """The document of the routes of `app`. To be asked for once."""
     for model in _MODELS:
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schema.pop("$defs", None)
         app.components_schemas[model.__name__] = Schema(**schema)
     made: dict[str, Any] = app.api_doc
-    endpoints = _endpoints(app)
+    endpoints, shown = _endpoints(app), examples()
     # The route takes YAML as well, and reads either by itself.
     sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
     sent["application/json"]["schema"] = {"$ref": f"#/components/schemas/{CatalogBody.__name__}"}
@@ -66,7 +65,7 @@ def document(app: OpenAPI) -> dict[str, Any]:
             text = operation.get("description", "").replace("<br/>", "\n").strip()
             operation["description"] = text or operation["summary"]
             route = f"{method.upper()} {path}"
-            _illustrate(route, operation)
+            _illustrate(operation, shown[route])
             _say_scope(operation, RULES[endpoints[route]])
     return made
 
@@ -85,8 +84,7 @@ def _say_scope(operation: dict[str, Any], rule: Rule) -> None:
     operation["x-noetl-scope"] = str(rule)
 
 
-def _illustrate(route: str, operation: dict[str, Any]) -> None:
-    example = EXAMPLES[route]
+def _illustrate(operation: dict[str, Any], example: Example) -> None:
     _put(operation.get("requestBody", {}), example.sent)
     answers = operation["responses"]
     _put(answers[max(status for status in answers if status.startswith("2"))], example.answered)

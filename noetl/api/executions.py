@@ -18,7 +18,8 @@ from noetl.api.answers import (
     fields_of,
 )
 from noetl.api.bodies import CancelBody, PatchBody, PauseBody, ValueBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import (
     ExecutionPath,
     ExecutionsQuery,

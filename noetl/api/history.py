@@ -4,7 +4,8 @@ in what another one differs, and what was when."""
 from __future__ import annotations
 
 from noetl.api.accounts import ComparisonView, ExplanationView, TimelineView
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import DiffPath, DiffQuery, ExecutionPath, ExplainQuery
 from noetl.facts.json import Json
 from noetl.history.shape import as_json, comparison_as_json, timeline_as_json

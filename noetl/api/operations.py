@@ -5,8 +5,9 @@ from __future__ import annotations
 from noetl.api.again import retry_request
 from noetl.api.answers import fields_of
 from noetl.api.bodies import OperationBody, ReasonBody
-from noetl.api.context import group, services
+from noetl.api.context import services
 from noetl.api.executions import api as executions_api
+from noetl.api.groups import group
 from noetl.api.operation_answers import (
     FailureGroups,
     OperationItems,

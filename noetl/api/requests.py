@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -25,6 +24,7 @@ from werkzeug.http import parse_dict_header
 
 from noetl.api.answers import JsonObject
 from noetl.api.context import services
+from noetl.api.models import ApiModel
 from noetl.api.segments import decode_segment
 from noetl.errors import BadRequest
 from noetl.facts.business_key import OnConflict
@@ -88,7 +88,7 @@ ConflictPolicy = Annotated[
 Reason = Annotated[str, Field(max_length=1000, description="why; kept in the event")]
 
 
-class Parameters(BaseModel):
+class Parameters(ApiModel):
     """Base of queries and headers."""
 
     model_config = ConfigDict(extra="ignore")
@@ -127,7 +127,7 @@ def _read_instant(text: Any) -> datetime:
 GivenInstant = Annotated[datetime, BeforeValidator(_read_instant)]
 
 
-class ExecutionPath(BaseModel):
+class ExecutionPath(ApiModel):
     execution_id: ExecutionAddress = Field(
         description="the execution's id; or its business key, or `<path of the playbook>:<key>`, "
         "percent-encoded: the open execution with that key, else the last one"
@@ -144,7 +144,7 @@ class VariablePath(ExecutionPath):
     )
 
 
-class ResultPath(BaseModel):
+class ResultPath(ApiModel):
     name: str = Field(max_length=200, description="what follows `noetl://results/` in the reference")
 
 
@@ -154,11 +154,11 @@ class ResultQuery(Parameters):
     raw: bool = Field(False, description="the bytes as they were kept")
 
 
-class CatalogPath(BaseModel):
+class CatalogPath(ApiModel):
     path: PlaybookPath
 
 
-class CredentialPath(BaseModel):
+class CredentialPath(ApiModel):
     name: str = Field(max_length=128, description="the credential's name")
 
 
@@ -192,7 +192,7 @@ class ExecutionsQuery(FailuresQuery):
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
 
 
-class OperationPath(BaseModel):
+class OperationPath(ApiModel):
     operation_id: str = Field(max_length=100, description="the operation's id")
 
 

@@ -11,7 +11,8 @@ from typing import Final
 from flask import Response, jsonify, request
 
 from noetl.api.answers import JsonObject
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import ResultPath, ResultQuery
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Lazy

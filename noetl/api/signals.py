@@ -8,7 +8,8 @@ from pydantic import AfterValidator, Field
 
 from noetl.api.answers import WireModel
 from noetl.api.bodies import CorrelatedSignalBody, OptionalSignalBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import ExecutionPath, Parameters
 from noetl.api.segments import decode_segment
 from noetl.facts.json import Json

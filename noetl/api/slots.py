@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from noetl.api.answers import WireModel
 from noetl.api.bodies import ReasonBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
+from noetl.api.models import ApiModel
 from noetl.api.permissions import may_read
 from noetl.api.requests import Parameters
 from noetl.api.segments import decode_segment
@@ -63,13 +65,13 @@ class LimitsQuery(Parameters):
     limit: int = Field(100, ge=1, le=1000, description="holders and waiters of each key, at most")
 
 
-class KeyPath(BaseModel):
+class KeyPath(ApiModel):
     key: Annotated[str, AfterValidator(decode_segment)] = Field(
         max_length=3 * pausing.LONGEST, description="the key, percent-encoded"
     )
 
 
-class QueuePath(BaseModel):
+class QueuePath(ApiModel):
     queue: Annotated[str, AfterValidator(decode_segment)] = Field(max_length=3 * pausing.LONGEST)
 
 

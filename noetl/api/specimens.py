@@ -10,8 +10,9 @@ from flask_openapi3.models import RawModel
 from pydantic import Field
 
 from noetl.api.answers import ExecutionView, JsonObject, Links
-from noetl.api.context import group, services
+from noetl.api.context import services
 from noetl.api.executions import links
+from noetl.api.groups import group
 from noetl.api.guards import IMPORT as IMPORT
 from noetl.api.guards import LINES
 from noetl.api.requests import ExecutionPath

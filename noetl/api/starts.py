@@ -11,8 +11,9 @@ from flask import request
 from noetl.api import problems
 from noetl.api.answers import Accepted, Batch, ExecutionResult, ExecutionSummary, FinishedExecution
 from noetl.api.bodies import BatchBody, BatchItem, StartBody, WorkflowBody
-from noetl.api.context import group, services
+from noetl.api.context import services
 from noetl.api.executions import api, links, read_result, summary
+from noetl.api.groups import group
 from noetl.api.permissions import check_playbook, check_text
 from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
 from noetl.errors import BadRequest, Forbidden, NoetlError, NotFound, Unavailable

@@ -12,7 +12,8 @@ from typing import Any, Final
 from flask import Response, jsonify, request
 
 from noetl.api.answers import EventPage, LogPage
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath, LogsQuery
 from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json

@@ -7,7 +7,8 @@ from dataclasses import fields
 from noetl import __version__
 from noetl.api.answers import Health, RenderedTemplate, RuntimeView, fields_of
 from noetl.api.bodies import RenderBody
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.expressions import evaluate, sentence
 from noetl.facts.json import Json
 from noetl.usecases import health as checks

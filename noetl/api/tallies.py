@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from noetl.api.answers import WireModel
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.requests import FailuresQuery, GivenInstant
 from noetl.facts.json import Json
 from noetl.usecases import inspect

@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Final
 
 from flask import request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from noetl.api.answers import WireModel, fields_of
 from noetl.api.bodies import Body
-from noetl.api.context import group, services
+from noetl.api.context import services
+from noetl.api.groups import group
 from noetl.api.identity import needs_token
+from noetl.api.models import ApiModel
 from noetl.api.system import api as system_api
 from noetl.facts.json import Json
 from noetl.usecases import tokens
@@ -65,7 +67,7 @@ class TokenList(WireModel):
     tokens: list[TokenView] = Field(description="the oldest first")
 
 
-class TokenPath(BaseModel):
+class TokenPath(ApiModel):
     token_id: str = Field(max_length=200, description="the token's id, or the whole of it")
 
 

@@ -6,8 +6,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +14,7 @@ import click
 
 from noetl import __version__
 from noetl.cli.complaints import INTERRUPTED, hush, report_error
+from noetl.collector import pause_collector
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -75,25 +75,13 @@ class CommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        with _pause_collector():
+        with pause_collector():
             command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
-
-
-@contextmanager
-def _pause_collector() -> Iterator[None]:
-    """What is imported stays: looking for garbage in it, again and again, is a tenth of a short
-    run."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 @click.group(

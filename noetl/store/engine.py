@@ -15,7 +15,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-import psycopg2
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -100,7 +99,7 @@ def _replace_if_lost(engine: Engine, raw: Any, *_: object) -> None:
         return
     try:
         engine.dialect.do_ping(raw)
-    except psycopg2.Error as error:
+    except engine.dialect.loaded_dbapi.Error as error:
         raise InvalidatePoolError(f"The connection was lost while it was idle: {error}") from error
 
 

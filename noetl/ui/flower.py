@@ -16,15 +16,17 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import BoundedSemaphore
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-import requests
 from flask import Response, request
 
 from noetl.config import FLOWER_HOST
 from noetl.errors import BadRequest, Forbidden, NotFound, Unavailable
 from noetl.ui.site import FLOWER, here
+
+if TYPE_CHECKING:
+    import requests
 
 #: Seconds for a connection, and between two pieces of an answer.
 CONNECT_S: Final = 2.0
@@ -124,6 +126,8 @@ def _ask(method: str, place: str) -> requests.Response:
 
 
 def _open_session() -> requests.Session:
+    import requests  # it takes 50 ms, and most servers show no Flower
+
     session = requests.Session()
     # Proxies and passwords of the environment are for elsewhere; authorities are for all.
     session.trust_env = False
@@ -139,6 +143,8 @@ def _open_session() -> requests.Session:
 @contextmanager
 def _translate_errors() -> Iterator[None]:
     """Raises Unavailable, with what to do, where Flower cannot be asked."""
+    import requests  # see `_open_session`
+
     flower = here().flower
     try:
         yield

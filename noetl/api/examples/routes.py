@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from noetl.api.examples.access import ACCESS
 from noetl.api.examples.approvals import APPROVALS
@@ -14,21 +13,23 @@ from noetl.api.examples.history import HISTORY
 from noetl.api.examples.operations import OPERATIONS
 from noetl.api.examples.results import RESULTS
 from noetl.api.examples.slots import SLOTS
-from noetl.api.examples.specimens import SPECIMENS
+from noetl.api.examples.specimens import specimens
 from noetl.api.examples.starts import STARTS
 from noetl.api.examples.system import SYSTEM
 
-#: By method and path.
-EXAMPLES: Final[Mapping[str, Example]] = {
-    **ACCESS,
-    **APPROVALS,
-    **CATALOG,
-    **EXECUTIONS,
-    **HISTORY,
-    **OPERATIONS,
-    **RESULTS,
-    **SLOTS,
-    **SPECIMENS,
-    **STARTS,
-    **SYSTEM,
-}
+
+def examples() -> Mapping[str, Example]:
+    """By method and path."""
+    return {
+        **ACCESS,
+        **APPROVALS,
+        **CATALOG,
+        **EXECUTIONS,
+        **HISTORY,
+        **OPERATIONS,
+        **RESULTS,
+        **SLOTS,
+        **specimens(),
+        **STARTS,
+        **SYSTEM,
+    }

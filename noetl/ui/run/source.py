@@ -7,10 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-from pygments.lexers.data import YamlLexer
-from pygments.token import Comment, Keyword, Literal, Name, Punctuation, String, _TokenType
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import NotFound
 from noetl.net.model import Net
@@ -20,6 +18,9 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ExecutionRow, PlaybookRow
 from noetl.usecases.runtime import Runtime
 
+if TYPE_CHECKING:
+    from pygments.token import _TokenType
+
 #: Lines of one page, characters of one line, and of a text that is coloured.
 PAGE: Final = 3_000
 _LONGEST: Final = 2_000
@@ -28,17 +29,6 @@ _MOST_COLOURED: Final = 200_000
 _ABOVE: Final = 100
 #: What may stand around the name of a step, in a piece that is one.
 _STANDS_ALONE: Final = re.compile(r"[ '\"]*")
-#: By kinds of words: the class that colours them.
-_CLASSES: Final = (
-    (Comment, "y-comment"),
-    (Name.Tag, "y-key"),
-    (Punctuation, "y-mark"),
-    (Name, "y-text"),
-    (Keyword, "y-number"),
-    (Literal.Number, "y-number"),
-    (String, "y-text"),
-    (Literal, "y-text"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +181,8 @@ def _link(spans: Sequence[Span], step: str, address: str) -> Iterator[Span]:
 
 def _colour(content: str) -> list[list[Span]]:
     """The lines of a text in pieces that have a colour."""
+    from pygments.lexers.data import YamlLexer  # few requests are for a text
+
     lines: list[list[Span]] = [[]]
     for _, token, text in YamlLexer().get_tokens_unprocessed(content):
         kind = _class_of(token)
@@ -212,4 +204,21 @@ def _add(line: list[Span], text: str, kind: str) -> None:
 
 
 def _class_of(token: _TokenType) -> str:
-    return next((kind for family, kind in _CLASSES if token in family), "")
+    return next((kind for family, kind in _list_classes() if token in family), "")
+
+
+@cache
+def _list_classes() -> Sequence[tuple[_TokenType, str]]:
+    """By kinds of words: the class that colours them."""
+    from pygments.token import Comment, Keyword, Literal, Name, Punctuation, String  # see `_colour`
+
+    return (
+        (Comment, "y-comment"),
+        (Name.Tag, "y-key"),
+        (Punctuation, "y-mark"),
+        (Name, "y-text"),
+        (Keyword, "y-number"),
+        (Literal.Number, "y-number"),
+        (String, "y-text"),
+        (Literal, "y-text"),
+    )
